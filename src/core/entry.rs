@@ -1,0 +1,594 @@
+//! Everything that is ever stored about a session: the compatibility boundary.
+//!
+//! A session is a chain of [`Record`]s; a record is an [`Entry`] with its place in the
+//! chain and its time. Entries are facts in the past tense. They are never edited.
+//!
+//! Compatibility: the JSON of an entry is `{"kind": "...", ...}`. Fields may be added with
+//! `#[serde(default)]`; kinds and fields are never renamed or removed. A kind that is not
+//! known here is refused on reading, never skipped, since the state could not be folded.
+//!
+//! Invariant: nothing here holds a path, id or handle that only means something to one
+//! process; an entry read ten years later on another machine still says what happened.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
+/// so a place is unique along one path, and it needs no store to be known.
+pub type Seq = u64;
+
+/// One entry with its place and its time (UTC, milliseconds since 1970).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub seq: Seq,
+    pub at_ms: i64,
+    pub entry: Entry,
+}
+
+/// A tool call, named by us: the `Replied` entry that asked for it and its index among the
+/// calls of that answer. Servers repeat their own ids or send none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CallId {
+    pub reply: Seq,
+    pub index: u32,
+}
+
+impl CallId {
+    /// The id that is sent to a provider: unique along the path, and the same each time.
+    pub fn wire(&self) -> String {
+        format!("call_{}_{}", self.reply, self.index)
+    }
+}
+
+impl std::fmt::Display for CallId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.reply, self.index)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// The first entry of a session that is not a fork.
+    Opened {
+        /// The folder the session works in: absolute, as given by the user.
+        folder: String,
+        /// The version of rewake that opened it.
+        version: String,
+        /// `provider/model`.
+        model: String,
+        mode: Mode,
+        layers: Layers,
+    },
+    /// Layers 1 and 2 were rendered again: another version of rewake, or a new context.
+    Rendered {
+        version: String,
+        layers: Layers,
+    },
+    /// The user's words, or an outside signal's.
+    Said {
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
+        via: Via,
+    },
+    /// One whole answer of the model. A stream that was cut is never one.
+    Replied {
+        blocks: Vec<Block>,
+        usage: Usage,
+        stop: StopReason,
+        /// `provider/model` that made it: thinking goes back only to its maker.
+        model: String,
+        /// From the request to the last byte, milliseconds.
+        #[serde(default)]
+        took_ms: u64,
+    },
+    /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
+    Decided {
+        call: CallId,
+        verdict: Verdict,
+        by: By,
+    },
+    /// About to act: all that is needed to settle the call after a crash.
+    Started {
+        call: CallId,
+        guard: Guard,
+    },
+    /// The one result of a call.
+    Finished {
+        call: CallId,
+        outcome: Outcome,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fact: Option<Fact>,
+        /// Files in time: none until snapshots exist.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+    },
+    /// The user stopped the agent. Recorded before it is obeyed.
+    Stopped {
+        /// What the model had said so far; it is sent back as the model's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        draft: Option<String>,
+    },
+    /// The model call failed for good. The user is told; the agent waits.
+    Failed {
+        error: Failure,
+    },
+    /// What the model is told besides: it owes no answer for it.
+    Noted {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        about: Option<About>,
+    },
+    /// A window was summarised. The summary replaces the one before.
+    Closed {
+        window: u32,
+        first: Seq,
+        last: Seq,
+        summary: String,
+        by: SummaryBy,
+    },
+    /// Continuation checkpoint: the context starts again from this note.
+    Continued {
+        note: String,
+    },
+    /// A checkpoint without a call.
+    Saved {
+        reason: SaveReason,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+    },
+    /// The first entry of a fork. It closes every open call: those belong to the other branch.
+    Forked {
+        from: ForkPoint,
+    },
+    Chose {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
+    },
+    Named {
+        title: String,
+    },
+    /// The model's context window, learnt from the provider's own error, in tokens.
+    Learned {
+        model: String,
+        limit: u64,
+    },
+    /// A process took the session up again.
+    Woke {
+        by: By,
+        /// What was found: one line for the user.
+        found: String,
+        /// The answer that was streaming at the crash: shown, not sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        draft: Option<String>,
+    },
+}
+
+/// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Layers {
+    pub system: String,
+    pub tools: Vec<ToolSpec>,
+    /// AGENTS.md chain and what else comes with the folder. May be empty.
+    pub instructions: String,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments: an object.
+    pub schema: Value,
+}
+
+/// An image, kept in the blobs of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub media_type: String,
+    pub blob: BlobRef,
+}
+
+/// Bytes in the blobs of the store: blake3 in hex, and the size before compression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    pub hash: String,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Typed, or given with `-p`.
+    Prompt,
+    /// Typed while the agent worked.
+    Queue,
+    /// A signal from outside.
+    Signal,
+}
+
+/// A part of an answer, in the order the model gave it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    Text {
+        text: String,
+        /// Gemini: the part's `thoughtSignature`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    Thinking {
+        /// May be empty: some providers give only the sealed form.
+        text: String,
+        /// The provider's own form, sent back as it came: a signature, redacted data, an
+        /// encrypted reasoning item. Its shape is known to the protocol that made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Value>,
+    },
+    Call {
+        name: String,
+        /// As the model wrote it: may not be JSON.
+        arguments: String,
+        /// The provider's id: may be missing or repeated, so it is never a key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_id: Option<String>,
+        /// Gemini: the part's `thoughtSignature`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+}
+
+impl Block {
+    pub fn text(text: impl Into<String>) -> Block {
+        Block::Text {
+            text: text.into(),
+            signature: None,
+        }
+    }
+
+    pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Block {
+        Block::Call {
+            name: name.into(),
+            arguments: arguments.into(),
+            provider_id: None,
+            signature: None,
+        }
+    }
+}
+
+/// Tokens of one answer. `input` counts what was neither read from nor written to a cache;
+/// the whole prompt is `input + cached + cache_written`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    #[serde(default)]
+    pub input: u64,
+    #[serde(default)]
+    pub cached: u64,
+    #[serde(default)]
+    pub cache_written: u64,
+    #[serde(default)]
+    pub output: u64,
+}
+
+impl Usage {
+    pub fn prompt(&self) -> u64 {
+        self.input + self.cached + self.cache_written
+    }
+
+    pub fn add(&mut self, other: &Usage) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.cache_written += other.cache_written;
+        self.output += other.output;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model ended its turn.
+    EndTurn,
+    /// The model waits for the results of its calls.
+    ToolUse,
+    /// The answer was cut by the output limit.
+    MaxTokens,
+    /// The provider or the model refused.
+    Refusal,
+    /// Anything else the protocol names.
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    Allow,
+    Deny { reason: String },
+}
+
+/// Who did it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The user named this session or pressed a key.
+    Person,
+    /// The program, by itself.
+    Start,
+    Hook,
+}
+
+/// Recorded before an effect: what is needed to settle it when the process dies inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "class", rename_all = "snake_case")]
+pub enum Guard {
+    /// A file that is replaced as a whole. Hashes are blake3 in hex; `before` is `None`
+    /// when there was no file.
+    Checked {
+        path: String,
+        before: Option<String>,
+        after: String,
+    },
+    /// A command under a keeper.
+    Supervised {
+        /// Name of the run folder, unique for ever.
+        run: String,
+        /// The boot it was started in: another boot means it cannot be running.
+        boot: String,
+        background: bool,
+    },
+    /// Nothing can be known of it after a crash.
+    Opaque,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Done {
+        output: Output,
+    },
+    Error {
+        output: Output,
+    },
+    Denied {
+        reason: String,
+    },
+    /// It was cut short; what it did so far stands.
+    Interrupted {
+        output: Output,
+        why: String,
+    },
+}
+
+/// What a tool gives the model. When the whole is too big for an entry, `text` is its head
+/// and tail and `blob` the whole.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Output {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<BlobRef>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+}
+
+impl Output {
+    pub fn text(text: impl Into<String>) -> Output {
+        Output {
+            text: text.into(),
+            ..Output::default()
+        }
+    }
+}
+
+impl Outcome {
+    pub fn done(text: impl Into<String>) -> Outcome {
+        Outcome::Done {
+            output: Output::text(text),
+        }
+    }
+
+    pub fn error(text: impl Into<String>) -> Outcome {
+        Outcome::Error {
+            output: Output::text(text),
+        }
+    }
+}
+
+/// What a finished call changed in the state, for those who fold and do not read prose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Fact {
+    /// The file's content is known to the model: absolute path and blake3 in hex.
+    Seen {
+        path: String,
+        hash: String,
+    },
+    /// The file was changed by us and now has this content.
+    Wrote {
+        path: String,
+        hash: String,
+    },
+    /// A command ended.
+    Ran {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        took_ms: u64,
+    },
+    /// A command goes on in the background under this id; `run` is its folder.
+    Background {
+        id: String,
+        run: String,
+        command: String,
+    },
+    Planned {
+        plan: Plan,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Plan {
+    pub steps: Vec<PlanStep>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<String>,
+}
+
+impl Plan {
+    /// The step that is being worked on.
+    pub fn current(&self) -> Option<&PlanStep> {
+        self.steps.iter().find(|s| s.state == StepState::Current)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    pub text: String,
+    pub state: StepState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    Done,
+    Current,
+    Left,
+}
+
+/// Why a model call failed for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub class: FailureClass,
+    /// What was tried and on what.
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The request is longer than the model's context window.
+    TooLong,
+    RateLimit,
+    Overloaded,
+    /// The key is missing, wrong, or not allowed to use the model.
+    Auth,
+    /// The provider says the request is invalid.
+    BadRequest,
+    /// No connection, a cut stream, a timeout.
+    Network,
+    /// The answer makes no sense in its protocol.
+    Protocol,
+    /// The model answered, but with nothing that can be used, too many times.
+    Nonsense,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "about", rename_all = "snake_case")]
+pub enum About {
+    /// The background command with this id ended.
+    BackgroundEnded {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    /// AGENTS.md or another instruction file changed.
+    Instructions,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryBy {
+    Model,
+    Digest,
+    Placeholder,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaveReason {
+    Timer,
+    Turn,
+    Signal,
+    Exit,
+    ContextLimit,
+    Manual,
+}
+
+/// The session and the entry a fork goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    pub session: String,
+    pub seq: Seq,
+}
+
+/// What may be done without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Mode {
+    #[default]
+    #[serde(rename = "default")]
+    Default,
+    #[serde(rename = "acceptEdits")]
+    AcceptEdits,
+    #[serde(rename = "plan")]
+    Plan,
+    #[serde(rename = "bypassPermissions")]
+    BypassPermissions,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 4] = [
+        Mode::Default,
+        Mode::AcceptEdits,
+        Mode::Plan,
+        Mode::BypassPermissions,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Default => "default",
+            Mode::AcceptEdits => "acceptEdits",
+            Mode::Plan => "plan",
+            Mode::BypassPermissions => "bypassPermissions",
+        }
+    }
+}
+
+impl Entry {
+    /// The name of the kind as it is stored.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Entry::Opened { .. } => "opened",
+            Entry::Rendered { .. } => "rendered",
+            Entry::Said { .. } => "said",
+            Entry::Replied { .. } => "replied",
+            Entry::Decided { .. } => "decided",
+            Entry::Started { .. } => "started",
+            Entry::Finished { .. } => "finished",
+            Entry::Stopped { .. } => "stopped",
+            Entry::Failed { .. } => "failed",
+            Entry::Noted { .. } => "noted",
+            Entry::Closed { .. } => "closed",
+            Entry::Continued { .. } => "continued",
+            Entry::Saved { .. } => "saved",
+            Entry::Forked { .. } => "forked",
+            Entry::Chose { .. } => "chose",
+            Entry::Named { .. } => "named",
+            Entry::Learned { .. } => "learned",
+            Entry::Woke { .. } => "woke",
+        }
+    }
+
+    /// A session can be resumed from behind this entry.
+    pub fn is_checkpoint(&self) -> bool {
+        matches!(
+            self,
+            Entry::Replied { .. }
+                | Entry::Finished { .. }
+                | Entry::Saved { .. }
+                | Entry::Closed { .. }
+                | Entry::Continued { .. }
+        )
+    }
+}

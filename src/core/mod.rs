@@ -1,0 +1,14 @@
+//! The pure part: what is stored, what follows from it, and what is asked of a model.
+//!
+//! Invariant: nothing here knows of async, files, clocks, randomness or logging. Every
+//! function is a function of its arguments, so every rule of the agent can be tested as
+//! a table of `log -> Step`.
+
+pub mod entry;
+pub mod next;
+pub mod policy;
+pub mod prompt;
+pub mod shell;
+pub mod state;
+pub mod text;
+pub mod tool;

@@ -1,0 +1,340 @@
+//! Tool calls as values: the arguments of each tool, and what a crash in the middle of a
+//! call means for it (its effect class).
+//!
+//! What the tools do is in `crate::tools`; what the model reads of them is in
+//! `assets/tools/NAME.md`.
+
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::entry::{CallId, Plan, PlanStep, StepState};
+
+/// What is to be thought of a call that was begun and has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// No effect, or one that may be repeated: run it again.
+    Pure,
+    /// A file replaced as a whole: look at it.
+    Checked,
+    /// A command under a keeper: ask the keeper.
+    Supervised,
+    /// Nobody knows: tell the model.
+    Opaque,
+}
+
+/// At most this many calls of one answer are run; the rest are closed with an error.
+pub const MAX_CALLS: u32 = 64;
+
+/// Names of foreign tools begin so. They are opaque.
+pub const FOREIGN_PREFIX: &str = "mcp__";
+
+/// One call of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub id: CallId,
+    /// As the model wrote it.
+    pub name: String,
+    /// As the model wrote them.
+    pub arguments: String,
+    /// The arguments understood, or what is wrong with them, told to the model.
+    pub input: Result<Input, String>,
+}
+
+impl ToolCall {
+    pub fn new(id: CallId, name: &str, arguments: &str) -> ToolCall {
+        ToolCall {
+            id,
+            name: name.to_string(),
+            arguments: arguments.to_string(),
+            input: Input::parse(name, arguments),
+        }
+    }
+
+    /// `None` when the call cannot be understood: it is closed, never run.
+    pub fn class(&self) -> Option<Class> {
+        self.input.as_ref().ok().map(Input::class)
+    }
+}
+
+/// The arguments of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    Read(ReadArgs),
+    Write(WriteArgs),
+    Edit(EditArgs),
+    Bash(BashArgs),
+    BashStop(BashStopArgs),
+    Grep(GrepArgs),
+    Glob(GlobArgs),
+    Plan(PlanArgs),
+    /// A tool of somebody else, called by its full name.
+    Foreign {
+        name: String,
+        arguments: Value,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReadArgs {
+    pub path: String,
+    /// First line, from 1.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub offset: Option<u64>,
+    /// How many lines.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WriteArgs {
+    pub path: String,
+    pub content: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EditArgs {
+    pub path: String,
+    /// Made one after the other, each on the result of the one before.
+    pub edits: Vec<Replacement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replacement {
+    pub old: String,
+    pub new: String,
+    /// Replace every occurrence; without it there must be exactly one.
+    #[serde(default)]
+    pub all: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BashArgs {
+    pub command: String,
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub background: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BashStopArgs {
+    pub id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GrepArgs {
+    /// A regular expression of the Rust `regex` crate.
+    pub pattern: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
+    #[serde(default)]
+    pub ignore_case: bool,
+    /// Lines around a hit.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub context: Option<u64>,
+    /// Only the names of the files.
+    #[serde(default)]
+    pub files_only: bool,
+    /// At most this many hits.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GlobArgs {
+    pub pattern: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanArgs {
+    pub steps: Vec<PlanStep>,
+    #[serde(default)]
+    pub goals: Vec<String>,
+}
+
+impl PlanArgs {
+    /// The plan, with at most one current step: the first that says so.
+    pub fn plan(&self) -> Plan {
+        let mut seen = false;
+        let steps = self
+            .steps
+            .iter()
+            .map(|s| {
+                let state = match s.state {
+                    StepState::Current if seen => StepState::Left,
+                    state => state,
+                };
+                seen |= state == StepState::Current;
+                PlanStep {
+                    text: s.text.clone(),
+                    state,
+                }
+            })
+            .collect();
+        Plan {
+            steps,
+            goals: self.goals.clone(),
+        }
+    }
+}
+
+impl Input {
+    /// Errors say what is wrong in words the model can act on.
+    pub fn parse(name: &str, arguments: &str) -> Result<Input, String> {
+        let text = arguments.trim();
+        let text = if text.is_empty() { "{}" } else { text };
+        let value: Value = serde_json::from_str(text)
+            .map_err(|e| format!("the arguments of {name} are not JSON: {e}"))?;
+        if !value.is_object() {
+            return Err(format!("the arguments of {name} are not a JSON object"));
+        }
+        Ok(match name {
+            "read" => Input::Read(args(name, value)?),
+            "write" => Input::Write(args(name, value)?),
+            "edit" => {
+                let edit: EditArgs = args(name, value)?;
+                if edit.edits.is_empty() {
+                    return Err("the arguments of edit: `edits` is empty".to_string());
+                }
+                Input::Edit(edit)
+            }
+            "bash" => Input::Bash(args(name, value)?),
+            "bash_stop" => Input::BashStop(args(name, value)?),
+            "grep" => Input::Grep(args(name, value)?),
+            "glob" => Input::Glob(args(name, value)?),
+            "plan" => Input::Plan(args(name, value)?),
+            _ if name.starts_with(FOREIGN_PREFIX) => Input::Foreign {
+                name: name.to_string(),
+                arguments: value,
+            },
+            _ => return Err(format!("there is no tool named {name:?}")),
+        })
+    }
+
+    pub fn class(&self) -> Class {
+        match self {
+            Input::Read(_)
+            | Input::Grep(_)
+            | Input::Glob(_)
+            | Input::Plan(_)
+            // Stopping a command twice is stopping it once.
+            | Input::BashStop(_) => Class::Pure,
+            Input::Write(_) | Input::Edit(_) => Class::Checked,
+            Input::Bash(_) => Class::Supervised,
+            Input::Foreign { .. } => Class::Opaque,
+        }
+    }
+
+    /// One line that names what the call is about: a path, a command, a pattern.
+    pub fn subject(&self) -> String {
+        match self {
+            Input::Read(a) => a.path.clone(),
+            Input::Write(a) => a.path.clone(),
+            Input::Edit(a) => a.path.clone(),
+            Input::Bash(a) => a.command.clone(),
+            Input::BashStop(a) => a.id.clone(),
+            Input::Grep(a) => a.pattern.clone(),
+            Input::Glob(a) => a.pattern.clone(),
+            Input::Plan(a) => format!("{} steps", a.steps.len()),
+            Input::Foreign { arguments, .. } => arguments.to_string(),
+        }
+    }
+}
+
+fn args<T: DeserializeOwned>(name: &str, value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}"))
+}
+
+/// Models write numbers as strings and as floats, and null for what is missing.
+fn lenient_u64<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    let value = Option::<Value>::deserialize(d)?;
+    let number = match &value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Number(n)) => n.as_u64().or_else(|| {
+            n.as_f64()
+                .filter(|f| *f >= 0.0 && f.fract() == 0.0)
+                .map(|f| f as u64)
+        }),
+        Some(Value::String(s)) => s.trim().parse().ok(),
+        Some(_) => None,
+    };
+    match number {
+        Some(n) => Ok(Some(n)),
+        None => Err(D::Error::custom(format!(
+            "{} is not a whole number",
+            value.unwrap_or_default()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_models_write_them() {
+        let read = |arguments| Input::parse("read", arguments);
+        let want = |offset, limit| {
+            Ok(Input::Read(ReadArgs {
+                path: "a".into(),
+                offset,
+                limit,
+            }))
+        };
+        assert_eq!(read(r#"{"path":"a"}"#), want(None, None));
+        assert_eq!(
+            read(r#"{"path":"a","offset":"3","limit":2.0}"#),
+            want(Some(3), Some(2))
+        );
+        assert_eq!(
+            read(r#"{"path":"a","offset":null,"x":1}"#),
+            want(None, None)
+        );
+        assert!(read(r#"{"path":"a","offset":-1}"#).is_err());
+        assert!(read(r#"{"path":"a""#).unwrap_err().contains("not JSON"));
+        assert!(read("[]").unwrap_err().contains("not a JSON object"));
+        assert!(read("").unwrap_err().contains("path"));
+        assert!(Input::parse("launch", "{}").unwrap_err().contains("launch"));
+        assert!(Input::parse("edit", r#"{"path":"a","edits":[]}"#).is_err());
+    }
+
+    #[test]
+    fn a_plan_has_one_current_step() {
+        let step = |text: &str, state| PlanStep {
+            text: text.into(),
+            state,
+        };
+        let plan = PlanArgs {
+            steps: vec![step("a", StepState::Current), step("b", StepState::Current)],
+            goals: vec![],
+        }
+        .plan();
+        assert_eq!(plan.steps[1].state, StepState::Left);
+        assert_eq!(plan.current().map(|s| s.text.as_str()), Some("a"));
+    }
+}

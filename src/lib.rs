@@ -1,0 +1,10 @@
+//! rewake
+
+pub mod cli;
+pub mod command;
+pub mod config;
+pub mod core;
+pub mod model;
+pub mod store;
+pub mod tools;
+pub mod workspace;
