@@ -6,7 +6,8 @@
 
 use serde_json::Value;
 
-use super::entry::{BlobRef, ToolSpec};
+use super::entry::{BlobRef, Block, CallId, Entry, Outcome, Record, Seq, ToolSpec};
+use super::state::{Preface, State};
 
 /// A request in no provider's form. The protocols in `crate::model` put it on the wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,4 +67,244 @@ pub enum Part {
         images: Vec<(String, BlobRef)>,
         is_error: bool,
     },
+}
+
+/// The request that is sent now: the same bytes for the same log, whenever it is asked.
+pub fn request(state: &State, max_tokens: u64) -> Request {
+    let mut messages = messages(state);
+    if state.preface.is_some()
+        && let Some(first) = messages.first_mut()
+    {
+        first.cache = true;
+    }
+    if let Some(last) = messages.last_mut() {
+        last.cache = true;
+    }
+    Request {
+        model: state.model.clone(),
+        system: state.layers.system.clone(),
+        tools: state.layers.tools.clone(),
+        instructions: state.layers.instructions.clone(),
+        messages,
+        max_tokens,
+    }
+}
+
+/// The messages of the log. Valid for every prefix of every log: a call that has no result
+/// yet is left out.
+pub fn messages(state: &State) -> Vec<Message> {
+    let mut out = Messages::default();
+    match &state.preface {
+        Some(Preface::Summary { text, .. }) => out.push(
+            Role::User,
+            [plain(format!(
+                "<summary of what came before>\n{text}\n</summary>"
+            ))],
+        ),
+        Some(Preface::Note { text }) => out.push(Role::User, [plain(text.clone())]),
+        None => {}
+    }
+    for record in &state.context {
+        out.record(record, &state.model);
+    }
+    out.finish()
+}
+
+/// Messages in the making. The last answer waits until its results are known.
+#[derive(Default)]
+struct Messages {
+    done: Vec<Message>,
+    /// Parts of the last answer, and the results of its calls in their order.
+    answer: Vec<Part>,
+    calls: Vec<(CallId, String, Option<Part>)>,
+}
+
+impl Messages {
+    fn record(&mut self, record: &Record, model: &str) {
+        match &record.entry {
+            Entry::Said { text, images, .. } => {
+                self.flush();
+                let images = images.iter().map(|i| Part::Image {
+                    media_type: i.media_type.clone(),
+                    blob: i.blob.clone(),
+                });
+                let words = match text.trim().is_empty() && images.len() == 0 {
+                    true => "(an empty message)".to_string(),
+                    false => text.clone(),
+                };
+                self.push(Role::User, std::iter::once(plain(words)).chain(images));
+            }
+            Entry::Replied {
+                blocks, model: by, ..
+            } => {
+                self.flush();
+                self.answer(record.seq, blocks, by == model);
+            }
+            Entry::Finished { call, outcome, .. } => self.result(*call, outcome),
+            Entry::Stopped { draft: Some(draft) } => {
+                self.flush();
+                self.push(Role::Assistant, [plain(draft.clone())]);
+            }
+            Entry::Noted { text, .. } => {
+                self.flush();
+                self.push(Role::User, [plain(format!("<note>\n{text}\n</note>"))]);
+            }
+            Entry::Forked { .. } => {
+                self.close_all(
+                    "interrupted: this call belongs to the other branch; it may have happened there",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, reply: Seq, blocks: &[Block], same_model: bool) {
+        for block in blocks {
+            match block {
+                Block::Text { text, signature } => self.answer.push(Part::Text {
+                    text: text.clone(),
+                    signature: signature.clone().filter(|_| same_model),
+                }),
+                Block::Thinking { text, sealed } if same_model => {
+                    self.answer.push(Part::Thinking {
+                        text: text.clone(),
+                        sealed: sealed.clone(),
+                    })
+                }
+                Block::Thinking { .. } => {}
+                Block::Call {
+                    name,
+                    arguments,
+                    signature,
+                    ..
+                } => {
+                    let index = self.calls.len() as u32;
+                    let id = CallId { reply, index };
+                    self.answer.push(Part::Call {
+                        id: id.wire(),
+                        name: name.clone(),
+                        arguments: object(arguments),
+                        signature: signature.clone().filter(|_| same_model),
+                    });
+                    self.calls.push((id, name.clone(), None));
+                }
+            }
+        }
+    }
+
+    fn result(&mut self, call: CallId, outcome: &Outcome) {
+        if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
+            let (text, is_error) = told(outcome);
+            let images = match outcome {
+                Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
+                Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],
+            };
+            *part = Some(Part::Result {
+                id: call.wire(),
+                name: name.clone(),
+                text,
+                images: images
+                    .iter()
+                    .map(|i| (i.media_type.clone(), i.blob.clone()))
+                    .collect(),
+                is_error,
+            });
+        }
+    }
+
+    fn close_all(&mut self, why: &str) {
+        for (id, name, part) in &mut self.calls {
+            part.get_or_insert_with(|| Part::Result {
+                id: id.wire(),
+                name: name.clone(),
+                text: why.to_string(),
+                images: Vec::new(),
+                is_error: true,
+            });
+        }
+    }
+
+    /// Puts the last answer down, with the results directly behind it.
+    fn flush(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        let open: Vec<String> = calls
+            .iter()
+            .filter(|(.., part)| part.is_none())
+            .map(|(id, ..)| id.wire())
+            .collect();
+        let mut answer = std::mem::take(&mut self.answer);
+        answer.retain(|p| !matches!(p, Part::Call { id, .. } if open.contains(id)));
+        self.push(Role::Assistant, answer);
+        self.push(Role::User, calls.into_iter().filter_map(|(.., part)| part));
+    }
+
+    /// Adds to the last message when it has the same role, so that roles alternate.
+    fn push(&mut self, role: Role, parts: impl IntoIterator<Item = Part>) {
+        let mut parts: Vec<Part> = parts
+            .into_iter()
+            .filter(|p| !matches!(p, Part::Text { text, .. } if text.trim().is_empty()))
+            .collect();
+        // Thinking alone says nothing, and no provider takes it.
+        if parts.iter().all(|p| matches!(p, Part::Thinking { .. })) {
+            return;
+        }
+        match self.done.last_mut() {
+            Some(last) if last.role == role => last.parts.append(&mut parts),
+            _ => self.done.push(Message {
+                role,
+                parts,
+                cache: false,
+            }),
+        }
+    }
+
+    fn finish(mut self) -> Vec<Message> {
+        self.flush();
+        // A chain may begin with the model's words when what came before has left the context.
+        if self.done.first().is_some_and(|m| m.role == Role::Assistant) {
+            let parts = vec![plain("(the conversation goes on)".to_string())];
+            self.done.insert(
+                0,
+                Message {
+                    role: Role::User,
+                    parts,
+                    cache: false,
+                },
+            );
+        }
+        self.done
+    }
+}
+
+fn plain(text: String) -> Part {
+    Part::Text {
+        text,
+        signature: None,
+    }
+}
+
+/// The arguments as a valid object, whatever the model wrote.
+fn object(arguments: &str) -> Value {
+    match serde_json::from_str(arguments) {
+        Ok(Value::Object(map)) => Value::Object(map),
+        _ if arguments.trim().is_empty() => Value::Object(Default::default()),
+        _ => serde_json::json!({ "malformed": arguments }),
+    }
+}
+
+/// What the model is told of an outcome, and whether it is an error.
+pub fn told(outcome: &Outcome) -> (String, bool) {
+    match outcome {
+        Outcome::Done { output } if output.text.is_empty() => ("(no output)".to_string(), false),
+        Outcome::Done { output } => (output.text.clone(), false),
+        Outcome::Error { output } if output.text.is_empty() => ("error".to_string(), true),
+        Outcome::Error { output } => (output.text.clone(), true),
+        Outcome::Denied { reason } => (format!("denied: {reason}"), true),
+        Outcome::Interrupted { output, why } if output.text.is_empty() => {
+            (format!("[interrupted: {why}]"), true)
+        }
+        Outcome::Interrupted { output, why } => {
+            (format!("{}\n[interrupted: {why}]", output.text), true)
+        }
+    }
 }

@@ -1,1 +1,504 @@
-//! state
+//! What is so: the fold of the log.
+//!
+//! [`State::fold`] takes one record after the other and refuses what cannot have happened.
+//! The engine checks an entry before it writes it, and every load checks it again, so a log
+//! that can be opened is a log whose every prefix is legal.
+//!
+//! Invariant: nothing that is still to be done is kept anywhere but here; `next` reads it
+//! from the state, so a restart owes exactly what the dead process owed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::{
+    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
+    Record, SaveReason, Seq, StopReason, Usage, Verdict,
+};
+use super::text;
+use super::tool::{Class, Input, MAX_CALLS, ToolCall};
+
+/// An entry that cannot follow the ones before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Illegal {
+    pub seq: Seq,
+    pub kind: &'static str,
+    pub why: String,
+}
+
+impl std::fmt::Display for Illegal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "entry {} ({}) cannot stand here: {}",
+            self.seq, self.kind, self.why
+        )
+    }
+}
+
+impl std::error::Error for Illegal {}
+
+/// The state of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
+    next_seq: Seq,
+    pub folder: String,
+    pub version: String,
+    /// `provider/model` that is asked next.
+    pub model: String,
+    pub mode: Mode,
+    pub layers: Layers,
+    /// The records that requests are made of: everything since the context last began.
+    pub context: Vec<Record>,
+    /// What stands for the records that left the context.
+    pub preface: Option<Preface>,
+    /// The calls of the last answer, in order.
+    pub calls: Vec<OpenCall>,
+    /// The model owes an answer: something was said or finished since its last one.
+    pub owed: bool,
+    pub halted: Option<Halt>,
+    /// Starts in a row that brought nothing forward.
+    pub wakes: u32,
+    /// Answers since the user last spoke.
+    pub turns: u32,
+    /// Answers in a row that could not be used.
+    pub nonsense: u32,
+    /// Files the model knows, with the hash it knows them by.
+    pub seen: BTreeMap<String, String>,
+    /// Commands that go on in the background, by id.
+    pub background: BTreeMap<String, Background>,
+    pub plan: Option<Plan>,
+    pub usage: Usage,
+    /// Answers of the model in the whole session.
+    pub replies: u64,
+    /// Finished calls in the whole session.
+    pub finished: u64,
+    pub forked_from: Option<ForkPoint>,
+    name: Option<String>,
+    first_words: Option<String>,
+    /// The largest request that models were found to take, tokens.
+    pub limits: BTreeMap<String, u64>,
+}
+
+/// What the requests begin with instead of what was said before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preface {
+    Summary { text: String, window: u32 },
+    Note { text: String },
+}
+
+/// A call of the last answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCall {
+    pub call: ToolCall,
+    /// The answer was cut by the output limit inside this call.
+    pub cut: bool,
+    pub decided: Option<Verdict>,
+    /// The last `Started` of the call.
+    pub guard: Option<Guard>,
+    pub finished: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    Stopped,
+    Failed(Failure),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Background {
+    pub run: String,
+    pub command: String,
+}
+
+impl State {
+    /// The state after all of `records`.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<State, Illegal> {
+        let mut state = State::default();
+        for record in records {
+            state.fold(record)?;
+        }
+        Ok(state)
+    }
+
+    /// The place of the next entry.
+    pub fn next_seq(&self) -> Seq {
+        self.next_seq
+    }
+
+    /// The first call without a result.
+    pub fn first_open(&self) -> Option<&OpenCall> {
+        self.calls.iter().find(|c| !c.finished)
+    }
+
+    pub fn call(&self, id: CallId) -> Option<&OpenCall> {
+        self.calls.iter().find(|c| c.call.id == id)
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.halted == Some(Halt::Stopped)
+    }
+
+    /// Something is owed to the user: an answer, a call, a question, or a command that runs.
+    /// Not when the user stopped it.
+    pub fn unfinished(&self) -> bool {
+        if self.is_stopped() {
+            return self.first_open().is_some();
+        }
+        self.owed || self.first_open().is_some() || !self.background.is_empty()
+    }
+
+    /// What to call the session: its name, else the first words of the user.
+    pub fn title(&self) -> Option<&str> {
+        self.name.as_deref().or(self.first_words.as_deref())
+    }
+
+    /// Whether `entry` may come next. Nothing is changed.
+    pub fn check(&self, entry: &Entry) -> Result<(), Illegal> {
+        self.allows(entry).map_err(|why| Illegal {
+            seq: self.next_seq,
+            kind: entry.kind(),
+            why,
+        })
+    }
+
+    fn allows(&self, entry: &Entry) -> Result<(), String> {
+        let opened = self.next_seq > 0;
+        match entry {
+            Entry::Opened { .. } if opened => Err("the session is open already".into()),
+            Entry::Opened { .. } => Ok(()),
+            _ if !opened => Err("the first entry of a session is `opened`".into()),
+            Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
+            Entry::Closed { summary: text, .. } | Entry::Continued { note: text } => {
+                self.no_open_call()?;
+                match text.trim().is_empty() {
+                    true => Err("what stands for the context is empty".into()),
+                    false => Ok(()),
+                }
+            }
+            Entry::Noted { about, .. } => {
+                self.no_open_call()?;
+                match about {
+                    Some(About::BackgroundEnded { id, .. })
+                        if !self.background.contains_key(id) =>
+                    {
+                        Err(format!("no background command {id} is known"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Entry::Replied { .. } | Entry::Failed { .. } => {
+                self.no_open_call()?;
+                match (self.owed, &self.halted) {
+                    (true, None) => Ok(()),
+                    (false, _) => Err("no answer is owed".into()),
+                    (true, Some(_)) => Err("the session is halted".into()),
+                }
+            }
+            Entry::Decided { call, .. } => {
+                let open = self.open_call(*call)?;
+                if open.guard.is_some() {
+                    return Err(format!("call {call} was begun before it was decided"));
+                }
+                match open.decided {
+                    Some(_) => Err(format!("call {call} is decided already")),
+                    None => Ok(()),
+                }
+            }
+            Entry::Started { call, guard } => self.may_start(*call, guard),
+            Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
+            Entry::Stopped { .. }
+            | Entry::Saved { .. }
+            | Entry::Forked { .. }
+            | Entry::Chose { .. }
+            | Entry::Named { .. }
+            | Entry::Learned { .. }
+            | Entry::Woke { .. } => Ok(()),
+        }
+    }
+
+    fn no_open_call(&self) -> Result<(), String> {
+        match self.first_open() {
+            Some(open) => Err(format!("call {} has no result yet", open.call.id)),
+            None => Ok(()),
+        }
+    }
+
+    fn open_call(&self, id: CallId) -> Result<&OpenCall, String> {
+        match self.call(id) {
+            Some(open) if !open.finished => Ok(open),
+            Some(_) => Err(format!("call {id} has its result already")),
+            None => Err(format!("the last answer has no call {id}")),
+        }
+    }
+
+    fn may_start(&self, id: CallId, guard: &Guard) -> Result<(), String> {
+        let open = self.open_call(id)?;
+        if let Some(other) = self
+            .calls
+            .iter()
+            .find(|c| !c.finished && c.guard.is_some() && c.call.id != id)
+        {
+            return Err(format!("call {} is still in progress", other.call.id));
+        }
+        if self.is_stopped() {
+            return Err("the user stopped the session".into());
+        }
+        match (open.call.class(), guard) {
+            (Some(Class::Checked), Guard::Checked { .. })
+            | (Some(Class::Supervised), Guard::Supervised { .. })
+            | (Some(Class::Opaque), Guard::Opaque) => Ok(()),
+            (class, guard) => Err(format!(
+                "a call of class {class:?} is not guarded by {guard:?}"
+            )),
+        }
+    }
+
+    /// A call with an effect is done only after it was begun; it may fail, be denied or be
+    /// interrupted before that.
+    fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
+        let open = self.open_call(id)?;
+        let pure = open.call.class() == Some(Class::Pure);
+        match outcome {
+            Outcome::Done { .. } if !pure && open.guard.is_none() => {
+                Err(format!("call {id} is done but was never begun"))
+            }
+            Outcome::Denied { .. } if open.guard.is_some() => {
+                Err(format!("call {id} was denied after it was begun"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the next record of the log.
+    ///
+    /// # Errors
+    /// [`Illegal`] when it cannot follow; the state is unchanged then.
+    pub fn fold(&mut self, record: &Record) -> Result<(), Illegal> {
+        if record.seq != self.next_seq {
+            return Err(Illegal {
+                seq: record.seq,
+                kind: record.entry.kind(),
+                why: format!("entry {} was expected", self.next_seq),
+            });
+        }
+        self.check(&record.entry)?;
+        self.apply(record);
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn apply(&mut self, record: &Record) {
+        match &record.entry {
+            Entry::Opened {
+                folder,
+                version,
+                model,
+                mode,
+                layers,
+            } => {
+                self.folder = folder.clone();
+                self.version = version.clone();
+                self.model = model.clone();
+                self.mode = *mode;
+                self.layers = layers.clone();
+            }
+            Entry::Rendered { version, layers } => {
+                self.version = version.clone();
+                self.layers = layers.clone();
+            }
+            Entry::Said { text, .. } => {
+                self.first_words
+                    .get_or_insert_with(|| text::one_line(text, 60));
+                self.owed = true;
+                self.halted = None;
+                self.progress();
+                self.turns = 0;
+                self.nonsense = 0;
+                self.keep(record);
+            }
+            Entry::Replied {
+                blocks,
+                usage,
+                stop,
+                ..
+            } => {
+                self.replied(record.seq, blocks, *stop);
+                self.usage.add(usage);
+                self.keep(record);
+            }
+            Entry::Decided { call, verdict, .. } => {
+                self.on_call(*call, |open| open.decided = Some(verdict.clone()));
+            }
+            Entry::Started { call, guard } => {
+                self.on_call(*call, |open| open.guard = Some(guard.clone()));
+            }
+            Entry::Finished { call, fact, .. } => {
+                self.on_call(*call, |open| open.finished = true);
+                if let Some(fact) = fact {
+                    self.learn(fact);
+                }
+                self.finished += 1;
+                self.owed = true;
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Stopped { .. } => {
+                self.halted = Some(Halt::Stopped);
+                self.keep(record);
+            }
+            Entry::Failed { error } => self.halted = Some(Halt::Failed(error.clone())),
+            Entry::Noted { about, .. } => {
+                if let Some(About::BackgroundEnded { id, .. }) = about {
+                    self.background.remove(id);
+                }
+                self.keep(record);
+            }
+            Entry::Closed {
+                window,
+                last,
+                summary,
+                ..
+            } => {
+                self.context.retain(|r| r.seq > *last);
+                self.preface = Some(Preface::Summary {
+                    text: summary.clone(),
+                    window: *window,
+                });
+            }
+            Entry::Continued { note } => {
+                self.context.clear();
+                self.preface = Some(Preface::Note { text: note.clone() });
+            }
+            // An orderly stop from outside is not a start that came to nothing.
+            Entry::Saved {
+                reason: SaveReason::Signal,
+                ..
+            } => self.wakes = 0,
+            Entry::Saved { .. } => {}
+            Entry::Forked { from } => self.forked(record, from),
+            Entry::Chose { model, mode } => {
+                if let Some(model) = model {
+                    self.model = model.clone();
+                }
+                self.mode = mode.unwrap_or(self.mode);
+            }
+            Entry::Named { title } => self.name = Some(title.clone()),
+            Entry::Learned { model, limit } => {
+                self.limits.insert(model.clone(), *limit);
+            }
+            Entry::Woke { by, .. } => self.woke(*by),
+        }
+    }
+
+    fn keep(&mut self, record: &Record) {
+        self.context.push(record.clone());
+    }
+
+    fn progress(&mut self) {
+        self.wakes = 0;
+    }
+
+    fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut OpenCall)) {
+        if let Some(open) = self.calls.iter_mut().find(|c| c.call.id == id) {
+            change(open);
+        }
+    }
+
+    fn replied(&mut self, seq: Seq, blocks: &[Block], stop: StopReason) {
+        self.calls = open_calls(seq, blocks, stop);
+        self.replies += 1;
+        self.turns += 1;
+        self.progress();
+        let known: BTreeSet<&str> = self.layers.tools.iter().map(|t| t.name.as_str()).collect();
+        let usable =
+            |c: &OpenCall| !c.cut && c.call.input.is_ok() && known.contains(c.call.name.as_str());
+        let spoke = blocks
+            .iter()
+            .any(|b| matches!(b, Block::Text { text, .. } if !text.trim().is_empty()));
+        let sense = match self.calls.is_empty() {
+            true => spoke || stop == StopReason::Refusal,
+            false => self.calls.iter().any(usable),
+        };
+        self.nonsense = if sense { 0 } else { self.nonsense + 1 };
+        // An answer without a word or a call is no answer: the same is asked again.
+        self.owed = self.calls.is_empty() && !sense;
+    }
+
+    fn learn(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
+                self.seen.insert(path.clone(), hash.clone());
+            }
+            Fact::Background { id, run, command } => {
+                let background = Background {
+                    run: run.clone(),
+                    command: command.clone(),
+                };
+                self.background.insert(id.clone(), background);
+            }
+            Fact::Planned { plan } => self.plan = Some(plan.clone()),
+            Fact::Ran { .. } => {}
+        }
+    }
+
+    /// Every open call is closed, and what runs stays with the session that started it.
+    fn forked(&mut self, record: &Record, from: &ForkPoint) {
+        self.forked_from = Some(from.clone());
+        self.background.clear();
+        if self.first_open().is_some() {
+            self.owed = true;
+        }
+        for open in &mut self.calls {
+            open.finished = true;
+        }
+        self.wakes = 0;
+        self.keep(record);
+    }
+
+    fn woke(&mut self, by: By) {
+        if matches!(self.halted, Some(Halt::Failed(_))) {
+            self.halted = None;
+        }
+        self.nonsense = 0;
+        let owing = self.owed || self.first_open().is_some();
+        self.wakes = match (owing, by) {
+            (false, _) => 0,
+            (true, By::Person) => 1,
+            (true, By::Start | By::Hook) => self.wakes + 1,
+        };
+    }
+}
+
+/// The calls of an answer. One that the output limit cut is marked.
+fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason) -> Vec<OpenCall> {
+    let mut calls = Vec::new();
+    for (place, block) in blocks.iter().enumerate() {
+        if let Block::Call {
+            name, arguments, ..
+        } = block
+        {
+            let id = CallId {
+                reply,
+                index: calls.len() as u32,
+            };
+            calls.push(OpenCall {
+                call: ToolCall::new(id, name, arguments),
+                cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
+                decided: None,
+                guard: None,
+                finished: false,
+            });
+        }
+    }
+    calls
+}
+
+impl OpenCall {
+    /// Beyond the number of calls that are run of one answer.
+    pub fn is_surplus(&self) -> bool {
+        self.call.id.index >= MAX_CALLS
+    }
+
+    pub fn input(&self) -> Option<&Input> {
+        self.call.input.as_ref().ok()
+    }
+}

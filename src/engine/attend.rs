@@ -1,0 +1,215 @@
+//! What goes on while a step is in progress: commands, streamed text, the timer.
+
+use std::future::Future;
+use std::pin::pin;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Command, DRAFT_INTERVAL, Engine, EngineError, Event, Write};
+use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
+use crate::model::Delta;
+use crate::store::StoreError;
+use crate::world::World;
+
+/// The streamed text of the answer that is being made.
+#[derive(Default)]
+pub(super) struct Draft {
+    /// All of it.
+    text: String,
+    /// How much of it is in the store.
+    kept: usize,
+    /// When the rest is due there.
+    due: Option<Instant>,
+}
+
+impl Draft {
+    fn add(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        self.due.get_or_insert_with(|| Instant::now() + DRAFT_INTERVAL);
+    }
+
+    pub(super) fn reset(&mut self) {
+        *self = Draft::default();
+    }
+
+    fn words(&self) -> Option<String> {
+        Some(self.text.clone()).filter(|t| !t.trim().is_empty())
+    }
+}
+
+/// Whether a step may be cut short by the user.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stoppable {
+    Yes,
+    /// Over in an instant: what is typed waits that long.
+    No,
+}
+
+impl<W: World> Engine<W> {
+    /// Drives a step to its end and attends to all else. `None` when it was cut: the stop or
+    /// the leaving is in the log, and the step's future is dropped.
+    pub(super) async fn attend<T>(
+        &mut self,
+        step: impl Future<Output = T>,
+        mut deltas: UnboundedReceiver<Delta>,
+        stoppable: Stoppable,
+    ) -> Result<Option<T>, EngineError> {
+        let mut step = pin!(step);
+        let mut streaming = true;
+        loop {
+            let due = self.draft.due;
+            tokio::select! {
+                biased;
+                Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
+                    if self.obey(command).await? {
+                        return Ok(None);
+                    }
+                }
+                delta = deltas.recv(), if streaming => match delta {
+                    Some(delta) => self.stream(&delta)?,
+                    None => streaming = false,
+                },
+                _ = self.timer.tick() => self.tick().await?,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.keep_draft()?;
+                }
+                done = &mut step => {
+                    while let Ok(delta) = deltas.try_recv() {
+                        self.stream(&delta)?;
+                    }
+                    return Ok(Some(done));
+                }
+            }
+        }
+    }
+
+    /// [`Engine::attend`] for a step that streams nothing.
+    pub(super) async fn attend_quiet<T>(
+        &mut self,
+        step: impl Future<Output = T>,
+        stoppable: Stoppable,
+    ) -> Result<Option<T>, EngineError> {
+        let (_, none) = unbounded_channel();
+        self.attend(step, none, stoppable).await
+    }
+
+    /// Waits for a person's verdict.
+    pub(super) async fn ask(&mut self, call: CallId) -> Result<(), EngineError> {
+        (self.on_event)(&self.state, Event::Asked(call));
+        loop {
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => match command {
+                    Some(command) => {
+                        if self.obey(command).await? {
+                            return Ok(());
+                        }
+                        if self.state.call(call).is_none_or(|c| c.decided.is_some()) {
+                            return Ok(());
+                        }
+                    }
+                    None => {
+                        self.left = Some(SaveReason::Exit);
+                        return Ok(());
+                    }
+                },
+                _ = self.timer.tick() => self.tick().await?,
+            }
+        }
+    }
+
+    /// What came while no step was in progress.
+    pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command).await?;
+        }
+        Ok(())
+    }
+
+    /// True when the step in progress is to be dropped.
+    async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
+        match command {
+            Command::Say { text, images, via } => {
+                let at_ms = self.world.now_ms();
+                self.store.inbox_add(&self.head.session, &text, &images, via, at_ms)?;
+                (self.on_event)(&self.state, Event::Queued(&text));
+                Ok(false)
+            }
+            Command::Decide { call, verdict } => {
+                self.decide(call, verdict).await?;
+                Ok(false)
+            }
+            Command::Stop => {
+                if self.state.owed || self.state.first_open().is_some() {
+                    let draft = self.draft.words();
+                    let stopped = Entry::Stopped { draft };
+                    self.record(Write { clear_stream: true, ..Write::of(stopped) }).await?;
+                }
+                self.draft.reset();
+                Ok(true)
+            }
+            Command::Leave(reason) => {
+                self.keep_draft()?;
+                self.save(reason).await?;
+                self.left = Some(reason);
+                Ok(true)
+            }
+        }
+    }
+
+    /// A verdict that comes too late is of no use and no harm.
+    async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
+        let decided = Entry::Decided { call, verdict, by: By::Person };
+        match self.state.check(&decided) {
+            Ok(()) => self.record(Write::of(decided)).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn stream(&mut self, delta: &Delta) -> Result<(), EngineError> {
+        match delta {
+            Delta::Text(text) => self.draft.add(text),
+            Delta::Retry { .. } => {
+                self.draft.reset();
+                self.store.clear_stream(&self.head.session)?;
+            }
+            Delta::Thinking(_) | Delta::Call { .. } => {}
+        }
+        self.changed = true;
+        (self.on_event)(&self.state, Event::Delta(delta));
+        Ok(())
+    }
+
+    /// Puts the streamed text that is not there yet into the drafts. A full disk does not end
+    /// the stream: the answer itself may find room, and if not, that is told.
+    fn keep_draft(&mut self) -> Result<(), EngineError> {
+        self.draft.due = None;
+        let piece = &self.draft.text[self.draft.kept..];
+        if piece.is_empty() {
+            return Ok(());
+        }
+        match self.store.add_stream(&self.head.session, piece, self.world.now_ms()) {
+            Ok(()) => {
+                self.draft.kept = self.draft.text.len();
+                Ok(())
+            }
+            Err(StoreError::Full { .. }) => {
+                self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The timer's checkpoint, when anything changed since the last one.
+    async fn tick(&mut self) -> Result<(), EngineError> {
+        self.keep_draft()?;
+        let printed = self.world.printed_bytes();
+        if self.changed || printed != self.printed_bytes {
+            self.printed_bytes = printed;
+            self.save(SaveReason::Timer).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! The reply loop: `next -> world -> append -> fold -> publish`, and nothing else.
+//!
+//! Starting and going on after a crash are the same: the state is folded from the log and
+//! `next` is asked. While a step is in progress the engine attends to it
+//! ([`attend`]): what is typed goes to the inbox, streamed text to the drafts, and the timer
+//! saves a checkpoint.
+//!
+//! Invariant: no effect is begun before its `Started` is durable, and none is reported before
+//! its `Finished` is. What cannot be recorded is not done.
+
+mod attend;
+mod steps;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::core::entry::{By, CallId, Entry, Image, Record, SaveReason, Verdict, Via};
+use crate::core::next::{Policy, Step, Why, next};
+use crate::core::state::{Illegal, State};
+use crate::model::Delta;
+use crate::store::{Batch, Head, Store, StoreError};
+use crate::world::{Boundary, World};
+
+/// What a person or a signal wants of a running engine.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Waits in the inbox until no call is open.
+    Say {
+        text: String,
+        images: Vec<Image>,
+        via: Via,
+    },
+    Decide {
+        call: CallId,
+        verdict: Verdict,
+    },
+    /// Stop what is in progress.
+    Stop,
+    /// Leave, with all that runs going on.
+    Leave(SaveReason),
+}
+
+/// What whoever looks on is told.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It is in the log.
+    Recorded(&'a Record),
+    /// A piece of an answer that is not in the log.
+    Delta(&'a Delta),
+    /// It is in the inbox.
+    Queued(&'a str),
+    /// A person is asked about this call.
+    Asked(CallId),
+}
+
+/// Why the engine came to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    Waiting(Why),
+    Left(SaveReason),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The engine or the log is wrong; nothing was written.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}
+
+/// What the engine is started with, beside its log.
+pub struct Settings {
+    pub policy: Policy,
+    /// Time between checkpoints of the timer.
+    pub checkpoint_interval: Duration,
+    /// Room for an answer of this model, tokens.
+    pub max_tokens: Box<dyn Fn(&str) -> u64>,
+}
+
+/// Streamed text is in the drafts after this time at most.
+const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
+
+pub struct Engine<W> {
+    store: Store,
+    head: Head,
+    state: State,
+    world: Rc<W>,
+    settings: Settings,
+    commands: UnboundedReceiver<Command>,
+    on_event: Box<dyn FnMut(&State, Event<'_>)>,
+    timer: tokio::time::Interval,
+    draft: attend::Draft,
+    /// Something happened since the last checkpoint.
+    changed: bool,
+    printed_bytes: u64,
+    left: Option<SaveReason>,
+}
+
+impl<W: World> Engine<W> {
+    /// `state` is the fold of the log up to `head`. Must be called inside a tokio runtime.
+    pub fn new(
+        store: Store,
+        head: Head,
+        state: State,
+        world: Rc<W>,
+        settings: Settings,
+        commands: UnboundedReceiver<Command>,
+        on_event: Box<dyn FnMut(&State, Event<'_>)>,
+    ) -> Engine<W> {
+        let every = settings.checkpoint_interval;
+        let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        Engine {
+            store,
+            head,
+            state,
+            world,
+            settings,
+            commands,
+            on_event,
+            timer,
+            draft: attend::Draft::default(),
+            changed: false,
+            printed_bytes: 0,
+            left: None,
+        }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Records that a process took the session up again. What was streaming at the crash
+    /// moves from the drafts into the entry.
+    pub async fn wake(&mut self, by: By, found: String) -> Result<(), EngineError> {
+        let draft = self.store.drafts(&self.head.session)?.stream;
+        let draft = Some(draft).filter(|d| !d.trim().is_empty());
+        let entry = Entry::Woke { by, found, draft };
+        self.record(Write { clear_stream: true, ..Write::of(entry) }).await
+    }
+
+    /// Works until there is nothing to do without a person, or until it is told to leave.
+    ///
+    /// # Errors
+    /// When the log cannot be written. What was done stays to be settled by the next start.
+    pub async fn run(&mut self) -> Result<Rest, EngineError> {
+        loop {
+            self.take_commands().await?;
+            if let Some(reason) = self.left {
+                return Ok(Rest::Left(reason));
+            }
+            self.note_background().await?;
+            self.take_inbox().await?;
+            match next(&self.state, &self.settings.policy) {
+                Step::CallModel => self.call_model().await?,
+                Step::Run(calls) => self.run_calls(calls).await?,
+                Step::Settle(call) => self.settle(call).await?,
+                Step::Close(call) => self.close(call).await?,
+                Step::Ask(call) => self.ask(call).await?,
+                Step::Wait(why) => return Ok(Rest::Waiting(why)),
+            }
+        }
+    }
+
+    /// A checkpoint without a call.
+    pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
+        self.record(Write::of(Entry::Saved { reason, tree: None })).await
+    }
+
+    /// Between steps, when no call is open, the oldest message of the inbox is said.
+    async fn take_inbox(&mut self) -> Result<(), EngineError> {
+        if self.state.first_open().is_some() {
+            return Ok(());
+        }
+        while let Some(row) = self.store.inbox_oldest(&self.head.session)? {
+            let said = Entry::Said { text: row.text, images: row.images, via: row.via };
+            self.record(Write { taken: Some(row.id), ..Write::of(said) }).await?;
+        }
+        Ok(())
+    }
+
+    /// The model is told of background commands that ended, also while nobody was there.
+    async fn note_background(&mut self) -> Result<(), EngineError> {
+        if self.state.first_open().is_some() {
+            return Ok(());
+        }
+        let ended: Vec<_> = self
+            .state
+            .background
+            .iter()
+            .filter_map(|(id, b)| Some((id.clone(), self.world.background_end(id, b)?)))
+            .collect();
+        for (id, end) in ended {
+            let about = crate::core::entry::About::BackgroundEnded { id, exit_code: end.exit_code };
+            let noted = Entry::Noted { text: end.text, about: Some(about) };
+            self.record(Write::of(noted)).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends to the log, folds and publishes.
+    ///
+    /// The state is folded first, since what the row of the session says (is it unfinished?)
+    /// follows from it. When the log cannot be written, the state is read from it again.
+    async fn record(&mut self, write: Write) -> Result<(), EngineError> {
+        let kind = write.entries.first().map_or("none", Entry::kind);
+        self.world.boundary(Boundary::BeforeAppend(kind)).await;
+        let at_ms = self.world.now_ms();
+        let first = self.state.next_seq();
+        for (place, entry) in write.entries.iter().enumerate() {
+            let record = Record { seq: first + place as u64, at_ms, entry: entry.clone() };
+            if let Err(illegal) = self.state.fold(&record) {
+                self.reload()?;
+                return Err(illegal.into());
+            }
+        }
+        let checkpoint = write.entries.iter().any(Entry::is_checkpoint);
+        let batch = Batch {
+            at_ms,
+            entries: write.entries,
+            blobs: write.blobs,
+            taken: write.taken,
+            clear_stream: write.clear_stream,
+            unfinished: self.state.unfinished(),
+            title: self.state.title().map(str::to_string),
+            plan_step: self.plan_step(),
+        };
+        let records = match self.store.append(&mut self.head, batch) {
+            Ok(records) => records,
+            Err(error) => {
+                self.reload()?;
+                return Err(error.into());
+            }
+        };
+        self.world.boundary(Boundary::AfterAppend(kind)).await;
+        self.changed = !checkpoint;
+        for record in &records {
+            (self.on_event)(&self.state, Event::Recorded(record));
+        }
+        Ok(())
+    }
+
+    fn plan_step(&self) -> Option<String> {
+        let plan = self.state.plan.as_ref()?;
+        Some(plan.current()?.text.clone())
+    }
+
+    fn reload(&mut self) -> Result<(), EngineError> {
+        let (head, records) = self.store.load(&self.head.session)?;
+        self.head = head;
+        self.state = State::of(&records)?;
+        Ok(())
+    }
+}
+
+/// What goes into the log in one transaction.
+#[derive(Default)]
+struct Write {
+    entries: Vec<Entry>,
+    blobs: Vec<Vec<u8>>,
+    /// The row of the inbox that became `Said`.
+    taken: Option<crate::store::InboxId>,
+    clear_stream: bool,
+}
+
+impl Write {
+    fn of(entry: Entry) -> Write {
+        Write { entries: vec![entry], ..Write::default() }
+    }
+}

@@ -1,0 +1,224 @@
+//! One function for each step that `next` may ask for.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::attend::Stoppable;
+use super::{Engine, EngineError, Write};
+use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
+use crate::core::next::{Fate, fate};
+use crate::core::prompt::{Part, Request, request};
+use crate::core::tool::{Class, ToolCall};
+use crate::tools::Ran;
+use crate::world::{Boundary, Images, Settled, World};
+
+impl<W: World> Engine<W> {
+    /// The answer is recorded before anything is decided on it.
+    pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
+        let max_tokens = (self.settings.max_tokens)(&self.state.model);
+        let request = request(&self.state, max_tokens);
+        let images = self.images(&request)?;
+        let model = self.state.model.clone();
+        self.draft.reset();
+
+        let world = Rc::clone(&self.world);
+        let (sender, deltas) = unbounded_channel();
+        let began_ms = world.now_ms();
+        let asking = Rc::clone(&world);
+        let step = async move {
+            asking.boundary(Boundary::BeforeModel).await;
+            let reply = asking.call_model(request, images, sender).await;
+            asking.boundary(Boundary::AfterModel).await;
+            reply
+        };
+        let Some(reply) = self.attend(step, deltas, Stoppable::Yes).await? else {
+            return Ok(());
+        };
+        let entry = match reply {
+            Ok(reply) => Entry::Replied {
+                blocks: reply.blocks,
+                usage: reply.usage,
+                stop: reply.stop,
+                model,
+                took_ms: u64::try_from(world.now_ms() - began_ms).unwrap_or(0),
+            },
+            Err(error) => Entry::Failed { error },
+        };
+        self.draft.reset();
+        self.record(Write { clear_stream: true, ..Write::of(entry) }).await
+    }
+
+    fn images(&self, request: &Request) -> Result<Images, EngineError> {
+        let mut images = Images::new();
+        for part in request.messages.iter().flat_map(|m| &m.parts) {
+            let hashes = match part {
+                Part::Image { blob, .. } => vec![&blob.hash],
+                Part::Result { images, .. } => images.iter().map(|(_, b)| &b.hash).collect(),
+                Part::Text { .. } | Part::Thinking { .. } | Part::Call { .. } => continue,
+            };
+            for hash in hashes {
+                if !images.contains_key(hash)
+                    && let Some(bytes) = self.store.blob(hash)?
+                {
+                    images.insert(hash.clone(), bytes);
+                }
+            }
+        }
+        Ok(images)
+    }
+
+    /// Several pure calls, or one call of any class.
+    pub(super) async fn run_calls(&mut self, ids: Vec<CallId>) -> Result<(), EngineError> {
+        let calls: Vec<ToolCall> =
+            ids.iter().filter_map(|id| self.state.call(*id)).map(|open| open.call.clone()).collect();
+        match calls.first().and_then(ToolCall::class) {
+            Some(Class::Pure) => self.run_pure(calls).await,
+            Some(Class::Checked | Class::Supervised | Class::Opaque) => {
+                for call in &calls {
+                    self.begin(call).await?;
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// All at once; their results are one transaction.
+    async fn run_pure(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
+        let world = Rc::clone(&self.world);
+        let running = calls.clone();
+        let step = async move {
+            world.boundary(Boundary::BeforePure).await;
+            let results = join_all(running.iter().map(|c| world.run_pure(c))).await;
+            world.boundary(Boundary::AfterPure).await;
+            results
+        };
+        let Some(results) = self.attend_quiet(step, Stoppable::Yes).await? else {
+            return Ok(());
+        };
+        let mut write = Write::default();
+        for (call, ran) in calls.iter().zip(results) {
+            write.entries.push(Entry::Finished {
+                call: call.id,
+                outcome: ran.outcome,
+                fact: ran.fact,
+                tree: None,
+            });
+            write.blobs.extend(ran.blobs);
+        }
+        self.record(write).await
+    }
+
+    /// Record, then act, then record.
+    async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+        self.world.boundary(Boundary::BeforePrepare).await;
+        let seen = |path: &str| self.state.seen.get(path).cloned();
+        let prepared = self.world.prepare(call, &seen).await;
+        self.world.boundary(Boundary::AfterPrepare).await;
+        match prepared {
+            Err(outcome) => self.finish(call, Ran { outcome, fact: None, blobs: Vec::new() }).await,
+            Ok(guard) => {
+                let started = Entry::Started { call: call.id, guard: guard.clone() };
+                self.record(Write::of(started)).await?;
+                self.act(call, &guard).await
+            }
+        }
+    }
+
+    async fn act(&mut self, call: &ToolCall, guard: &Guard) -> Result<(), EngineError> {
+        let world = Rc::clone(&self.world);
+        let (acting, begun) = (call.clone(), guard.clone());
+        let step = async move {
+            world.boundary(Boundary::BeforeAct).await;
+            let ran = world.act(&acting, &begun).await;
+            world.boundary(Boundary::AfterAct).await;
+            ran
+        };
+        // A file is replaced in an instant, and must not be settled while it is.
+        let stoppable = match guard {
+            Guard::Checked { .. } => Stoppable::No,
+            Guard::Supervised { .. } | Guard::Opaque => Stoppable::Yes,
+        };
+        match self.attend_quiet(step, stoppable).await? {
+            Some(ran) => self.end(call, guard, ran).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A call that was begun by a process that died, or that is to be stopped.
+    pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
+        let Some((call, guard)) =
+            self.state.call(id).and_then(|c| Some((c.call.clone(), c.guard.clone()?)))
+        else {
+            return Ok(());
+        };
+        let stop = self.state.is_stopped();
+        let world = Rc::clone(&self.world);
+        let (settling, begun) = (call.clone(), guard.clone());
+        let step = async move {
+            world.boundary(Boundary::BeforeSettle).await;
+            let settled = world.settle(&settling, &begun, stop).await;
+            world.boundary(Boundary::AfterSettle).await;
+            settled
+        };
+        let stoppable = if stop { Stoppable::No } else { Stoppable::Yes };
+        match self.attend_quiet(step, stoppable).await? {
+            None => Ok(()),
+            Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
+            Some(Settled::NotBegun(_)) if stop => {
+                let outcome = Outcome::Interrupted {
+                    output: Output::default(),
+                    why: "the user stopped before it began".into(),
+                };
+                self.end(&call, &guard, Ran { outcome, fact: None, blobs: Vec::new() }).await
+            }
+            Some(Settled::NotBegun(again)) => {
+                if again != guard {
+                    let started = Entry::Started { call: id, guard: again.clone() };
+                    self.record(Write::of(started)).await?;
+                    self.discard(&guard).await;
+                }
+                self.act(&call, &again).await
+            }
+        }
+    }
+
+    /// The result that a call gets without being run.
+    pub(super) async fn close(&mut self, id: CallId) -> Result<(), EngineError> {
+        let Some(open) = self.state.call(id) else {
+            return Ok(());
+        };
+        let Fate::Close(outcome) = fate(&self.state, &self.settings.policy, open) else {
+            return Ok(());
+        };
+        let call = open.call.clone();
+        self.finish(&call, Ran { outcome, fact: None, blobs: Vec::new() }).await
+    }
+
+    async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {
+        let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
+        self.finish(call, ran).await?;
+        if !in_background {
+            self.discard(guard).await;
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+        let finished = Entry::Finished {
+            call: call.id,
+            outcome: ran.outcome,
+            fact: ran.fact,
+            tree: None,
+        };
+        self.record(Write { blobs: ran.blobs, ..Write::of(finished) }).await
+    }
+
+    async fn discard(&self, guard: &Guard) {
+        self.world.boundary(Boundary::BeforeDiscard).await;
+        self.world.discard(guard).await;
+        self.world.boundary(Boundary::AfterDiscard).await;
+    }
+}

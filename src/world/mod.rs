@@ -1,0 +1,115 @@
+//! The one seam: everything the engine does outside its log goes through [`World`].
+//!
+//! [`machine::Machine`] is the real one; the simulation in `tests/sim` is the other, which
+//! can die at every [`Boundary`].
+
+pub mod machine;
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::core::entry::{Failure, Guard, Outcome};
+use crate::core::prompt::Request;
+use crate::core::state::Background;
+use crate::core::tool::ToolCall;
+use crate::model::{Delta, Reply};
+use crate::tools::Ran;
+
+/// The images of a request, by the hash of their blob.
+pub type Images = HashMap<String, Vec<u8>>;
+
+/// What a begun call turned out to be.
+#[derive(Debug)]
+pub enum Settled {
+    /// It has its result.
+    Ended(Ran),
+    /// It did nothing: it is run, under this guard.
+    NotBegun(Guard),
+}
+
+/// How a background command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundEnd {
+    pub exit_code: Option<i32>,
+    /// What the model is told: how it ended and its last lines.
+    pub text: String,
+}
+
+/// Where a process may die. The order of an effect is `Before`, the effect, `After`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    BeforeAppend(&'static str),
+    AfterAppend(&'static str),
+    BeforeModel,
+    AfterModel,
+    BeforePure,
+    AfterPure,
+    BeforePrepare,
+    AfterPrepare,
+    BeforeAct,
+    AfterAct,
+    BeforeSettle,
+    AfterSettle,
+    BeforeDiscard,
+    AfterDiscard,
+}
+
+/// Invariant: no method writes to the log, and dropping a future of it is safe: what was
+/// begun is found again by [`World::settle`].
+pub trait World {
+    /// One whole answer. Pieces are told as they come.
+    ///
+    /// # Errors
+    /// When it failed for good: whatever may be retried was.
+    fn call_model(
+        &self,
+        request: Request,
+        images: Images,
+        deltas: UnboundedSender<Delta>,
+    ) -> impl Future<Output = Result<Reply, Failure>>;
+
+    /// Runs a pure call.
+    fn run_pure(&self, call: &ToolCall) -> impl Future<Output = Ran>;
+
+    /// Makes all ready for a call with an effect, and does nothing yet. `seen` is the hash the
+    /// model knows the call's file by.
+    ///
+    /// # Errors
+    /// The outcome of a call that is refused.
+    fn prepare(
+        &self,
+        call: &ToolCall,
+        seen: &dyn Fn(&str) -> Option<String>,
+    ) -> impl Future<Output = Result<Guard, Outcome>>;
+
+    /// The effect. `guard` is recorded.
+    fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;
+
+    /// What became of a call that was begun. With `stop` a running command is ended; without,
+    /// it is waited for.
+    fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        stop: bool,
+    ) -> impl Future<Output = Settled>;
+
+    /// The result is recorded: what was kept for settling may go.
+    fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;
+
+    /// `None` while it runs.
+    fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd>;
+
+    /// Grows while running commands print: a checkpoint on the timer looks at it.
+    fn printed_bytes(&self) -> u64;
+
+    /// UTC, milliseconds since 1970.
+    fn now_ms(&self) -> i64;
+
+    /// Where the simulation dies.
+    fn boundary(&self, _at: Boundary) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+}
