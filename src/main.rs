@@ -1,1 +1,3 @@
+//! args -> config -> run -> exit code.
+
 fn main() {}

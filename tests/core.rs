@@ -1,12 +1,24 @@
 //! The pure core: tables `log -> Step`, and properties over random histories.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod valid;
+
 use proptest::prelude::*;
 use rewake::core::entry::*;
 use rewake::core::next::{Fate, MAX_NONSENSE, MAX_WAKES, Policy, Step, Why, fate, next};
 use rewake::core::policy::Decision;
-use rewake::core::prompt::{Message, Part, Role, messages};
+use rewake::core::prompt::{Message, Role, messages};
 use rewake::core::state::State;
 use rewake::core::tool::{Input, MAX_CALLS};
+
+use valid::assert_valid;
 
 const MODEL: &str = "test/model";
 
@@ -459,50 +471,6 @@ fn an_entry_is_read_as_it_was_written() {
         assert_eq!(serde_json::from_str::<Entry>(&json).expect("reads"), entry);
     }
     assert!(serde_json::from_str::<Entry>(r#"{"kind":"dreamt"}"#).is_err());
-}
-
-/// The rules of the strictest provider.
-fn assert_valid(messages: &[Message]) {
-    let mut ids = std::collections::BTreeSet::new();
-    let mut asked: Vec<String> = Vec::new();
-    for (place, message) in messages.iter().enumerate() {
-        let want = if place % 2 == 0 {
-            Role::User
-        } else {
-            Role::Assistant
-        };
-        assert_eq!(message.role, want, "roles alternate and the user begins");
-        assert!(!message.parts.is_empty(), "no message is empty");
-        let answered: Vec<String> = message
-            .parts
-            .iter()
-            .take_while(|p| matches!(p, Part::Result { .. }))
-            .filter_map(|p| match p {
-                Part::Result { id, .. } => Some(id.clone()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(
-            answered, asked,
-            "each call has one result, directly after, in order"
-        );
-        asked.clear();
-        for part in message.parts.iter().skip(answered.len()) {
-            match part {
-                Part::Text { text, .. } => assert!(!text.trim().is_empty(), "no text is empty"),
-                Part::Result { .. } => panic!("a result behind other parts"),
-                Part::Call { id, arguments, .. } => {
-                    assert_eq!(message.role, Role::Assistant);
-                    assert!(arguments.is_object());
-                    assert!(ids.insert(id.clone()), "ids are unique");
-                    asked.push(id.clone());
-                }
-                Part::Thinking { .. } => assert_eq!(message.role, Role::Assistant),
-                Part::Image { .. } => assert_eq!(message.role, Role::User),
-            }
-        }
-    }
-    assert!(asked.is_empty(), "no call is left without a result");
 }
 
 fn any_text() -> impl Strategy<Value = String> {

@@ -217,7 +217,8 @@ pub enum Via {
 pub enum Block {
     Text {
         text: String,
-        /// Gemini: the part's `thoughtSignature`.
+        /// What its maker wants back beside it. Gemini: the part's `thoughtSignature`;
+        /// OpenAI Responses: the message's `phase`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },

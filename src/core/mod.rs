@@ -5,9 +5,13 @@
 //! a table of `log -> Step`.
 
 pub mod entry;
+pub mod harmless;
 pub mod next;
+pub mod offer;
+pub mod path;
 pub mod policy;
 pub mod prompt;
+pub mod rule;
 pub mod shell;
 pub mod state;
 pub mod text;

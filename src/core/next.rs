@@ -14,10 +14,12 @@ pub const MAX_WAKES: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
+/// The rules' verdict on a call in a mode.
+pub type Judge = Box<dyn Fn(&Input, Mode) -> Decision + Send + Sync>;
+
 /// What the user and the program's start have set.
 pub struct Policy {
-    /// The rules' verdict on a call.
-    pub judge: Box<dyn Fn(&Input, Mode) -> Decision + Send + Sync>,
+    pub judge: Judge,
     /// A person is there to be asked.
     pub interactive: bool,
     /// Answers for one message of the user.

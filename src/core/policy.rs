@@ -1,9 +1,384 @@
-//! stub, merged later
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rule;
-#[derive(Debug, Clone, PartialEq)]
+//! Allow, ask or deny: the decision for one call, from the mode, the rules and the place.
+//!
+//! The order is the same for every effect of a call: a rule that denies; the mode that
+//! forbids (`plan`) or asks nothing (`bypassPermissions`); a rule that asks; a path that
+//! is always asked about; a rule that allows; what the mode lets run by itself. A call
+//! with several effects gets the strictest of their decisions.
+//!
+//! Invariant: a path is judged as it is named and as it really is, and the stricter holds.
+//! Invariant: what is not understood is never allowed by itself.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use super::entry::Mode;
+use super::offer;
+use super::path;
+use super::rule::{Access, Bases};
+pub use super::rule::{Rule, Rules};
+use super::tool::{GlobArgs, Input};
+
+/// Where a session works: absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Workspace {
+    /// Where relative paths and commands start, as the user gave it.
+    pub folder: String,
+    /// The whole of what may be looked at without asking: the repository, or the folder.
+    pub root: String,
+    pub home: Option<String>,
+    /// More folders that may be looked at, such as those of skills and command output.
+    pub readable: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     Allow,
-    Ask { why: String, rule: Option<Rule> },
-    Deny { reason: String },
+    Ask {
+        /// What the call does that needs a person.
+        why: String,
+        /// What "always" would add to the rules that allow.
+        rule: Option<Rule>,
+    },
+    Deny {
+        /// Told to the model.
+        reason: String,
+    },
+}
+
+/// What the model is told in plan mode.
+const PLANNING: &str = "plan mode is on: nothing may be changed and no command may run that does \
+                        more than look; finish the plan, and ask the user to leave plan mode";
+
+/// Files that may not be changed without asking, since something runs what they say.
+#[rustfmt::skip]
+const STARTUP_FILES: &[&str] = &[
+    ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".envrc", ".gitattributes",
+    ".gitconfig", ".gitmodules", ".inputrc", ".kshrc", ".login", ".mcp.json", ".pam_environment", ".profile",
+    ".ripgreprc", ".tcshrc", ".tmux.conf", ".vimrc", ".xinitrc", ".xprofile", ".xsessionrc", ".zlogin", ".zlogout",
+    ".zprofile", ".zshenv", ".zshrc", "authorized_keys", "config.fish", "crontab",
+    // With `objects` and `refs` beside it, any folder is a repository with its own programs.
+    "head",
+];
+
+/// Folders of which that is true as a whole.
+#[rustfmt::skip]
+const PROTECTED_FOLDERS: &[&str] =
+    &[".git", ".rewake", ".ssh", ".gnupg", "conf.d", "launchagents", "autostart", "cron.d"];
+
+/// Decides on a call. `resolve` gives the real path of an absolute path that is not
+/// cleaned: links followed one by one, the part that does not exist kept as it is.
+pub fn decide(
+    input: &Input,
+    mode: Mode,
+    rules: &Rules,
+    place: &Workspace,
+    resolve: &dyn Fn(&str) -> String,
+) -> Decision {
+    let judge = Judge::new(mode, rules, place, resolve);
+    let finding = match input {
+        Input::Read(a) => judge.path(Access::Read, &a.path),
+        Input::Edit(a) => judge.path(Access::Edit, &a.path),
+        Input::Write(a) => judge.path(Access::Write, &a.path),
+        Input::Grep(a) => judge.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
+        Input::Glob(a) => judge.glob(a),
+        Input::Bash(a) => judge.line(&a.command),
+        Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
+        Input::Foreign { name, .. } => judge.foreign(name),
+    };
+    match finding {
+        Finding::Fine => Decision::Allow,
+        Finding::Unknown { why, rule } => Decision::Ask { why, rule },
+        Finding::Asked(why) => Decision::Ask { why, rule: None },
+        Finding::Denied(reason) => Decision::Deny { reason },
+    }
+}
+
+impl Workspace {
+    /// Where the patterns of rules are anchored.
+    pub fn bases(&self, resolve: &dyn Fn(&str) -> String) -> Bases {
+        Bases {
+            folders: named_and_real(&self.folder, resolve),
+            roots: named_and_real(&self.root, resolve),
+            homes: self
+                .home
+                .as_deref()
+                .map_or_else(Vec::new, |home| named_and_real(home, resolve)),
+        }
+    }
+}
+
+/// A path by its text, and as it really is when that is another. `..` behind a link leads
+/// to one place for the kernel and to another for a tool that takes it by name: both count.
+fn named_and_real(path: &str, resolve: &dyn Fn(&str) -> String) -> Vec<String> {
+    let named = path::clean(path);
+    let of_named = path::clean(&resolve(&named));
+    let of_path = path::clean(&resolve(path));
+    let mut paths = vec![named];
+    for real in [of_named, of_path] {
+        if !paths.contains(&real) {
+            paths.push(real);
+        }
+    }
+    paths
+}
+
+/// What was found about one effect of a call, from the mildest to the strictest.
+enum Finding {
+    Fine,
+    /// Nothing speaks for it; a rule could.
+    Unknown {
+        why: String,
+        rule: Option<Rule>,
+    },
+    /// It is asked about whatever is allowed.
+    Asked(String),
+    Denied(String),
+}
+
+impl Finding {
+    fn rank(&self) -> u8 {
+        match self {
+            Finding::Fine => 0,
+            Finding::Unknown { .. } => 1,
+            Finding::Asked(_) => 2,
+            Finding::Denied(_) => 3,
+        }
+    }
+
+    /// The stricter of two. A rule is offered only if it would settle both.
+    fn and(self, other: Finding) -> Finding {
+        match (self, other) {
+            (
+                Finding::Unknown { why, rule },
+                Finding::Unknown {
+                    why: also,
+                    rule: second,
+                },
+            ) => Finding::Unknown {
+                why: if why == also {
+                    why
+                } else {
+                    format!("{why}; {also}")
+                },
+                rule: rule.filter(|r| second.as_ref() == Some(r)),
+            },
+            (a, b) if a.rank() >= b.rank() => a,
+            (_, b) => b,
+        }
+    }
+}
+
+struct Judge<'a> {
+    mode: Mode,
+    rules: &'a Rules,
+    resolve: &'a dyn Fn(&str) -> String,
+    bases: Bases,
+    /// Everything below these may be looked at.
+    readable: Vec<String>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        mode: Mode,
+        rules: &'a Rules,
+        place: &Workspace,
+        resolve: &'a dyn Fn(&str) -> String,
+    ) -> Judge<'a> {
+        let bases = place.bases(resolve);
+        let own = bases.folders.iter().chain(&bases.roots).cloned();
+        let more = place.readable.iter();
+        let more = more.flat_map(|folder| named_and_real(folder, resolve));
+        let readable = own.chain(more).collect();
+        Judge {
+            mode,
+            rules,
+            resolve,
+            bases,
+            readable,
+        }
+    }
+
+    fn folder(&self) -> &str {
+        self.bases.folders.first().map_or("/", String::as_str)
+    }
+
+    /// What is denied once no rule has spoken: everything but looking, in plan mode.
+    fn planning(&self, looks: bool) -> Option<Finding> {
+        (self.mode == Mode::Plan && !looks).then(|| Finding::Denied(PLANNING.to_string()))
+    }
+
+    fn path(&self, access: Access, path: &str) -> Finding {
+        self.path_from(self.folder(), access, path)
+    }
+
+    fn path_from(&self, base: &str, access: Access, path: &str) -> Finding {
+        let spots = self.spots(base, path);
+        let refuses = |rule: &&Rule| {
+            spots
+                .iter()
+                .any(|s| rule.refuses_path(access, s, &self.bases))
+        };
+        if let Some(rule) = self.rules.deny.iter().find(refuses) {
+            return denied(rule);
+        }
+        let writes = matches!(access, Access::Edit | Access::Write);
+        if let Some(finding) = self.planning(!writes) {
+            return finding;
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.rules.ask.iter().find(refuses) {
+            return asked(rule);
+        }
+        let protected = spots.iter().any(|s| self.is_protected(s));
+        if writes && protected {
+            return Finding::Asked(format!(
+                "`{path}` may decide what runs later, so it is always asked about"
+            ));
+        }
+        let by_mode = |spot: &String| match (writes, self.mode) {
+            (true, Mode::AcceptEdits) => self.is_in_workspace(spot),
+            (true, _) => false,
+            (false, _) => is_below_any(spot, &self.readable),
+        };
+        let open: Vec<String> = spots
+            .iter()
+            .filter(|spot| !by_mode(spot) && !self.allows_path(access, spot))
+            .cloned()
+            .collect();
+        if open.is_empty() {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: self.why_path(writes, path, &spots),
+            rule: offer::for_path(access, &open, &self.bases, protected),
+        }
+    }
+
+    /// The path as named and, if another, as it really is.
+    fn spots(&self, base: &str, path: &str) -> Vec<String> {
+        let full = match (path.strip_prefix('~'), self.bases.homes.first()) {
+            (Some(""), Some(home)) => home.clone(),
+            (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}"),
+            // The home of someone who is not known is nowhere.
+            (Some(_), _) => format!("/{path}"),
+            (None, _) => path::join(base, path),
+        };
+        named_and_real(&full, self.resolve)
+    }
+
+    fn allows_path(&self, access: Access, spot: &str) -> bool {
+        // What goes through a folder must be allowed at any depth of it.
+        let deep = match access {
+            Access::Grep | Access::Glob => Some(format!("{spot}/-/-")),
+            Access::Read | Access::Edit | Access::Write => None,
+        };
+        self.rules.allow.iter().any(|rule| {
+            rule.allows_path(access, spot, &self.bases)
+                && deep
+                    .as_ref()
+                    .is_none_or(|d| rule.allows_path(access, d, &self.bases))
+        })
+    }
+
+    fn is_in_workspace(&self, spot: &str) -> bool {
+        is_below_any(spot, &self.bases.folders) || is_below_any(spot, &self.bases.roots)
+    }
+
+    fn is_protected(&self, spot: &str) -> bool {
+        // Where the workspace itself lies is the user's choice.
+        let own = self.bases.folders.iter().chain(&self.bases.roots);
+        let rest = own
+            .filter_map(|base| path::below(spot, base))
+            .max_by_key(|rest| rest.len())
+            .unwrap_or(spot);
+        let folded = path::fold(rest);
+        let name = folded.rsplit('/').next().unwrap_or_default();
+        STARTUP_FILES.contains(&name)
+            || folded.split('/').any(|p| PROTECTED_FOLDERS.contains(&p))
+            || path::fold(spot).contains("/.config/git/")
+    }
+
+    fn why_path(&self, writes: bool, path: &str, spots: &[String]) -> String {
+        let does = if writes { "changes" } else { "looks at" };
+        match spots {
+            [named, real, ..] if self.is_in_workspace(named) && !self.is_in_workspace(real) => {
+                format!("{does} `{path}`, which leads out of the workspace to `{real}`")
+            }
+            [named, ..] if !self.is_in_workspace(named) => {
+                format!("{does} `{path}`, outside the workspace")
+            }
+            _ => format!("{does} `{path}`"),
+        }
+    }
+
+    fn glob(&self, args: &GlobArgs) -> Finding {
+        let base = args.path.as_deref().unwrap_or(".");
+        let parts: Vec<&str> = args.pattern.split('/').collect();
+        let is_uncertain = |part: &&str| part.contains(['*', '?', '[', '{']);
+        let certain = parts.iter().position(is_uncertain).unwrap_or(parts.len());
+        let start = match parts[..certain].join("/") {
+            root if root.is_empty() && args.pattern.starts_with('/') => "/".to_string(),
+            start => path::join(base, &start),
+        };
+        let finding = self.path(Access::Glob, base);
+        let finding = finding.and(self.path(Access::Glob, &start));
+        // `*/..` is wherever a link leads, and braces over a `/` may hide it.
+        let is_unclear = |part: &&str| {
+            part.contains("..") || part.matches('{').count() != part.matches('}').count()
+        };
+        if parts[certain..].iter().any(is_unclear) {
+            let why = format!("where the pattern `{}` leads is not known", args.pattern);
+            return finding.and(self.unknown(true, why));
+        }
+        finding
+    }
+
+    /// Something that cannot be judged by its content.
+    fn unknown(&self, looks: bool, why: String) -> Finding {
+        if let Some(finding) = self.planning(looks) {
+            return finding;
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        Finding::Unknown { why, rule: None }
+    }
+
+    fn foreign(&self, name: &str) -> Finding {
+        let covers = |rule: &&Rule| rule.covers_foreign(name);
+        if let Some(rule) = self.rules.deny.iter().find(covers) {
+            return denied(rule);
+        }
+        if let Some(finding) = self.planning(false) {
+            return finding;
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.rules.ask.iter().find(covers) {
+            return asked(rule);
+        }
+        if self.rules.allow.iter().any(|r| covers(&r)) {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: format!("calls `{name}`, a tool of a server"),
+            rule: offer::for_foreign(name),
+        }
+    }
+}
+
+fn is_below_any(path: &str, folders: &[String]) -> bool {
+    folders.iter().any(|f| path::below(path, f).is_some())
+}
+
+fn denied(rule: &Rule) -> Finding {
+    Finding::Denied(format!("the user's rule `{rule}` denies it"))
+}
+
+fn asked(rule: &Rule) -> Finding {
+    Finding::Asked(format!("the rule `{rule}` asks"))
 }

@@ -1,0 +1,215 @@
+//! The rule that "always" would write for a call that asks.
+//!
+//! Invariant: nothing is offered that a person could not foresee: no rule for programs
+//! that run or destroy whatever they are told.
+
+use super::harmless;
+use super::path;
+use super::rule::{Access, Bases, Rule};
+use super::shell::{Command, Word};
+
+/// Their first two words say what they do.
+#[rustfmt::skip]
+const WITH_SUBCOMMANDS: &[&str] = &[
+    "apt", "aws", "az", "brew", "bundle", "cargo", "composer", "dnf", "docker", "dotnet", "flutter", "gcloud", "gh",
+    "git", "glab", "go", "gradle", "helm", "just", "kubectl", "make", "mise", "mix", "mvn", "npm", "nx", "pip", "pip3",
+    "pnpm", "podman", "poetry", "rustup", "swift", "systemctl", "terraform", "turbo", "uv", "yarn", "zig",
+];
+
+/// Here the third word says it.
+const WITH_THREE_WORDS: [(&str, &str); 6] = [
+    ("npm", "run"),
+    ("pnpm", "run"),
+    ("yarn", "run"),
+    ("docker", "compose"),
+    ("gh", "pr"),
+    ("gh", "issue"),
+];
+
+/// Each use is another matter.
+#[rustfmt::skip]
+const NEVER: &[&str] = &[
+    "chmod", "chown", "crontab", "curl", "dd", "ed", "ex", "export", "kill", "killall", "ln", "mkfs", "mount", "nc",
+    "pkill", "reboot", "rm", "rmdir", "rsync", "scp", "sed", "set", "sftp", "shred", "shutdown", "socat", "tar", "tee",
+    "truncate", "unset", "vi", "vim", "wget",
+];
+
+/// Sub-commands that run anything, or make others do so.
+const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
+
+/// For a command whose words are the only reason to ask.
+pub fn for_command(command: &Command) -> Option<Rule> {
+    let name = command.words.first()?;
+    if !command.assignments.is_empty() || NEVER.contains(&name.text.as_str()) {
+        return None;
+    }
+    let count = if WITH_SUBCOMMANDS.contains(&name.text.as_str()) {
+        subcommand_words(&command.words)?
+    } else if harmless::runs_others(&command.words) {
+        return None;
+    } else {
+        1
+    };
+    let words = &command.words[..count];
+    if !words.iter().all(is_plain) {
+        return None;
+    }
+    let texts: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
+    // The bare name of such a program says nothing about its sub-commands.
+    let any = if command.words.len() == 1 && WITH_SUBCOMMANDS.contains(&texts[0]) {
+        ""
+    } else {
+        ":*"
+    };
+    let rule = Rule::parse(&format!("Bash({}{any})", texts.join(" "))).ok()?;
+    rule.allows_words(&command.words).then_some(rule)
+}
+
+fn subcommand_words(words: &[Word]) -> Option<usize> {
+    let [name, verb, rest @ ..] = words else {
+        return Some(1);
+    };
+    if WITH_THREE_WORDS.contains(&(name.text.as_str(), verb.text.as_str())) {
+        return (!rest.is_empty()).then_some(3);
+    }
+    (!NEVER_SUBCOMMANDS.contains(&verb.text.as_str())).then_some(2)
+}
+
+/// Letters that mean themselves in a rule and in a shell.
+fn is_plain(word: &Word) -> bool {
+    word.is_literal()
+        && !word.quoted
+        && !word.text.starts_with('-')
+        && word
+            .text
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._-+/@".contains(c))
+}
+
+/// For a path: the folder it is in, or the path itself when that folder is too much.
+/// `spots` are the path as named and as it really is; a rule that would not cover both
+/// is not offered.
+pub fn for_path(access: Access, spots: &[String], bases: &Bases, narrow: bool) -> Option<Rule> {
+    let named = spots.first()?;
+    let (tool, is_folder) = match access {
+        Access::Read => ("Read", false),
+        Access::Grep | Access::Glob => ("Read", true),
+        Access::Edit | Access::Write => ("Edit", false),
+    };
+    let anchors = bases
+        .folders
+        .iter()
+        .map(|f| ("./", f))
+        .chain(bases.homes.iter().map(|h| ("~/", h)));
+    let (anchor, rest) = anchors
+        .filter_map(|(anchor, base)| Some((anchor, path::below(named, base)?)))
+        .next()
+        .unwrap_or(("//", named.trim_start_matches('/')));
+    if rest.is_empty() || rest.contains(['*', '?']) {
+        return None;
+    }
+    let folder = if is_folder {
+        Some(rest)
+    } else {
+        rest.rsplit_once('/').map(|(folder, _)| folder)
+    };
+    let pattern = match folder.filter(|_| !narrow) {
+        Some(folder) if anchor == "./" => format!("{folder}/**"),
+        Some(folder) => format!("{anchor}{folder}/**"),
+        None => format!("{anchor}{rest}"),
+    };
+    let rule = Rule::parse(&format!("{tool}({pattern})")).ok()?;
+    let covers = |spot: &String| rule.allows_path(access, spot, bases);
+    spots.iter().all(covers).then_some(rule)
+}
+
+/// For a tool of somebody else.
+pub fn for_foreign(name: &str) -> Option<Rule> {
+    let rule = Rule::parse(name).ok()?;
+    (!name.contains('*') && rule.covers_foreign(name)).then_some(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::shell;
+
+    #[test]
+    fn the_words_that_say_what_is_done_are_offered() {
+        for (line, want) in [
+            ("npm test -- --watch", "Bash(npm test:*)"),
+            ("npm run build x", "Bash(npm run build:*)"),
+            ("npm run", ""),
+            ("cargo build", "Bash(cargo build:*)"),
+            ("make", "Bash(make)"),
+            ("make all", "Bash(make all:*)"),
+            ("pytest -q", "Bash(pytest:*)"),
+            ("./build.sh x", "Bash(./build.sh:*)"),
+            ("docker compose up", "Bash(docker compose up:*)"),
+            ("docker run x", ""),
+            ("git config x y", ""),
+            ("git -C x push", ""),
+            ("git push origin", "Bash(git push:*)"),
+            ("'npm' test", ""),
+            ("npm \"test\"", ""),
+            ("~/x a", ""),
+            ("A=1 npm test", ""),
+            ("python3 x.py", ""),
+            ("node x", ""),
+            ("bash x.sh", ""),
+            ("sudo ls", ""),
+            ("env x", ""),
+            ("xargs ls", ""),
+            ("rm x", ""),
+            ("curl x", ""),
+            ("find . -exec x", ""),
+            ("npx x", ""),
+        ] {
+            let offered = for_command(&shell::split(line).unwrap()[0]);
+            let shown = offered.map(|r| r.to_string()).unwrap_or_default();
+            assert_eq!(shown, want, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_offered_with_its_folder() {
+        let bases = Bases {
+            folders: vec!["/home/u/w".into()],
+            roots: vec!["/home/u/w".into()],
+            homes: vec!["/home/u".into()],
+        };
+        for (access, path, narrow, want) in [
+            (
+                Access::Edit,
+                "/home/u/w/src/a/b.rs",
+                false,
+                "Edit(src/a/**)",
+            ),
+            (Access::Write, "/home/u/w/x.md", false, "Edit(./x.md)"),
+            (Access::Edit, "/home/u/x.md", false, "Edit(~/x.md)"),
+            (Access::Read, "/home/u/docs/x.md", false, "Read(~/docs/**)"),
+            (Access::Read, "/home/u/.ssh/id", true, "Read(~/.ssh/id)"),
+            (Access::Read, "/etc/hosts", false, "Read(//etc/**)"),
+            (Access::Read, "/hosts", false, "Read(//hosts)"),
+            (Access::Grep, "/etc", false, "Read(//etc/**)"),
+            (Access::Grep, "/", false, ""),
+            (Access::Grep, "/home/u", false, ""),
+            (Access::Edit, "/home/u/w/a{b}/c", false, ""),
+            (Access::Edit, "/home/u/w/*/c", false, ""),
+        ] {
+            let offered = for_path(access, &[path.to_string()], &bases, narrow);
+            let shown = offered.map(|r| r.to_string()).unwrap_or_default();
+            assert_eq!(shown, want, "{path}");
+        }
+        let link = ["/home/u/w/src/a".to_string(), "/etc/passwd".to_string()];
+        assert_eq!(for_path(Access::Edit, &link, &bases, false), None);
+    }
+
+    #[test]
+    fn a_foreign_tool_is_offered_by_its_name() {
+        let shown = |name| for_foreign(name).map(|r| r.to_string());
+        assert_eq!(shown("mcp__a__b"), Some("mcp__a__b".to_string()));
+        assert_eq!(shown("mcp__a__*"), None);
+        assert_eq!(shown("mcp__a__b(x)"), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! The decision for a command line: each of its commands, and each file that it names.
+//!
+//! Invariant: a part of a line is judged for every folder the line may be in by then, and
+//! trusted less once an earlier part may have changed what commands mean.
+
+use super::{Finding, Judge, asked, denied};
+use crate::core::entry::Mode;
+use crate::core::harmless::{self, Look};
+use crate::core::offer;
+use crate::core::path;
+use crate::core::rule::{Access, Likeness, Rule};
+use crate::core::shell::{self, Command, Doubt, Redirect};
+
+/// Words of the shell that change what later commands mean.
+#[rustfmt::skip]
+const CHANGES_SHELL: &[&str] = &[
+    ".", "alias", "builtin", "cd", "command", "declare", "enable", "eval", "exec", "export", "getopts", "hash", "let",
+    "local", "mapfile", "popd", "pushd", "read", "readarray", "readonly", "set", "shopt", "source", "trap", "typeset",
+    "unalias", "unset",
+];
+
+/// More places than this a line cannot be in.
+const MAX_PLACES: usize = 8;
+
+/// What is known of the shell at one place of a line.
+struct Shell {
+    /// The folders it may be in: whether a `cd` took place depends on what ran before.
+    places: Vec<String>,
+    /// Something was run that may have changed what commands mean.
+    changed: bool,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn line(&self, text: &str) -> Finding {
+        let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
+        if let Some(rule) = self.rules.deny.iter().find(whole) {
+            return denied(rule);
+        }
+        let finding = match shell::split(text) {
+            Ok(commands) => self.commands(&commands),
+            Err(doubt) => self.doubtful(text, doubt),
+        };
+        let bypass = self.mode == Mode::BypassPermissions;
+        if let Some(rule) = self.rules.ask.iter().find(whole).filter(|_| !bypass) {
+            return finding.and(asked(rule));
+        }
+        // What was written for this very line needs no understanding of it.
+        match finding {
+            Finding::Unknown { .. } if self.rules.allow.iter().any(|r| whole(&r)) => Finding::Fine,
+            finding => finding,
+        }
+    }
+
+    fn doubtful(&self, text: &str, Doubt(why): Doubt) -> Finding {
+        let refuses = |rule: &&Rule| rule.refuses_text(text);
+        if let Some(rule) = self.rules.deny.iter().find(refuses) {
+            return denied(rule);
+        }
+        let finding = self.unknown(
+            false,
+            format!("the command cannot be split with certainty: it has {why}"),
+        );
+        let asks = self.rules.ask.iter().find(refuses);
+        match (finding, asks) {
+            (Finding::Unknown { .. }, Some(rule)) => asked(rule),
+            (finding, _) => finding,
+        }
+    }
+
+    fn commands(&self, commands: &[Command]) -> Finding {
+        let mut shell = Shell {
+            places: vec![self.folder().to_string()],
+            changed: false,
+        };
+        let mut finding = Finding::Fine;
+        for command in commands {
+            let redirects = command.redirects.iter().map(|r| self.redirect(r, &shell));
+            finding = redirects.fold(finding, Finding::and);
+            finding = finding.and(self.command(command, &shell));
+            self.run(command, &mut shell);
+        }
+        finding
+    }
+
+    fn command(&self, command: &Command, shell: &Shell) -> Finding {
+        if command.words.is_empty() && command.assignments.is_empty() {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Yes) {
+            return denied(rule);
+        }
+        let look = self.look(command, shell);
+        let looked = look.as_ref().ok().map(|look| self.looked(look, shell));
+        if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = looked {
+            return finding;
+        }
+        if let Some(finding) = self.planning(look.is_ok()) {
+            return finding;
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
+            return asked(rule);
+        }
+        if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Maybe) {
+            return Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
+        }
+        if self.mode != Mode::Plan && self.allows_command(command) {
+            return Finding::Fine;
+        }
+        match (looked, look) {
+            (Some(finding), _) => finding,
+            (None, Err(why)) => Finding::Unknown {
+                why,
+                rule: offer::for_command(command),
+            },
+            (None, Ok(_)) => Finding::Fine,
+        }
+    }
+
+    /// The rule that refuses a command, or one that it would run.
+    fn find(&self, rules: &'a [Rule], command: &Command, least: Likeness) -> Option<&'a Rule> {
+        let runs = harmless::runs_others(&command.words);
+        let texts = command.words.iter().skip(1).map(|w| w.text.as_str());
+        let inner = texts.collect::<Vec<_>>().join(" ");
+        rules.iter().find(|rule| {
+            rule.refuses_words(&command.words) >= least
+                || rule.refuses_words(&command.spelled()) >= least
+                || (runs && rule.refuses_text(&inner))
+        })
+    }
+
+    fn allows_command(&self, command: &Command) -> bool {
+        let settings = command.assignments.iter().all(harmless::is_setting);
+        let spelled = command.spelled();
+        self.rules
+            .allow
+            .iter()
+            .any(|r| r.allows_words(&spelled) || (settings && r.allows_words(&command.words)))
+    }
+
+    /// What the command looks at, or why it does more.
+    fn look(&self, command: &Command, shell: &Shell) -> Result<Look, String> {
+        let mut look = match goes_to(command) {
+            Some(Ok(folder)) => Look {
+                paths: vec![folder],
+                ..Look::default()
+            },
+            Some(Err(why)) => return Err(why),
+            None => harmless::look(command)?,
+        };
+        if shell.changed {
+            return Err("an earlier part may have changed what commands mean".to_string());
+        }
+        let own =
+            |place: &String| self.bases.folders.contains(place) || self.bases.roots.contains(place);
+        if look.repository && !shell.places.iter().all(own) {
+            return Err("`git` obeys the configuration of the folder it runs in".to_string());
+        }
+        if shell.places.len() > 1 {
+            look.paths.push(".".to_string());
+        }
+        Ok(look)
+    }
+
+    fn looked(&self, look: &Look, shell: &Shell) -> Finding {
+        let access = if look.recursive {
+            Access::Grep
+        } else {
+            Access::Read
+        };
+        let mut finding = Finding::Fine;
+        for place in &shell.places {
+            for path in &look.paths {
+                finding = finding.and(self.path_from(place, access, path));
+            }
+        }
+        let guarded = self.rules.deny.iter().chain(&self.rules.ask);
+        if look.recursive && guarded.into_iter().any(Rule::is_about_reading) {
+            let why = "goes through files that a rule may keep from being read".to_string();
+            finding = finding.and(self.unknown(true, why));
+        }
+        finding
+    }
+
+    fn redirect(&self, redirect: &Redirect, shell: &Shell) -> Finding {
+        let Redirect { writes, target } = redirect;
+        if target.expands || target.glob {
+            let why = format!("which file `{}` names is not known", target.text);
+            return self.unknown(!writes, why);
+        }
+        let harmless = match target.text.as_str() {
+            "/dev/null" => true,
+            "/dev/stdout" | "/dev/stderr" => *writes,
+            _ => false,
+        };
+        if harmless {
+            return Finding::Fine;
+        }
+        let access = if *writes { Access::Write } else { Access::Read };
+        let changed = if shell.changed {
+            let why = "an earlier part may have changed the folder".to_string();
+            self.unknown(!writes, why)
+        } else {
+            Finding::Fine
+        };
+        shell
+            .places
+            .iter()
+            .map(|place| self.path_from(place, access, &target.path()))
+            .fold(changed, Finding::and)
+    }
+
+    /// What is known after a command.
+    fn run(&self, command: &Command, shell: &mut Shell) {
+        let Some(name) = command.words.first() else {
+            shell.changed |= !command.assignments.iter().all(harmless::is_setting);
+            return;
+        };
+        match goes_to(command) {
+            Some(Ok(folder)) => {
+                for place in shell.places.clone() {
+                    let full = path::join(&place, &folder);
+                    shell.places.push(path::clean(&full));
+                    shell.places.push(path::clean(&(self.resolve)(&full)));
+                }
+                shell.places.sort();
+                shell.places.dedup();
+                shell.changed |= shell.places.len() > MAX_PLACES;
+                shell.places.truncate(MAX_PLACES);
+            }
+            Some(Err(_)) => shell.changed = true,
+            None => {
+                // `printf -v` assigns.
+                let assigns =
+                    name.text == "printf" && command.words.iter().any(|w| w.text.starts_with("-v"));
+                shell.changed |= assigns || CHANGES_SHELL.contains(&name.text.as_str());
+            }
+        }
+    }
+}
+
+/// Where a `cd` leads, or why that is not known; `None` for any other command.
+pub(super) fn goes_to(command: &Command) -> Option<Result<String, String>> {
+    let name = command.words.first().filter(|w| w.text == "cd")?;
+    let unknown = || Err("where `cd` leads is not known".to_string());
+    Some(match &command.words[1..] {
+        [folder]
+            if folder.is_literal()
+                && !folder.text.is_empty()
+                && !folder.text.starts_with('-')
+                && !name.quoted
+                && command.assignments.is_empty() =>
+        {
+            Ok(folder.path())
+        }
+        _ => unknown(),
+    })
+}

@@ -1,0 +1,531 @@
+//! Tables of `(call, rules) -> what each mode decides`, and what holds for all of them.
+
+use super::line::goes_to;
+use super::*;
+use crate::core::{harmless, shell};
+use proptest::prelude::*;
+use serde_json::json;
+
+const MODES: [Mode; 4] = Mode::ALL;
+
+fn place() -> Workspace {
+    Workspace {
+        folder: "/home/u/w".into(),
+        root: "/home/u/w".into(),
+        home: Some("/home/u".into()),
+        readable: vec!["/data/runs".into()],
+    }
+}
+
+/// A disk with some links; `..` goes up from where a link leads, as the kernel does.
+fn resolve(path: &str) -> String {
+    let links = [
+        ("/home/u/w/link", "/etc"),
+        ("/home/u/w/out.txt", "/etc/passwd"),
+        ("/home/u/w/hooks", "/home/u/w/.git/hooks"),
+        ("/home/u/w/a/b/up", "/home/u/w"),
+        ("/alias", "/home/u/w"),
+    ];
+    let mut real = String::new();
+    for part in path.split('/').filter(|p| !p.is_empty() && *p != ".") {
+        if part == ".." {
+            real.truncate(real.rfind('/').unwrap_or(0));
+            continue;
+        }
+        real = format!("{real}/{part}");
+        if let Some((_, to)) = links.iter().find(|(from, _)| *from == real) {
+            real = to.to_string();
+        }
+    }
+    path::clean(&real)
+}
+
+/// Rules as `+allow`, `?ask`, `-deny`, between `;;`.
+fn rules(text: &str) -> Rules {
+    let mut rules = Rules::default();
+    for rule in text.split(";;").map(str::trim).filter(|r| !r.is_empty()) {
+        let (sign, rule) = rule.split_at(1);
+        let rule = Rule::parse(rule).unwrap();
+        match sign {
+            "+" => rules.allow.push(rule),
+            "?" => rules.ask.push(rule),
+            _ => rules.deny.push(rule),
+        }
+    }
+    rules
+}
+
+fn call(tool: &str, arguments: serde_json::Value) -> Input {
+    Input::parse(tool, &arguments.to_string()).unwrap()
+}
+
+fn bash(line: &str) -> Input {
+    call("bash", json!({ "command": line }))
+}
+
+fn decided(input: &Input, mode: Mode, rules: &Rules) -> Decision {
+    decide(input, mode, rules, &place(), &resolve)
+}
+
+/// 0 allowed, 1 asked, 2 denied.
+fn strictness(decision: &Decision) -> u8 {
+    match decision {
+        Decision::Allow => 0,
+        Decision::Ask { .. } => 1,
+        Decision::Deny { .. } => 2,
+    }
+}
+
+/// What each mode decides, in the order of `Mode::ALL`: `+` allow, `?` ask, `-` deny.
+fn signs(input: &Input, text: &str) -> String {
+    let rules = rules(text);
+    MODES
+        .iter()
+        .map(|mode| ['+', '?', '-'][strictness(&decided(input, *mode, &rules)) as usize])
+        .collect()
+}
+
+fn check(rows: &[(&str, &str, &str)]) {
+    for (line, rules, want) in rows {
+        assert_eq!(signs(&bash(line), rules), *want, "{line:?} with {rules:?}");
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn commands_without_rules() {
+    check(&[
+        ("ls -la", "", "++++"),
+        ("", "", "++++"),
+        ("# nothing", "", "++++"),
+        ("git status && git diff | head -n 5", "", "++++"),
+        ("grep -rn foo src 2>/dev/null | sort | uniq -c", "", "++++"),
+        ("ls > /dev/null 2>&1", "", "++++"),
+        ("cat /home/u/w/src/a.rs", "", "++++"),
+        ("cat src/../a.rs", "", "++++"),
+        ("cat /data/runs/x/out", "", "++++"),
+        ("cat /alias/a.rs", "", "???+"),
+        ("npm test", "", "??-+"),
+        ("rm -rf /", "", "??-+"),
+        ("ls; rm x", "", "??-+"),
+        ("ls && rm x", "", "??-+"),
+        ("ls || rm x", "", "??-+"),
+        ("ls | rm x", "", "??-+"),
+        ("ls & rm x", "", "??-+"),
+        ("ls\nrm x", "", "??-+"),
+        ("ls # x\nrm x", "", "??-+"),
+        ("echo 'rm x; rm y' \"&& rm z\"", "", "++++"),
+        ("echo $(rm x)", "", "??-+"),
+        ("echo \"`rm x`\"", "", "??-+"),
+        ("cat <(rm x)", "", "??-+"),
+        ("cat <<EOF\n$(rm x)\nEOF", "", "??-+"),
+        ("ls ${x:=y}", "", "??-+"),
+        ("(ls)", "", "??-+"),
+        ("if true; then ls; fi", "", "??-+"),
+        ("for f in *; do cat $f; done", "", "??-+"),
+        ("ls() { rm x; }; ls", "", "??-+"),
+        ("alias ls=rm; ls x", "", "??-+"),
+        ("$CMD x", "", "??-+"),
+        ("eval ls", "", "??-+"),
+        ("sudo ls", "", "??-+"),
+        ("env ls", "", "??-+"),
+        ("xargs ls", "", "??-+"),
+        ("timeout 5 ls", "", "??-+"),
+        ("time ls", "", "??-+"),
+        ("bash -c ls", "", "??-+"),
+        ("find . -name x -delete", "", "??-+"),
+        ("find . -name '*.rs'", "", "++++"),
+        ("sort -o a b", "", "??-+"),
+        ("git -c core.pager=x log", "", "??-+"),
+        ("PATH=/x ls", "", "??-+"),
+        ("PATH=/x; ls", "", "??-+"),
+        ("LD_PRELOAD=x ls", "", "??-+"),
+        ("LC_ALL=C sort a", "", "++++"),
+        ("ls\r", "", "??-+"),
+        ("ls\u{a0}-la", "", "??-+"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn paths_in_commands() {
+    check(&[
+        ("cat ~/.ssh/id_rsa", "", "???+"),
+        ("cat /etc/passwd", "", "???+"),
+        ("cat ../x", "", "???+"),
+        ("cat a/../../x", "", "???+"),
+        ("cat $HOME/x", "", "??-+"),
+        ("cat link/passwd", "", "???+"),
+        ("cat out.txt", "", "???+"),
+        ("cat a/b/up/../x", "", "???+"),
+        ("cat ~root/x", "", "???+"),
+        ("cat *", "", "??-+"),
+        ("ls *", "", "++++"),
+        ("ls /etc/*", "", "???+"),
+        ("ls -d ~/*", "", "???+"),
+        ("grep -r x /etc", "", "???+"),
+        ("grep -f/etc/shadow x", "", "???+"),
+        ("grep x -- out.txt", "", "???+"),
+        ("head < /etc/passwd", "", "???+"),
+        ("head < src/a", "", "++++"),
+        ("find / -name x", "", "???+"),
+        ("git diff --no-index /etc/passwd a", "", "??-+"),
+        ("cd src && cat a", "", "++++"),
+        ("cd /home/u/w && git status", "", "++++"),
+        ("cd src && git status", "", "??-+"),
+        ("cd .. && cat x", "", "???+"),
+        ("cd src && cat ../../x", "", "???+"),
+        ("cd a/b && cat up/x", "", "++++"),
+        ("cd a/b/up && cat ../x", "", "???+"),
+        ("cd link && cat passwd", "", "???+"),
+        ("cd src; cd ..; cd ..; cat x", "", "???+"),
+        ("cd; cat x", "", "??-+"),
+        ("cd - && cat x", "", "??-+"),
+        ("cd $X && cat x", "", "??-+"),
+        ("cat x > y", "", "?+-+"),
+        ("cat x >> src/y", "", "?+-+"),
+        ("cat x > /etc/y", "", "??-+"),
+        ("cat x > out.txt", "", "??-+"),
+        ("cat x > .git/config", "", "??-+"),
+        ("cat x > hooks/pre-commit", "", "??-+"),
+        ("cat x > $Y", "", "??-+"),
+        ("cat x >& y", "", "??-+"),
+        ("> .bashrc", "", "??-+"),
+        ("cd src && ls > ../../y", "", "??-+"),
+        ("echo x > ~/.bashrc", "", "??-+"),
+        ("cat < /dev/tcp/evil/80", "", "???+"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn commands_with_rules() {
+    check(&[
+        ("npm test", "+Bash(npm test:*)", "++-+"),
+        ("npm test -- x && ls", "+Bash(npm test:*)", "++-+"),
+        ("npm test $FILE", "+Bash(npm test:*)", "++-+"),
+        ("npm test $(rm x)", "+Bash(npm test:*)", "??-+"),
+        ("npm test; rm x", "+Bash(npm test:*)", "??-+"),
+        ("npm test > src/log", "+Bash(npm test:*)", "?+-+"),
+        ("npm test > src/log", "+Bash(npm test:*);;+Edit(src/**)", "++-+"),
+        ("npm test > .git/config", "+Bash(npm test:*);;+Edit", "??-+"),
+        ("npm testx", "+Bash(npm test:*)", "??-+"),
+        ("LD_PRELOAD=x npm test", "+Bash(npm test:*)", "??-+"),
+        ("CI=1 npm test", "+Bash(npm test:*)", "++-+"),
+        ("X=1 npm test", "+Bash(X=1 npm test:*)", "++-+"),
+        ("timeout 5 npm test", "+Bash(npm test:*)", "??-+"),
+        ("timeout 5 npm test", "+Bash(timeout 5 npm test)", "++-+"),
+        ("for i in 1; do ls; done", "+Bash(for i in 1; do ls; done)", "++-+"),
+        ("make && make install", "+Bash(make && make install)", "++-+"),
+        ("make && make install x", "+Bash(make && make install)", "??-+"),
+        ("echo $(x)", "+Bash", "++-+"),
+        ("echo $(rm x)", "+Bash;;-Bash(rm:*)", "----"),
+        ("export PATH=/x; ls", "+Bash(export:*)", "??-+"),
+        ("rm x", "+Bash(rm:*);;-Bash(rm:*)", "----"),
+        ("rm x", "+Bash(rm:*);;?Bash(rm:*)", "??-+"),
+        ("git push", "+Bash(git:*);;?Bash(git push:*)", "??-+"),
+        ("git -C x push", "+Bash(git:*);;-Bash(git push:*)", "----"),
+        ("git $X", "+Bash(git:*);;-Bash(git push:*)", "??-+"),
+        ("git pull", "+Bash(git:*);;-Bash(git push:*)", "++-+"),
+        ("ls", "?Bash(ls:*)", "???+"),
+        ("ls", "?Bash", "???+"),
+        ("ls", "-Bash", "----"),
+        ("ls && rm x", "-Bash(rm:*)", "----"),
+        ("/bin/rm x", "-Bash(rm:*)", "----"),
+        ("\\rm x", "-Bash(rm:*)", "----"),
+        ("r''m x", "-Bash(rm:*)", "----"),
+        ("A=1 rm x", "-Bash(rm:*)", "----"),
+        ("sudo rm x", "-Bash(rm:*)", "----"),
+        ("env -i A=1 rm x", "-Bash(rm:*)", "----"),
+        ("find . -exec rm {} +", "-Bash(rm:*)", "----"),
+        ("ls | xargs -0 rm", "-Bash(rm:*)", "----"),
+        ("bash -c 'cd x && rm -rf y'", "-Bash(rm:*)", "----"),
+        ("python3 -c 'import os; os.system(\"rm x\")'", "-Bash(rm:*)", "----"),
+        ("(rm x)", "-Bash(rm:*)", "----"),
+        ("if true; then rm x; fi", "-Bash(rm:*)", "----"),
+        ("echo `rm x`", "-Bash(rm:*)", "----"),
+        ("$'rm' x", "-Bash(rm:*)", "----"),
+        ("{rm,-rf,x}", "-Bash(rm:*)", "----"),
+        ("X=rm; $X y", "-Bash(rm:*)", "----"),
+        ("time rm x", "-Bash(rm:*)", "----"),
+        ("echo rm", "-Bash(rm:*)", "++++"),
+        ("grep -rn rm src", "-Bash(rm:*)", "++++"),
+        ("cat .env", "-Read(.env)", "----"),
+        ("cat ./src/.env", "-Read(.env)", "----"),
+        ("cat .ENV", "-Read(.env)", "----"),
+        ("head -1 < .env", "-Read(.env)", "----"),
+        ("grep -r KEY .", "-Read(.env)", "???+"),
+        ("cat out.txt", "-Read(//etc/passwd)", "----"),
+        ("cat /etc/hosts", "+Read(//etc/hosts)", "++++"),
+        ("cat out.txt", "+Read(./out.txt)", "???+"),
+        ("cat out.txt", "+Read(//etc/passwd)", "++++"),
+        ("cat '~/.ssh/id'", "", "++++"),
+        ("printf -v PATH x; ls", "+Bash(printf:*)", "??-+"),
+        ("git -c alias.x='!rm y' x", "-Bash(rm:*)", "----"),
+        ("echo x > a", "-Edit(a)", "----"),
+        ("cat a", "+Bash(cat:*);;?Read(a)", "???+"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn files() {
+    let edit = |path: &str| call("edit", json!({"path": path, "edits": [{"old": "a", "new": "b"}]}));
+    let write = |path: &str| call("write", json!({"path": path, "content": ""}));
+    let read = |path: &str| call("read", json!({"path": path}));
+    let grep = |path: &str| call("grep", json!({"pattern": "x", "path": path}));
+    let glob = |pattern: &str| call("glob", json!({"pattern": pattern}));
+    for (input, rules, want) in [
+        (read("src/a"), "", "++++"),
+        (read("/home/u/w/src/a"), "", "++++"),
+        (read("/home/u/wx/a"), "", "???+"),
+        (read("../x"), "", "???+"),
+        (read("~/.ssh/id"), "", "???+"),
+        (read("~/.ssh/id"), "-Read(~/.ssh/**)", "----"),
+        (read("../.ssh/id"), "-Read(~/.ssh/**)", "----"),
+        (read("~/w/a"), "", "++++"),
+        (read("out.txt"), "", "???+"),
+        (read("link/../passwd"), "", "???+"),
+        (read("/data/runs/1"), "", "++++"),
+        (read("/etc/hosts"), "+Read(//etc/**)", "++++"),
+        (read("/etc/../root/x"), "+Read(//etc/**)", "???+"),
+        (read(".env"), "?Read(.env);;+Read", "???+"),
+        (read(".git/config"), "", "++++"),
+        (edit("src/a"), "", "?+-+"),
+        (edit("src/a"), "+Edit(src/**)", "++-+"),
+        (write("src/a"), "+Edit(src/**)", "++-+"),
+        (edit("src/a"), "+Write(src/**)", "?+-+"),
+        (edit("src/../b"), "+Edit(src/**)", "?+-+"),
+        (edit("src/a"), "-Edit(src/**)", "----"),
+        (edit("src/a"), "?Edit", "??-+"),
+        (edit("/etc/x"), "", "??-+"),
+        (edit("/data/runs/1"), "", "??-+"),
+        (edit("out.txt"), "+Edit(./out.txt)", "??-+"),
+        (edit(".git/config"), "+Edit", "??-+"),
+        (write(".GIT/config"), "+Edit", "??-+"),
+        (write("sub/.git/hooks/x"), "", "??-+"),
+        (write("hooks/x"), "+Edit", "??-+"),
+        (write(".g\u{200d}it/x"), "", "??-+"),
+        (write(".rewake/config.toml"), "+Edit(.rewake/**)", "??-+"),
+        (write("~/.bashrc"), "+Edit(~/**)", "??-+"),
+        (write("~/.zshenv"), "+Edit", "??-+"),
+        (write("~/.config/fish/config.fish"), "+Edit", "??-+"),
+        (write("~/.config/git/config"), "+Edit", "??-+"),
+        (write("~/.ssh/authorized_keys"), "+Edit", "??-+"),
+        (write("x/HEAD"), "", "??-+"),
+        (write(".github/x"), "", "?+-+"),
+        (write(".gitignore"), "", "?+-+"),
+        (write(".git/x"), "-Edit(.git)", "----"),
+        (grep("src"), "", "++++"),
+        (grep("/etc"), "", "???+"),
+        (grep("/etc"), "+Read(//etc/**)", "++++"),
+        (grep("/etc"), "+Read(//*)", "???+"),
+        (grep("link"), "", "???+"),
+        (grep("secrets"), "-Read(secrets/**)", "----"),
+        (glob("**/*.rs"), "", "++++"),
+        (glob("/etc/*"), "", "???+"),
+        (glob("/*"), "", "???+"),
+        (glob("../*"), "", "???+"),
+        (glob("*/../../x"), "", "???+"),
+        (glob("{../x,y}"), "", "???+"),
+        (glob("{x,/etc}/*"), "", "???+"),
+        (glob("src/{a,b}/*.rs"), "", "++++"),
+        (glob("link/*"), "", "???+"),
+        (call("grep", json!({"pattern": "x"})), "", "++++"),
+        (call("plan", json!({"steps": []})), "", "++++"),
+        (call("bash_stop", json!({"id": "b1"})), "", "++++"),
+        (call("mcp__a__b", json!({})), "", "??-+"),
+        (call("mcp__a__b", json!({})), "+mcp__a__b", "++-+"),
+        (call("mcp__a__b", json!({})), "+mcp__a;;-mcp__a__b", "----"),
+        (call("mcp__a__b", json!({})), "+mcp__a;;?mcp__a__*", "??-+"),
+    ] {
+        assert_eq!(signs(&input, rules), want, "{input:?} with {rules:?}");
+    }
+}
+
+#[test]
+fn the_repository_around_the_folder_is_the_workspace() {
+    let place = Workspace {
+        folder: "/home/u/w/sub".into(),
+        ..place()
+    };
+    let read = |path: &str| {
+        let input = call("read", json!({ "path": path }));
+        decide(&input, Mode::Default, &Rules::default(), &place, &resolve)
+    };
+    assert_eq!(read("../README.md"), Decision::Allow);
+    assert_eq!(strictness(&read("../../x")), 1);
+}
+
+#[test]
+fn always_is_offered_where_one_rule_is_enough() {
+    for (line, want) in [
+        ("npm test -- x", "Bash(npm test:*)"),
+        ("cd src && npm test | head", "Bash(npm test:*)"),
+        ("npm test; npm test x", "Bash(npm test:*)"),
+        ("npm test; cargo test", ""),
+        ("npm test > log", ""),
+        ("echo a > src/log", "Edit(src/**)"),
+        ("cat /etc/hosts", "Read(//etc/**)"),
+        ("cat ~/.ssh/id", "Read(~/.ssh/id)"),
+        ("npm test $(x)", ""),
+        ("PATH=/x npm test", ""),
+        ("rm x", ""),
+        ("python3 x.py", ""),
+    ] {
+        let Decision::Ask { rule, .. } = decided(&bash(line), Mode::Default, &Rules::default())
+        else {
+            panic!("{line} does not ask");
+        };
+        assert_eq!(
+            rule.map(|r| r.to_string()).unwrap_or_default(),
+            want,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_model_is_told_why() {
+    let deny = |line: &str, mode, text| match decided(&bash(line), mode, &rules(text)) {
+        Decision::Deny { reason } => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(deny("rm x", Mode::Plan, "").contains("plan mode is on"));
+    assert!(deny("rm x", Mode::Default, "-Bash(rm:*)").contains("`Bash(rm:*)`"));
+    let ask = |line: &str| match decided(&bash(line), Mode::Default, &Rules::default()) {
+        Decision::Ask { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(ask("(ls)").contains("cannot be split with certainty"));
+    assert!(ask("cat out.txt").contains("leads out of the workspace to `/etc/passwd`"));
+    assert!(ask("npm test").contains("`npm`"));
+}
+
+#[test]
+fn tools_that_walk_can_ask_what_is_hidden() {
+    let rules = rules("-Read(.env);;-Read(secrets/**);;+Read(a)");
+    let bases = place().bases(&resolve);
+    assert!(rules.hide("/home/u/w/x/.env", &bases));
+    assert!(rules.hide("/home/u/w/secrets/a/b", &bases));
+    assert!(!rules.hide("/home/u/w/a", &bases));
+}
+
+const PIECES: [&str; 34] = [
+    "ls",
+    "cat",
+    "rm",
+    "git",
+    "status",
+    "push",
+    "npm",
+    "test",
+    "sudo",
+    "cd",
+    "src",
+    "..",
+    "x",
+    "/etc/passwd",
+    "~",
+    "$X",
+    "'a b'",
+    "\"$Y\"",
+    "-rf",
+    "-C",
+    "*",
+    ";",
+    "&&",
+    "|",
+    "&",
+    "\n",
+    ">",
+    "<",
+    "out.txt",
+    "2>&1",
+    "A=1",
+    "$(ls)",
+    "(",
+    "\\",
+];
+const RULES: [&str; 14] = [
+    "Bash",
+    "Bash(rm:*)",
+    "Bash(git status:*)",
+    "Bash(git push)",
+    "Bash(npm test:*)",
+    "Bash(* x)",
+    "Bash(sudo:*)",
+    "Bash(cat:*)",
+    "Read",
+    "Read(src/**)",
+    "Read(//etc/**)",
+    "Edit",
+    "Edit(x)",
+    "Write",
+];
+
+fn line() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(&PIECES[..]), 0..10).prop_map(|p| p.join(" "))
+}
+
+fn some_rules() -> impl Strategy<Value = Rules> {
+    let list = || {
+        let rule = prop::sample::select(&RULES[..]).prop_map(|r| Rule::parse(r).unwrap());
+        prop::collection::vec(rule, 0..3)
+    };
+    (list(), list(), list()).prop_map(|(allow, ask, deny)| Rules { allow, ask, deny })
+}
+
+proptest! {
+    #[test]
+    fn another_deny_rule_never_allows_more(
+        line in line(), rules in some_rules(), more in prop::sample::select(&RULES[..]), mode in 0_usize..4,
+    ) {
+        let before = strictness(&decided(&bash(&line), MODES[mode], &rules));
+        let mut stricter = rules;
+        stricter.deny.push(Rule::parse(more).unwrap());
+        prop_assert!(strictness(&decided(&bash(&line), MODES[mode], &stricter)) >= before);
+    }
+
+    #[test]
+    fn another_allow_rule_never_denies_more(
+        line in line(), rules in some_rules(), more in prop::sample::select(&RULES[..]), mode in 0_usize..4,
+    ) {
+        let before = strictness(&decided(&bash(&line), MODES[mode], &rules));
+        let mut milder = rules;
+        milder.allow.push(Rule::parse(more).unwrap());
+        prop_assert!(strictness(&decided(&bash(&line), MODES[mode], &milder)) <= before);
+    }
+
+    #[test]
+    fn bypass_never_asks(line in line(), rules in some_rules()) {
+        let decision = decided(&bash(&line), Mode::BypassPermissions, &rules);
+        prop_assert!(strictness(&decision) != 1);
+    }
+
+    #[test]
+    fn plan_runs_only_what_looks(line in line(), rules in some_rules()) {
+        if decided(&bash(&line), Mode::Plan, &rules) == Decision::Allow {
+            for command in shell::split(&line).unwrap() {
+                prop_assert!(harmless::look(&command).is_ok() || goes_to(&command).is_some());
+                prop_assert!(command.redirects.iter().all(|r| !r.writes));
+            }
+        }
+    }
+
+    #[test]
+    fn plan_never_changes_a_file(path in "[a-z./~]{1,12}", rules in some_rules()) {
+        let input = call("write", json!({"path": path, "content": ""}));
+        prop_assert_eq!(strictness(&decided(&input, Mode::Plan, &rules)), 2);
+    }
+
+    #[test]
+    fn an_offered_rule_settles_the_question(line in line(), rules in some_rules(), mode in 0_usize..4) {
+        if let Decision::Ask { rule: Some(rule), .. } = decided(&bash(&line), MODES[mode], &rules) {
+            prop_assert_eq!(&Rule::parse(&rule.to_string()).unwrap(), &rule);
+            let mut with = rules;
+            with.allow.push(rule);
+            prop_assert_eq!(decided(&bash(&line), MODES[mode], &with), Decision::Allow);
+        }
+    }
+}

@@ -1,0 +1,689 @@
+//! Rules: `Tool` or `Tool(what)`, written by people in the config and by "always".
+//!
+//! `Bash(npm run test)` is that command, `Bash(git status:*)` every command that begins
+//! with those words, `Bash(git * --stat)` has any words in the middle. `Edit` covers
+//! `write` and `edit`; `Read` covers `read`, `grep` and `glob`. Paths are patterns:
+//! `src/**` in the session's folder, `name` at any depth in it, `./name` only there,
+//! `~/x` at home, `/x` and `//x` anywhere. `mcp__server` is every tool of that server.
+//!
+//! Invariant: a rule that refuses reads widely (case, `/bin/rm` for `rm`, options between
+//! words, a folder for what is in it), one that allows reads narrowly: exactly what it says.
+
+use std::fmt;
+
+use super::path;
+use super::shell::{self, Word};
+use super::text;
+use super::tool::FOREIGN_PREFIX;
+
+/// Longer rules are mistakes.
+const MAX_RULE_BYTES: usize = 4096;
+
+/// In a text that is not understood, a rule's words are looked for in so many in a row.
+const MAX_LOOSE_WORDS: usize = 64;
+
+/// The names a rule can begin with.
+const NAMES: [(&str, Tool); 6] = [
+    ("Bash", Tool::Bash),
+    ("Read", Tool::Read),
+    ("Edit", Tool::Edit),
+    ("Write", Tool::Write),
+    ("Grep", Tool::Grep),
+    ("Glob", Tool::Glob),
+];
+
+/// What is allowed, asked about, or denied: deny beats ask beats allow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    pub allow: Vec<Rule>,
+    pub ask: Vec<Rule>,
+    pub deny: Vec<Rule>,
+}
+
+/// One rule. It is displayed as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    written: String,
+    tool: Tool,
+    scope: Scope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tool {
+    Bash,
+    Read,
+    Edit,
+    Write,
+    Grep,
+    Glob,
+    Foreign(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    All,
+    Command(CommandPattern),
+    Path(PathPattern),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CommandPattern {
+    text: String,
+    /// Empty when the text is more than one simple command: then only the same text matches.
+    words: Vec<String>,
+    prefix: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PathPattern {
+    anchor: Anchor,
+    parts: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    /// The session's folder.
+    Folder,
+    /// A name at any depth.
+    Anywhere,
+    Home,
+    Root,
+}
+
+/// What a call does to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Grep,
+    Glob,
+    Edit,
+    Write,
+}
+
+/// Where patterns are anchored: clean absolute paths, each as named and as it really is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bases {
+    pub folders: Vec<String>,
+    pub roots: Vec<String>,
+    pub homes: Vec<String>,
+}
+
+/// Whether a command is what a rule that refuses speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likeness {
+    No,
+    /// It depends on what the shell makes of a variable or a pattern.
+    Maybe,
+    Yes,
+}
+
+impl Rules {
+    /// Whether a file may not be shown at all, for tools that go through folders.
+    pub fn hide(&self, path: &str, bases: &Bases) -> bool {
+        let path = path::clean(path);
+        let refuses = |rule: &Rule| rule.refuses_path(Access::Read, &path, bases);
+        self.deny.iter().any(refuses)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+impl Rule {
+    /// Errors name the rule, what is wrong, and the nearest tool.
+    pub fn parse(text: &str) -> Result<Rule, String> {
+        let written = text.trim();
+        parse(written).map_err(|why| format!("rule {:?}: {why}", text::one_line(written, 80)))
+    }
+
+    /// The rule speaks of every shell command.
+    pub fn is_all_commands(&self) -> bool {
+        self.tool == Tool::Bash && self.scope == Scope::All
+    }
+
+    /// The rule speaks of paths that may not be read, so what reads whole folders is suspect.
+    pub fn is_about_reading(&self) -> bool {
+        self.tool == Tool::Read
+    }
+
+    /// The rule speaks of this tool of a server.
+    pub fn covers_foreign(&self, name: &str) -> bool {
+        match &self.tool {
+            Tool::Foreign(pattern) if pattern.contains('*') => path::text_matches(pattern, name),
+            Tool::Foreign(own) => name
+                .strip_prefix(own.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with("__")),
+            _ => false,
+        }
+    }
+
+    /// The rule is written for this whole command line.
+    pub fn is_line(&self, line: &str) -> bool {
+        matches!(self.command(), Some(c) if !c.prefix && c.text == line.trim())
+    }
+
+    /// Allows: the words are spelled as the rule's are.
+    pub fn allows_words(&self, words: &[Word]) -> bool {
+        match self.command() {
+            None => self.is_all_commands(),
+            Some(pattern) => {
+                words.first().is_some_and(|w| !w.quoted) && pattern.matches(words, Reading::Exact)
+            }
+        }
+    }
+
+    /// Refuses: the words are, or may turn out to be, what the rule speaks of.
+    pub fn refuses_words(&self, words: &[Word]) -> Likeness {
+        match self.command() {
+            None if self.is_all_commands() => Likeness::Yes,
+            Some(pattern) if pattern.matches(words, Reading::Wide) => Likeness::Yes,
+            Some(pattern) if pattern.matches(words, Reading::Guess) => Likeness::Maybe,
+            None | Some(_) => Likeness::No,
+        }
+    }
+
+    /// Refuses: the text, whose grammar is not understood, has the rule's words in a row.
+    pub fn refuses_text(&self, text: &str) -> bool {
+        let Some(pattern) = self.command() else {
+            return self.is_all_commands();
+        };
+        if pattern.text == text.trim() {
+            return true;
+        }
+        let pattern = CommandPattern {
+            prefix: true,
+            ..pattern.clone()
+        };
+        shell::loose_words(text).into_iter().any(|words| {
+            let words: Vec<Word> = words.into_iter().map(plain).collect();
+            (0..words.len()).any(|at| {
+                let end = words.len().min(at + MAX_LOOSE_WORDS);
+                pattern.matches(&words[at..end], Reading::Wide)
+            })
+        })
+    }
+
+    /// Allows: this clean path is what the rule says.
+    pub fn allows_path(&self, access: Access, path: &str, bases: &Bases) -> bool {
+        self.is_for(access)
+            && match &self.scope {
+                Scope::All => true,
+                Scope::Path(pattern) => pattern.allows(path, bases),
+                Scope::Command(_) => false,
+            }
+    }
+
+    /// Refuses: this clean path, or a folder above it, is what the rule says.
+    pub fn refuses_path(&self, access: Access, path: &str, bases: &Bases) -> bool {
+        self.is_for(access)
+            && match &self.scope {
+                Scope::All => true,
+                Scope::Path(pattern) => pattern.refuses(path, bases),
+                Scope::Command(_) => false,
+            }
+    }
+
+    fn command(&self) -> Option<&CommandPattern> {
+        match &self.scope {
+            Scope::Command(pattern) => Some(pattern),
+            Scope::All | Scope::Path(_) => None,
+        }
+    }
+
+    fn is_for(&self, access: Access) -> bool {
+        match self.tool {
+            Tool::Read => matches!(access, Access::Read | Access::Grep | Access::Glob),
+            Tool::Edit => matches!(access, Access::Edit | Access::Write),
+            Tool::Write => access == Access::Write,
+            Tool::Grep => access == Access::Grep,
+            Tool::Glob => access == Access::Glob,
+            Tool::Bash | Tool::Foreign(_) => false,
+        }
+    }
+}
+
+fn parse(written: &str) -> Result<Rule, String> {
+    if written.len() > MAX_RULE_BYTES {
+        return Err("it is longer than 4096 bytes".to_string());
+    }
+    if written.chars().any(char::is_control) {
+        return Err("it has control characters".to_string());
+    }
+    let (name, what) = match written.split_once('(') {
+        None => (written, None),
+        Some((name, rest)) => match rest.strip_suffix(')') {
+            Some(what) => (name, Some(what.trim())),
+            None => return Err("the closing `)` is missing at its end".to_string()),
+        },
+    };
+    let tool = tool(name)?;
+    let scope = match (what, &tool) {
+        (None, _) => Scope::All,
+        (Some(_), Tool::Foreign(_)) => {
+            return Err("nothing in parentheses is known for tools of a server".to_string());
+        }
+        (Some(""), _) => return Err("there is nothing in its parentheses".to_string()),
+        (Some("*"), Tool::Bash) => Scope::All,
+        (Some(what), Tool::Bash) => Scope::Command(command_pattern(what)?),
+        (Some(what), _) => Scope::Path(path_pattern(what)?),
+    };
+    Ok(Rule {
+        written: written.to_string(),
+        tool,
+        scope,
+    })
+}
+
+fn tool(name: &str) -> Result<Tool, String> {
+    if let Some(rest) = name.strip_prefix(FOREIGN_PREFIX) {
+        return match rest {
+            "" => Err("the name of the server is missing".to_string()),
+            _ => Ok(Tool::Foreign(name.to_string())),
+        };
+    }
+    if let Some((_, tool)) = NAMES.iter().find(|(known, _)| *known == name) {
+        return Ok(tool.clone());
+    }
+    let names = NAMES.map(|(name, _)| name);
+    Err(match text::nearest(name, names) {
+        Some(near) => format!("there is no tool named {name:?}; the nearest is {near}"),
+        None => format!(
+            "there is no tool named {name:?}; there are {} and {FOREIGN_PREFIX}SERVER__TOOL",
+            names.join(", ")
+        ),
+    })
+}
+
+fn command_pattern(what: &str) -> Result<CommandPattern, String> {
+    let (text, prefix) = match what.strip_suffix(":*") {
+        Some(text) => (text.trim(), true),
+        None => (what, false),
+    };
+    if text.is_empty() {
+        return Err("`:*` must follow the first words of a command".to_string());
+    }
+    if text.contains(":*") {
+        return Err("`:*` may only be at its end".to_string());
+    }
+    let words = simple_words(text);
+    if prefix && words.is_empty() {
+        return Err("`:*` must follow one simple command".to_string());
+    }
+    Ok(CommandPattern {
+        text: text.to_string(),
+        words,
+        prefix,
+    })
+}
+
+/// The words of one simple command, none when the text is anything else. A `*` may stand
+/// for the command's name, which the shell's own grammar would not take.
+fn simple_words(text: &str) -> Vec<String> {
+    let guarded = format!("x {text}");
+    match shell::split(&guarded).as_deref() {
+        Ok([only]) if only.redirects.is_empty() => {
+            only.words[1..].iter().map(|w| w.text.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn path_pattern(what: &str) -> Result<PathPattern, String> {
+    if let Some(c) = what.chars().find(|c| "{}!".contains(*c)) {
+        return Err(format!(
+            "`{c}` has no meaning in it: write one rule for each"
+        ));
+    }
+    let (anchor, rest) = match what {
+        _ if what.starts_with('/') => (Anchor::Root, what),
+        "~" => (Anchor::Home, ""),
+        _ => match (what.strip_prefix("~/"), what.strip_prefix("./")) {
+            (Some(rest), _) => (Anchor::Home, rest),
+            (_, Some(rest)) => (Anchor::Folder, rest),
+            _ if what.starts_with('~') => {
+                return Err("the home of another user is not known".to_string());
+            }
+            _ if what.trim_end_matches('/').contains('/') => (Anchor::Folder, what),
+            _ => (Anchor::Anywhere, what),
+        },
+    };
+    let mut parts: Vec<String> = rest
+        .split('/')
+        .filter(|p| !p.is_empty() && *p != ".")
+        .map(str::to_string)
+        .collect();
+    if parts.iter().any(|p| p == "..") {
+        return Err("`..` has no meaning in it: write the path from `/` or `~/`".to_string());
+    }
+    if what.ends_with('/') {
+        parts.push("**".to_string());
+    }
+    if anchor == Anchor::Anywhere {
+        parts.insert(0, "**".to_string());
+    }
+    Ok(PathPattern { anchor, parts })
+}
+
+fn plain(text: String) -> Word {
+    Word {
+        text,
+        ..Word::default()
+    }
+}
+
+/// How the words of a command are read against a pattern.
+#[derive(Clone, Copy, PartialEq)]
+enum Reading {
+    /// Letter by letter; what the shell would expand matches nothing.
+    Exact,
+    /// Case and folder of the command's name do not count, options between the words neither.
+    Wide,
+    /// As `Wide`, and what the shell would expand may be anything.
+    Guess,
+}
+
+impl CommandPattern {
+    /// Positions reached, as in `path::parts_match`, with options that may be passed over.
+    fn matches(&self, words: &[Word], reading: Reading) -> bool {
+        if self.words.is_empty() {
+            return false;
+        }
+        let mut reached = vec![false; words.len() + 1];
+        reached[0] = true;
+        for (index, piece) in self.words.iter().enumerate() {
+            if reading != Reading::Exact && index > 0 {
+                pass_options(&mut reached, words);
+            }
+            let mut next = vec![false; words.len() + 1];
+            for (at, _) in reached.iter().enumerate().filter(|(_, hit)| **hit) {
+                if piece == "*" {
+                    next[at..].fill(true);
+                    break;
+                }
+                let Some(word) = words.get(at) else { continue };
+                next[at + 1] |= word_matches(piece, word, index == 0, reading);
+                // What expands may become several of the rule's words.
+                next[at] |= reading == Reading::Guess && !word.is_literal();
+            }
+            reached = next;
+            if reading == Reading::Guess {
+                pass_nothing(&mut reached, words);
+            }
+        }
+        reached[words.len()] || (self.prefix && reached.contains(&true))
+    }
+}
+
+/// An option, with or without a value, may be between two words of a rule that refuses:
+/// `git -C dir push`.
+fn pass_options(reached: &mut [bool], words: &[Word]) {
+    for at in 0..words.len() {
+        if reached[at] && words[at].text.starts_with('-') {
+            let end = (at + 2).min(words.len());
+            reached[at + 1..=end].fill(true);
+        }
+    }
+}
+
+/// What expands may become nothing.
+fn pass_nothing(reached: &mut [bool], words: &[Word]) {
+    for at in 0..words.len() {
+        reached[at + 1] |= reached[at] && !words[at].is_literal();
+    }
+}
+
+fn word_matches(piece: &str, word: &Word, is_name: bool, reading: Reading) -> bool {
+    if reading == Reading::Exact {
+        return word.is_literal() && path::text_matches(piece, &word.text);
+    }
+    if reading == Reading::Guess && !word.is_literal() {
+        return true;
+    }
+    if is_name {
+        let name = |text: &str| path::fold(text.rsplit('/').next().unwrap_or_default());
+        return path::text_matches(&name(piece), &name(&word.text));
+    }
+    path::text_matches(piece, &word.text)
+}
+
+impl PathPattern {
+    fn allows(&self, path: &str, bases: &Bases) -> bool {
+        let parts: Vec<&str> = self.parts.iter().map(String::as_str).collect();
+        let anchors = match self.anchor {
+            Anchor::Folder | Anchor::Anywhere => bases.folders.as_slice(),
+            Anchor::Home => bases.homes.as_slice(),
+            Anchor::Root => &[String::new()],
+        };
+        anchors
+            .iter()
+            .filter_map(|anchor| path::below(path, anchor))
+            .any(|rest| path::parts_match(&parts, &components(rest)))
+    }
+
+    fn refuses(&self, path: &str, bases: &Bases) -> bool {
+        let pattern: Vec<String> = self.parts.iter().map(|p| path::fold(p)).collect();
+        let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
+        let folded = path::fold(path);
+        let everywhere = [String::new()];
+        let anchors: Vec<&String> = match self.anchor {
+            Anchor::Folder => bases.folders.iter().chain(&bases.roots).collect(),
+            Anchor::Home => bases.homes.iter().collect(),
+            Anchor::Root | Anchor::Anywhere => everywhere.iter().collect(),
+        };
+        anchors.into_iter().any(|anchor| {
+            let anchor = path::fold(anchor);
+            let Some(rest) = path::below(&folded, &anchor) else {
+                return false;
+            };
+            path::parts_match_above(&pattern, &components(rest))
+        })
+    }
+}
+
+fn components(path: &str) -> Vec<&str> {
+    path.split('/').filter(|p| !p.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Rule {
+        Rule::parse(text).unwrap()
+    }
+
+    fn words(line: &str) -> Vec<Word> {
+        shell::split(line).unwrap().remove(0).words
+    }
+
+    fn bases() -> Bases {
+        Bases {
+            folders: vec!["/home/u/w/sub".into()],
+            roots: vec!["/home/u/w".into()],
+            homes: vec!["/home/u".into()],
+        }
+    }
+
+    #[test]
+    fn rules_are_shown_as_they_were_written() {
+        for text in [
+            "Bash",
+            "Bash(git status:*)",
+            "Bash(npm run test)",
+            "Bash(git * --stat)",
+            "Bash(a && b)",
+            "Edit(src/**)",
+            "Read(~/.ssh/**)",
+            "Read(//etc/**)",
+            "Write(./x)",
+            "Grep",
+            "Glob",
+            "mcp__github__search",
+            "mcp__github",
+            "mcp__github__*",
+            "Edit(app/[id]/(x)/**)",
+        ] {
+            assert_eq!(rule(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_wrong_says_why() {
+        for (text, why) in [
+            ("Bsah(ls)", "the nearest is Bash"),
+            ("bash", "the nearest is Bash"),
+            ("Deploy", "there are Bash, Read"),
+            ("", "there is no tool"),
+            ("Bash(ls", "closing `)`"),
+            ("Bash(ls) x", "closing `)`"),
+            ("Bash()", "nothing in its parentheses"),
+            ("Bash(:*)", "must follow the first words"),
+            ("Bash(git:* status)", "only be at its end"),
+            ("Bash(a && b:*)", "one simple command"),
+            ("Bash($(x):*)", "one simple command"),
+            ("Read(a/../b)", "`..` has no meaning"),
+            ("Read(*.{a,b})", "one rule for each"),
+            ("Read(~bob/x)", "another user"),
+            ("mcp__", "name of the server"),
+            ("mcp__a__b(x)", "tools of a server"),
+            ("Bash(a\nb)", "control characters"),
+        ] {
+            let error = Rule::parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(
+            Rule::parse(&format!("Bash({})", "x".repeat(5000)))
+                .unwrap_err()
+                .len()
+                < 200
+        );
+    }
+
+    #[test]
+    fn what_allows_is_read_narrowly() {
+        for (text, line, want) in [
+            ("Bash", "anything at all", true),
+            ("Bash(*)", "anything at all", true),
+            ("Bash(git status:*)", "git status", true),
+            ("Bash(git status:*)", "git status -s", true),
+            ("Bash(git status:*)", "git statusx", false),
+            ("Bash(git status:*)", "git -C x status", false),
+            ("Bash(git status:*)", "git", false),
+            ("Bash(npm run test)", "npm run test", true),
+            ("Bash(npm run test)", "npm 'run'  test", true),
+            ("Bash(npm run test)", "npm run test x", false),
+            ("Bash(npm test:*)", "npm test $FILE", true),
+            ("Bash(npm test:*)", "npm $X", false),
+            ("Bash(rm:*)", "\\rm x", false),
+            ("Bash(rm:*)", "r''m x", false),
+            ("Bash(rm:*)", "/bin/rm x", false),
+            ("Bash(rm:*)", "RM x", false),
+            ("Bash(git * --stat)", "git log -1 --stat", true),
+            ("Bash(git * --stat)", "git log --stat x", false),
+            ("Bash(cargo t*:*)", "cargo test x", true),
+            ("Bash(cargo t*:*)", "cargo build", false),
+            ("Bash(* --version)", "foo --version", true),
+            ("Edit", "git status", false),
+        ] {
+            assert_eq!(
+                rule(text).allows_words(&words(line)),
+                want,
+                "{text}: {line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_refuses_is_read_widely() {
+        use Likeness::*;
+        for (text, line, want) in [
+            ("Bash(rm:*)", "rm -rf x", Yes),
+            ("Bash(rm:*)", "/bin/rm x", Yes),
+            ("Bash(/bin/rm:*)", "rm x", Yes),
+            ("Bash(rm:*)", "\\rm x", Yes),
+            ("Bash(rm:*)", "r\"\"m x", Yes),
+            ("Bash(rm:*)", "RM x", Yes),
+            ("Bash(rm:*)", "A=1 rm x", Yes),
+            ("Bash(rm:*)", "rmdir x", No),
+            ("Bash(rm:*)", "echo rm", No),
+            ("Bash(git push:*)", "git push", Yes),
+            ("Bash(git push:*)", "git -C x --no-pager push -f", Yes),
+            ("Bash(git push:*)", "git log push", No),
+            ("Bash(git branch -D:*)", "git branch -f -D x", Yes),
+            ("Bash(git branch -D:*)", "git branch -d x", No),
+            ("Bash(git push:*)", "git $X", Maybe),
+            ("Bash(git push:*)", "git $EMPTY push", Maybe),
+            ("Bash(git push:*)", "git pus?", Maybe),
+            ("Bash(git push:*)", "git {push,-f}", Maybe),
+            ("Bash(git push)", "git push -f", No),
+            ("Bash(git push)", "git push $X", Maybe),
+            ("Bash", "x", Yes),
+            ("Read", "x", No),
+        ] {
+            assert_eq!(
+                rule(text).refuses_words(&words(line)),
+                want,
+                "{text}: {line}"
+            );
+        }
+        assert!(rule("Bash(git push:*)").refuses_text("(git -C x push)"));
+        assert!(!rule("Bash(git push:*)").refuses_text("(git pull; echo push)"));
+    }
+
+    #[test]
+    fn paths_are_anchored() {
+        for (text, path, allows, refuses) in [
+            ("Read(src/**)", "/home/u/w/sub/src/a", true, true),
+            ("Read(src/**)", "/home/u/w/src/a", false, true),
+            ("Read(src/**)", "/x/src/a", false, false),
+            ("Read(src/**)", "/home/u/w/sub/SRC/a", false, true),
+            ("Read(.env)", "/home/u/w/sub/a/.env", true, true),
+            ("Read(.env)", "/other/.env", false, true),
+            ("Read(.env)", "/other/.env.example", false, false),
+            ("Read(./x.md)", "/home/u/w/sub/x.md", true, true),
+            ("Read(./x.md)", "/home/u/w/sub/a/x.md", false, false),
+            ("Read(secrets/)", "/home/u/w/sub/secrets/a/b", true, true),
+            ("Read(secrets)", "/home/u/w/sub/secrets/a/b", false, true),
+            ("Read(~/.ssh/**)", "/home/u/.ssh/id", true, true),
+            ("Read(~/.ssh/**)", "/home/v/.ssh/id", false, false),
+            ("Read(/etc/**)", "/etc/passwd", true, true),
+            ("Read(//etc/**)", "/etc/passwd", true, true),
+            ("Read(//etc/*)", "/etc/a/b", false, true),
+            ("Read(**)", "/anything", false, true),
+            ("Edit", "/home/u/w/sub/src/a", false, false),
+        ] {
+            let rule = rule(text);
+            assert_eq!(
+                rule.allows_path(Access::Read, path, &bases()),
+                allows,
+                "{text} {path}"
+            );
+            assert_eq!(
+                rule.refuses_path(Access::Read, path, &bases()),
+                refuses,
+                "{text} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rule_covers_the_tools_it_names() {
+        let covers = |text: &str, access| rule(text).allows_path(access, "/x", &bases());
+        assert!(covers("Edit", Access::Write) && covers("Edit", Access::Edit));
+        assert!(covers("Write", Access::Write) && !covers("Write", Access::Edit));
+        assert!(covers("Read", Access::Grep) && !covers("Grep", Access::Read));
+        for (text, name, want) in [
+            ("mcp__a__b", "mcp__a__b", true),
+            ("mcp__a__b", "mcp__a__bc", false),
+            ("mcp__a", "mcp__a__b", true),
+            ("mcp__a", "mcp__ab__b", false),
+            ("mcp__a__get_*", "mcp__a__get_x", true),
+            ("Bash", "mcp__a__b", false),
+        ] {
+            assert_eq!(rule(text).covers_foreign(name), want, "{text} {name}");
+        }
+    }
+}
