@@ -1,3 +1,5 @@
 //! rewake
 
+pub mod config;
 pub mod core;
+pub mod workspace;

@@ -1,1 +1,47 @@
-//! config
+//! Config: read once into a checked, complete value, of which every part knows its origin.
+//!
+//! Layers, each over the one before: defaults, `config.toml` in the user's config folder,
+//! `.rewake/config.toml` of the workspace root, environment, flags. A later layer replaces
+//! a value; lists of permission rules add up, so that no layer can drop a rule to deny.
+//!
+//! Invariant: the process environment is read in one place, [`Env::capture`], which `main`
+//! calls once. Everything else, here and above, takes the [`Env`] it is given.
+//!
+//! Invariant: what a folder says about itself is believed only as far as it cannot hurt
+//! ([`load`]) until the user trusts it ([`trust`]).
+//!
+//! Absent on purpose: parsing of permission rules (`crate::core::policy`), figures of known
+//! models (`crate::model`), and writing of `config.toml`, which belongs to the user.
+
+mod check;
+mod env;
+mod error;
+mod file;
+mod key;
+mod layer;
+mod load;
+mod origin;
+mod paths;
+mod provider;
+mod schema;
+mod setting;
+pub mod trust;
+
+pub use env::Env;
+pub use error::{ConfigError, Warning};
+pub use file::{ReadError, read_text};
+pub use key::Key;
+pub use load::{Loaded, load};
+pub use origin::{Origin, Origins};
+pub use paths::Paths;
+pub use provider::{ModelName, Protocol, ProviderConfig};
+pub use schema::{
+    Config, ContextConfig, Fallback, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
+    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, Strategy,
+};
+pub use setting::Setting;
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod testing;

@@ -1,1 +1,9 @@
-//! workspace
+//! The workspace: where "here" is, and what the folder says to the model.
+//!
+//! Invariant: nothing here runs a program, git included, and nothing is written.
+
+mod here;
+mod instructions;
+
+pub use here::{Here, HereError, here};
+pub use instructions::{Instructions, instructions};

@@ -1,0 +1,351 @@
+//! What values may be, beyond their types. An error says where the value was given.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use super::origin::dotted;
+use super::{Config, ConfigError, ModelFigures, ModelName, Origins, ProviderEntry};
+
+type Checked = Result<(), ConfigError>;
+
+const DAY_SECS: u64 = 86_400;
+const DAY_MS: u64 = DAY_SECS * 1_000;
+const MIB: u64 = 1024 * 1024;
+
+pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
+    numbers(config, origins)?;
+    names(config, origins)?;
+    for (name, entry) in &config.providers {
+        provider(config, name, entry, origins)?;
+    }
+    for (name, figures) in &config.models {
+        model(name, figures, origins)?;
+    }
+    Ok(())
+}
+
+fn wrong(origins: &Origins, key: &str, what: impl AsRef<str>) -> ConfigError {
+    let (origin, what) = (origins.of_table(key), what.as_ref());
+    ConfigError::new(format!("{origin}: {key} {what}"))
+}
+
+fn within(origins: &Origins, key: &str, value: Option<u64>, range: RangeInclusive<u64>) -> Checked {
+    match value {
+        Some(value) if !range.contains(&value) => Err(wrong(
+            origins,
+            key,
+            format!(
+                "is {value}, and must be from {} to {}",
+                range.start(),
+                range.end()
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn numbers(config: &Config, origins: &Origins) -> Checked {
+    let tokens = 1..=10_000_000;
+    let Config {
+        context,
+        shell,
+        retry,
+        ..
+    } = config;
+    let table = [
+        (
+            "checkpoint_interval_secs",
+            Some(config.checkpoint_interval_secs),
+            1..=DAY_SECS,
+        ),
+        (
+            "max_output_tokens",
+            config.max_output_tokens,
+            tokens.clone(),
+        ),
+        ("max_turns", config.max_turns, 1..=1_000_000),
+        (
+            "thinking_budget_tokens",
+            config.thinking_budget_tokens,
+            1_024..=1_000_000,
+        ),
+        (
+            "inline_max_bytes",
+            Some(config.inline_max_bytes),
+            1_024..=MIB,
+        ),
+        ("context.keep", Some(context.keep), 10..=15),
+        (
+            "context.max_messages",
+            Some(context.max_messages),
+            20..=10_000,
+        ),
+        (
+            "context.max_tokens",
+            Some(context.max_tokens),
+            4_000..=10_000_000,
+        ),
+        (
+            "context.summary_max_tokens",
+            Some(context.summary_max_tokens),
+            50..=10_000,
+        ),
+        ("shell.timeout_ms", Some(shell.timeout_ms), 1_000..=DAY_MS),
+        (
+            "shell.output_cap_bytes",
+            Some(shell.output_cap_bytes),
+            64 * 1024..=1024 * MIB,
+        ),
+        (
+            "instructions.max_bytes",
+            Some(config.instructions.max_bytes),
+            0..=MIB,
+        ),
+        ("retry.tries", Some(retry.tries), 1..=100),
+        ("retry.base_ms", Some(retry.base_ms), 1..=600_000),
+        (
+            "retry.cap_ms",
+            Some(retry.cap_ms),
+            retry.base_ms.min(3_600_000)..=3_600_000,
+        ),
+    ];
+    table
+        .into_iter()
+        .try_for_each(|(key, value, range)| within(origins, key, value, range))
+}
+
+fn names(config: &Config, origins: &Origins) -> Checked {
+    for (key, model) in [
+        ("model", &config.model),
+        ("summary_model", &config.summary_model),
+    ] {
+        let Some(model) = model else { continue };
+        let name = ModelName::parse(model).and_then(|name| config.provider(&name.provider));
+        if let Err(e) = name {
+            return Err(e.at(origins.of(key)));
+        }
+    }
+    let files = &config.instructions;
+    for (key, names) in [
+        ("instructions.files", &files.files),
+        ("instructions.fallback", &files.fallback),
+    ] {
+        if let Some(name) = names.iter().find(|name| !is_file_name(name)) {
+            return Err(wrong(
+                origins,
+                key,
+                format!("holds {name:?}, which is no file name"),
+            ));
+        }
+        within(origins, key, Some(names.len() as u64), 0..=16)
+            .map_err(|_| wrong(origins, key, "has more than 16 names"))?;
+    }
+    match &config.shell.path {
+        Some(path) if !path.is_file() => Err(wrong(
+            origins,
+            "shell.path",
+            format!("is {}, and there is no such file", path.display()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A name alone: no folder, so that it cannot lead out of the one it is looked for in.
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|n| n == name)
+}
+
+fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origins) -> Checked {
+    let key = |part: &str| dotted(&["providers", name, part]);
+    if let Err(e) = config.provider(name) {
+        return Err(e.at(origins.of_table(&dotted(&["providers", name]))));
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err(wrong(
+            origins,
+            &dotted(&["providers", name]),
+            "is no name of a provider: it is empty or has a slash",
+        ));
+    }
+    if let Some(url) = &entry.base_url
+        && !is_http_url(url)
+    {
+        return Err(wrong(
+            origins,
+            &key("base_url"),
+            "is not an http:// or https:// address",
+        )
+        .with_hint("for example http://127.0.0.1:8080/v1"));
+    }
+    let variable = |name: &String| !name.is_empty() && !name.contains(['=', '\0', ' ']);
+    if !entry.api_key_env.iter().all(variable) {
+        return Err(wrong(
+            origins,
+            &key("api_key_env"),
+            "is not the name of a variable",
+        )
+        .with_hint("the key itself goes into the variable, or into api_key_file"));
+    }
+    for (header, value) in &entry.headers {
+        if !is_header(header, value) {
+            return Err(wrong(
+                origins,
+                &dotted(&["providers", name, "headers", header]),
+                "is not a valid header",
+            ));
+        }
+    }
+    within(
+        origins,
+        &key("idle_timeout_ms"),
+        entry.idle_timeout_ms,
+        1_000..=3_600_000,
+    )
+}
+
+fn is_http_url(url: &str) -> bool {
+    url.strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"))
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && url.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// RFC 9110, sections 5.1 and 5.5, but for the obsolete bytes over 0x7f.
+fn is_header(name: &str, value: &str) -> bool {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !name.is_empty()
+        && name.bytes().all(token)
+        && value
+            .bytes()
+            .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
+}
+
+fn model(name: &str, figures: &ModelFigures, origins: &Origins) -> Checked {
+    let key = |part: &str| dotted(&["models", name, part]);
+    if let Err(e) = ModelName::parse(name) {
+        return Err(e.at(origins.of_table(&dotted(&["models", name]))));
+    }
+    within(
+        origins,
+        &key("context_window"),
+        figures.context_window,
+        4_000..=100_000_000,
+    )?;
+    within(
+        origins,
+        &key("max_output"),
+        figures.max_output,
+        1..=10_000_000,
+    )?;
+    let prices = [
+        ("input_price", figures.input_price),
+        ("cached_price", figures.cached_price),
+        ("cache_write_price", figures.cache_write_price),
+        ("output_price", figures.output_price),
+    ];
+    for (part, price) in prices {
+        if price.is_some_and(|p| !(0.0..=1_000_000.0).contains(&p)) {
+            return Err(wrong(
+                origins,
+                &key(part),
+                "must be from 0 to 1000000 dollars",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::testing::Fixture;
+
+    #[test]
+    fn values_out_of_bounds_are_named_with_their_line() {
+        let table = [
+            (
+                "checkpoint_interval_secs = 0",
+                "checkpoint_interval_secs is 0, and must be from 1 to 86400",
+            ),
+            (
+                "context.keep = 20",
+                "context.keep is 20, and must be from 10 to 15",
+            ),
+            (
+                "max_turns = 0",
+                "max_turns is 0, and must be from 1 to 1000000",
+            ),
+            (
+                "retry = { base_ms = 5000, cap_ms = 100 }",
+                "retry.cap_ms is 100, and must be from 5000 to 3600000",
+            ),
+            (
+                "model = \"gpt-5\"",
+                "\"gpt-5\" does not name a model as provider/model",
+            ),
+            (
+                "summary_model = \"antropic/x\"",
+                "there is no provider named \"antropic\"",
+            ),
+            (
+                "instructions.files = [\"../AGENTS.md\"]",
+                "instructions.files holds \"../AGENTS.md\", which is no file name",
+            ),
+            (
+                "instructions.fallback = [\"..\"]",
+                "instructions.fallback holds \"..\", which is no file name",
+            ),
+            (
+                "shell.path = \"/nowhere/sh\"",
+                "shell.path is /nowhere/sh, and there is no such file",
+            ),
+            (
+                "providers.x.base_url = \"http://h\"",
+                "provider \"x\" has no protocol",
+            ),
+            (
+                "providers.openai.base_url = \"ftp://h\"",
+                "providers.openai.base_url is not an http:// or https:// address",
+            ),
+            (
+                "providers.openai.api_key_env = \"sk = 1\"",
+                "providers.openai.api_key_env is not the name of a variable",
+            ),
+            (
+                "providers.openai.headers.X = \"a\\nb\"",
+                "providers.openai.headers.X is not a valid header",
+            ),
+            (
+                "models.m.context_window = 8000",
+                "\"m\" does not name a model as provider/model",
+            ),
+            (
+                "models.\"a/b\".context_window = 3999",
+                "models.\"a/b\".context_window is 3999, and must be from 4000 to 100000000",
+            ),
+            (
+                "models.\"a/b\".input_price = -1",
+                "models.\"a/b\".input_price must be from 0 to 1000000 dollars",
+            ),
+            (
+                "models.\"a/b\".output_price = nan",
+                "models.\"a/b\".output_price must be from 0 to 1000000 dollars",
+            ),
+        ];
+        for (text, message) in table {
+            let f = Fixture::new();
+            f.user(&format!("# first line\n{text}\n"));
+            let err = f.load(&[], &[]).unwrap_err().to_string();
+            assert_eq!(f.short(&err), format!("config/config.toml:2: {message}"));
+        }
+    }
+
+    #[test]
+    fn a_flag_out_of_bounds_is_named_as_typed() {
+        let f = Fixture::new();
+        let err = f.load(&[], &["context.keep=99"]).unwrap_err().to_string();
+        assert_eq!(
+            err,
+            "--set context.keep: context.keep is 99, and must be from 10 to 15"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! The environment as a value: captured once, so that everything above can be tested.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::ConfigError;
+
+/// The variables and the working folder of a process.
+#[derive(Clone)]
+pub struct Env {
+    vars: BTreeMap<OsString, OsString>,
+    cwd: PathBuf,
+}
+
+impl Env {
+    /// Reads the environment of this process.
+    pub fn capture() -> Result<Env, ConfigError> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            ConfigError::new(format!("cannot tell the working folder: {e}"))
+                .with_hint("change to a folder that exists, or name one with -C")
+        })?;
+        Ok(Env::new(std::env::vars_os(), cwd))
+    }
+
+    pub fn new<K, V>(vars: impl IntoIterator<Item = (K, V)>, cwd: impl Into<PathBuf>) -> Env
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        Env {
+            vars: vars
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            cwd: cwd.into(),
+        }
+    }
+
+    /// The value of a variable that is set, not empty and UTF-8.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.var_os(name)?.to_str()
+    }
+
+    /// The value of a variable that is set and not empty.
+    pub fn var_os(&self, name: &str) -> Option<&OsStr> {
+        self.vars
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Absolute.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// `HOME`, when it is an absolute path.
+    pub fn home(&self) -> Option<&Path> {
+        self.var_os("HOME")
+            .map(Path::new)
+            .filter(|home| home.is_absolute())
+    }
+
+    /// A path as people write it: `~/` is the home folder, relative is below `base`.
+    pub(super) fn resolve(&self, path: &str, base: &Path) -> PathBuf {
+        match (path.strip_prefix("~/"), self.home()) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => base.join(path),
+        }
+    }
+}
+
+/// Values are left out: keys are among them.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env")
+            .field("vars", &self.vars.len())
+            .field("cwd", &self.cwd)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_variable_is_as_good_as_none() {
+        let env = Env::new([("A", ""), ("B", "b")], "/");
+        assert_eq!(env.var("A"), None);
+        assert_eq!(env.var("B"), Some("b"));
+        assert_eq!(env.var("C"), None);
+    }
+
+    #[test]
+    fn paths_resolve_as_people_write_them() {
+        let env = Env::new([("HOME", "/home/ann")], "/");
+        let resolve = |path| env.resolve(path, Path::new("/base"));
+        assert_eq!(resolve("~/key"), Path::new("/home/ann/key"));
+        assert_eq!(resolve("key"), Path::new("/base/key"));
+        assert_eq!(resolve("/key"), Path::new("/key"));
+    }
+
+    #[test]
+    fn debug_output_holds_no_values() {
+        let env = Env::new([("ANTHROPIC_API_KEY", "sk-secret")], "/");
+        assert!(!format!("{env:?}").contains("secret"));
+    }
+}

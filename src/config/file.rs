@@ -1,0 +1,86 @@
+//! Reading a small text file that somebody else may have put there.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("there is no such file")]
+    Missing,
+    #[error("it is not a regular file")]
+    NotAFile,
+    #[error("it is larger than {max_bytes} bytes")]
+    TooLarge { max_bytes: u64 },
+    #[error("it is not UTF-8 text")]
+    NotUtf8,
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// The text of a regular file of at most `max_bytes`, without a byte order mark. Neither a
+/// pipe nor a device can hold the caller up.
+pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadError::Missing,
+            _ => ReadError::Io(e),
+        })?;
+    if !file.metadata().map_err(ReadError::Io)?.is_file() {
+        return Err(ReadError::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    file.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(ReadError::Io)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(ReadError::TooLarge { max_bytes });
+    }
+    let text = String::from_utf8(bytes).map_err(|_| ReadError::NotUtf8)?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_string(),
+        None => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_regular_text_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            read_text(&path, 4)
+        };
+        assert_eq!(file("plain", b"abcd").unwrap(), "abcd");
+        assert_eq!(file("bom", b"\xef\xbb\xbfa").unwrap(), "a");
+        assert!(matches!(
+            file("long", b"abcde"),
+            Err(ReadError::TooLarge { max_bytes: 4 })
+        ));
+        assert!(matches!(file("bytes", b"\xff"), Err(ReadError::NotUtf8)));
+        assert!(matches!(
+            read_text(&dir.path().join("none"), 4),
+            Err(ReadError::Missing)
+        ));
+        assert!(matches!(read_text(dir.path(), 4), Err(ReadError::NotAFile)));
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        assert!(matches!(read_text(&path, 4), Err(ReadError::NotAFile)));
+    }
+}

@@ -1,0 +1,165 @@
+//! The key of a provider: from a variable, else from a file. Never logged, never stored.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::file::read_text;
+use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
+
+const MAX_KEY_BYTES: u64 = 16 * 1024;
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    pub secret: String,
+    pub origin: Origin,
+    /// Others can read the file.
+    pub warning: Option<Warning>,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key")
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProviderConfig {
+    /// A key was given, be it a good one or not.
+    pub(super) fn has_key(&self, env: &Env) -> bool {
+        self.api_key_file.is_some() || self.api_key_env.iter().any(|name| env.var(name).is_some())
+    }
+
+    /// None when the provider needs no key.
+    pub fn key(&self, env: &Env) -> Result<Option<Key>, ConfigError> {
+        for name in &self.api_key_env {
+            if let Some(value) = env.var(name).map(str::trim).filter(|v| !v.is_empty()) {
+                let origin = Origin::Env(name.clone());
+                return Ok(Some(Key {
+                    secret: checked(value, &origin)?,
+                    origin,
+                    warning: None,
+                }));
+            }
+        }
+        match &self.api_key_file {
+            Some(path) => read_key(path).map(Some),
+            None if self.api_key_env.is_empty() => Ok(None),
+            None => Err(ConfigError::new(format!(
+                "there is no key for {}: {} is not set",
+                self.name,
+                self.api_key_env.join(" or ")
+            ))
+            .with_hint(
+                "set it, or name a file with api_key_file in the config; \
+                 `rewake demo` and a local server need no key",
+            )),
+        }
+    }
+}
+
+fn read_key(path: &Path) -> Result<Key, ConfigError> {
+    let text = read_text(path, MAX_KEY_BYTES).map_err(|e| {
+        ConfigError::new(format!("cannot read the key file {}: {e}", path.display()))
+    })?;
+    let origin = Origin::File {
+        path: path.to_path_buf(),
+        line: 1,
+    };
+    let secret = checked(text.trim(), &origin)?;
+    let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
+    let warning = (mode & 0o077 != 0).then(|| Warning {
+        text: format!("other users can read the key file {}", path.display()),
+        hint: Some(format!("chmod 600 {}", path.display())),
+    });
+    Ok(Key {
+        secret,
+        origin,
+        warning,
+    })
+}
+
+/// A key goes into a header: anything but visible ASCII would fail there, less clearly.
+fn checked(secret: &str, origin: &Origin) -> Result<String, ConfigError> {
+    if secret.is_empty() {
+        return Err(ConfigError::new(format!("{origin}: the key is empty")));
+    }
+    if !secret.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(ConfigError::new(format!(
+            "{origin}: the key holds a space or another character that no key has"
+        )));
+    }
+    Ok(secret.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::fs::Permissions;
+
+    fn provider(text: &str) -> ProviderConfig {
+        let config: Config = toml::from_str(text).unwrap();
+        config.provider("anthropic").unwrap()
+    }
+
+    #[test]
+    fn a_key_comes_from_the_variable_before_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        std::fs::write(&file, "from-file\n").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let provider = provider(&format!(
+            "[providers.anthropic]\napi_key_file = {:?}",
+            file.display().to_string()
+        ));
+        let key = |vars: &[(&str, &str)]| {
+            let env = Env::new(vars.iter().copied(), "/");
+            provider.key(&env).unwrap().unwrap()
+        };
+        let from_env = key(&[("ANTHROPIC_API_KEY", " from-env\n")]);
+        assert_eq!(from_env.secret, "from-env");
+        assert_eq!(from_env.origin, Origin::Env("ANTHROPIC_API_KEY".into()));
+        assert_eq!(key(&[]).secret, "from-file");
+        assert_eq!(key(&[]).warning, None);
+        assert!(!format!("{from_env:?}").contains("from-env"));
+
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let warning = key(&[]).warning.unwrap();
+        assert!(warning.text.starts_with("other users can read"));
+        assert!(warning.hint.unwrap().starts_with("chmod 600 "));
+    }
+
+    #[test]
+    fn no_key_names_the_variable_and_what_needs_none() {
+        let err = provider("")
+            .key(&Env::new::<&str, &str>([], "/"))
+            .unwrap_err();
+        assert_eq!(
+            err.to_string(),
+            "there is no key for anthropic: ANTHROPIC_API_KEY is not set"
+        );
+        assert!(
+            err.hint()
+                .unwrap()
+                .contains("`rewake demo` and a local server")
+        );
+    }
+
+    #[test]
+    fn a_local_server_needs_no_key() {
+        let ollama = Config::default().provider("ollama").unwrap();
+        assert_eq!(ollama.key(&Env::new::<&str, &str>([], "/")), Ok(None));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_one_is_refused_without_showing_it() {
+        let env = Env::new([("ANTHROPIC_API_KEY", "two words")], "/");
+        let err = provider("").key(&env).unwrap_err().to_string();
+        assert!(
+            err.contains("ANTHROPIC_API_KEY") && !err.contains("two"),
+            "{err}"
+        );
+    }
+}

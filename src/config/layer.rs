@@ -1,0 +1,292 @@
+//! A layer: the values that one source gives, each with its dotted key and its origin.
+//!
+//! A layer is checked against the whole schema when it is read, so that an error can name
+//! the file and the line; merging layers afterwards cannot go wrong.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table, Value};
+
+use super::error::nearest;
+use super::file::{ReadError, read_text};
+use super::origin::dotted;
+use super::{Config, ConfigError, Env, Origin};
+
+/// Nobody writes a longer one by hand.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Keys whose values are paths.
+const PATH_KEYS: [&str; 3] = ["api_key_file", "ca_file", "script"];
+
+/// A value that is not a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Leaf {
+    pub path: Vec<String>,
+    pub value: Value,
+    pub origin: Origin,
+}
+
+impl Leaf {
+    /// A value that stands alone, checked against the schema.
+    pub fn checked(self) -> Result<Leaf, ConfigError> {
+        let mut table = Table::new();
+        insert(&mut table, &self.path, self.value.clone());
+        match Config::deserialize(table) {
+            Ok(_) => Ok(self),
+            Err(e) => Err(explain(&self.origin, Some(&dotted(&self.path)), &e)),
+        }
+    }
+
+    /// Paths are absolute from here on.
+    pub fn resolved(mut self, env: &Env, base: &Path) -> Leaf {
+        let is_path = match self.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["providers", _, key] => PATH_KEYS.contains(&key),
+            ["shell", "path"] => true,
+            _ => false,
+        };
+        if let (true, Value::String(path)) = (is_path, &mut self.value)
+            && let Some(absolute) = env.resolve(path, base).to_str()
+        {
+            *path = absolute.to_string();
+        }
+        self
+    }
+}
+
+/// The layer of a file; none when the file does not exist.
+pub(super) fn read_layer(path: &Path) -> Result<Vec<Leaf>, ConfigError> {
+    match read_text(path, MAX_FILE_BYTES) {
+        Ok(text) => parse_layer(path, &text),
+        Err(ReadError::Missing) => Ok(Vec::new()),
+        Err(e) => Err(ConfigError::new(format!(
+            "cannot read the config file {}: {e}",
+            path.display()
+        ))),
+    }
+}
+
+fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
+    let fail = |key: Option<&str>, e: &toml::de::Error| {
+        explain(&origin(path, text, e.span().map_or(0, |s| s.start)), key, e)
+    };
+    let document = DeTable::parse(text).map_err(|e| fail(None, &e))?;
+    let mut found = Vec::new();
+    collect(document.into_inner(), &mut Vec::new(), &mut found);
+    toml::from_str::<Config>(text).map_err(|e| {
+        let key = e.span().and_then(|span| {
+            let inside =
+                |f: &&Found| f.value.span().start <= span.start && span.end <= f.value.span().end;
+            found.iter().find(inside).map(|f| dotted(&f.path))
+        });
+        fail(key.as_deref(), &e)
+    })?;
+    found
+        .into_iter()
+        .map(|f| {
+            Ok(Leaf {
+                value: Value::deserialize(ValueDeserializer::from(f.value))
+                    .map_err(|e| fail(None, &e))?,
+                origin: origin(path, text, f.at),
+                path: f.path,
+            })
+        })
+        .collect()
+}
+
+/// A leaf still in the text, with the byte its key begins at.
+struct Found<'a> {
+    path: Vec<String>,
+    at: usize,
+    value: Spanned<DeValue<'a>>,
+}
+
+fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<Found<'a>>) {
+    for (key, value) in table {
+        path.push(key.get_ref().to_string());
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::Table(inner) => collect(inner, path, found),
+            value => found.push(Found {
+                path: path.clone(),
+                at: key.span().start,
+                value: Spanned::new(span, value),
+            }),
+        }
+        path.pop();
+    }
+}
+
+fn origin(path: &Path, text: &str, at: usize) -> Origin {
+    let before = text.get(..at).unwrap_or(text);
+    Origin::File {
+        path: PathBuf::from(path),
+        line: before.matches('\n').count() + 1,
+    }
+}
+
+/// Puts a value in its place, making the tables on the way.
+pub(super) fn insert(table: &mut Table, path: &[String], value: Value) {
+    let (Some(first), rest) = (path.first(), path.get(1..).unwrap_or_default()) else {
+        return;
+    };
+    if rest.is_empty() {
+        table.insert(first.clone(), value);
+        return;
+    }
+    let inner = table
+        .entry(first.clone())
+        .or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(inner) = inner {
+        insert(inner, rest, value);
+    }
+}
+
+/// An error of serde or TOML in the words of a user. The offending value is not shown: it
+/// may be a secret in the wrong place.
+fn explain(origin: &Origin, key: Option<&str>, error: &toml::de::Error) -> ConfigError {
+    let message = error.message();
+    let names = quoted(message);
+    if let (Some(unknown), Some((found, known))) = (unknown_of(message), names.split_first()) {
+        let subject = match (unknown, key) {
+            (Unknown::Key, _) => format!("unknown key {found:?}"),
+            (Unknown::Value, Some(key)) => format!("{key} cannot be {found:?}"),
+            (Unknown::Value, None) => format!("unknown value {found:?}"),
+        };
+        let hint = match nearest(found, known) {
+            Some(name) => format!("did you mean {name:?}?"),
+            None => format!("one of {}", known.join(", ")),
+        };
+        return ConfigError::new(format!("{origin}: {subject}")).with_hint(hint);
+    }
+    let text = match (message.rsplit_once(", expected "), key) {
+        (Some((_, expected)), Some(key)) => format!("{key} must be {}", plain(expected)),
+        (Some((_, expected)), None) => format!("expected {}", plain(expected)),
+        (None, _) => message.replace('\n', ", "),
+    };
+    ConfigError::new(format!("{origin}: {text}"))
+}
+
+enum Unknown {
+    Key,
+    Value,
+}
+
+/// The wording is that of `serde::de::Error::unknown_field` and `unknown_variant`.
+fn unknown_of(message: &str) -> Option<Unknown> {
+    if message.starts_with("unknown field ") {
+        Some(Unknown::Key)
+    } else if message.starts_with("unknown variant ") {
+        Some(Unknown::Value)
+    } else {
+        None
+    }
+}
+
+/// What stands between backticks.
+fn quoted(message: &str) -> Vec<&str> {
+    message.split('`').skip(1).step_by(2).collect()
+}
+
+/// Rust's names of types in plain words.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "u64" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "path string" => "a path",
+        "string or table" => "a string",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(text: &str) -> Result<Vec<Leaf>, ConfigError> {
+        parse_layer(Path::new("/c.toml"), text)
+    }
+
+    #[test]
+    fn every_value_knows_its_line() {
+        let text = "# one\nmodel = \"a/b\"\n\n[models.\"a/b\"]\ncontext_window = 9000\n[shell]\npass_env = [\n \"X\",\n]\n";
+        let found: Vec<(String, String)> = layer(text)
+            .unwrap()
+            .iter()
+            .map(|l| (dotted(&l.path), l.origin.to_string()))
+            .collect();
+        let want = [
+            ("model", "/c.toml:2"),
+            ("models.\"a/b\".context_window", "/c.toml:5"),
+            ("shell.pass_env", "/c.toml:7"),
+        ];
+        assert_eq!(found, want.map(|(k, o)| (k.to_string(), o.to_string())));
+    }
+
+    #[test]
+    fn errors_name_file_line_and_nearest_key() {
+        let table = [
+            (
+                "\nmodle = \"a/b\"",
+                "/c.toml:2: unknown key \"modle\"",
+                Some("did you mean \"model\"?"),
+            ),
+            (
+                "[context]\nkeeep = 3",
+                "/c.toml:2: unknown key \"keeep\"",
+                Some("did you mean \"keep\"?"),
+            ),
+            (
+                "[log]\nqqq = 1",
+                "/c.toml:2: unknown key \"qqq\"",
+                Some("one of level"),
+            ),
+            (
+                "max_turns = \"ten\"",
+                "/c.toml:1: max_turns must be a whole number, 0 or more",
+                None,
+            ),
+            (
+                "max_turns = -1",
+                "/c.toml:1: max_turns must be a whole number, 0 or more",
+                None,
+            ),
+            (
+                "[providers.x]\nheaders = \"Bearer sk-1\"",
+                "/c.toml:2: providers.x.headers must be a table",
+                None,
+            ),
+            (
+                "[models.\"a/b\"]\ninput_price = \"x\"",
+                "/c.toml:2: models.\"a/b\".input_price must be a number",
+                None,
+            ),
+            (
+                "[permissions]\nallow = \"Bash\"",
+                "/c.toml:2: permissions.allow must be a list",
+                None,
+            ),
+            (
+                "permissions = 3",
+                "/c.toml:1: permissions must be a table",
+                None,
+            ),
+            (
+                "\npermission_mode = \"plam\"",
+                "/c.toml:2: permission_mode cannot be \"plam\"",
+                Some("did you mean \"plan\"?"),
+            ),
+        ];
+        for (text, message, hint) in table {
+            let err = layer(text).unwrap_err();
+            assert_eq!((err.to_string().as_str(), err.hint()), (message, hint));
+        }
+        let err = layer("model = \"a/b\"\nmax_turns 3")
+            .unwrap_err()
+            .to_string();
+        assert!(err.starts_with("/c.toml:2: "), "{err}");
+    }
+}

@@ -1,0 +1,308 @@
+//! Every key of the config with its type and its default.
+//!
+//! One set of types serves the file and the program: the layers are merged as values
+//! (`super::load`), and what is in none of them is taken from the `Default` here. What a
+//! value may be is in `super::check`. `config.example.toml` says the same to the user; a
+//! test keeps the two equal.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::{Env, Protocol};
+use crate::core::entry::Mode;
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct Config {
+    /// `provider/model`. None: [`Config::model_name`] chooses by the keys that exist.
+    pub model: Option<String>,
+    /// `provider/model` for summaries. None: the model itself.
+    pub summary_model: Option<String>,
+    pub permission_mode: Mode,
+    pub checkpoint_interval_secs: u64,
+    /// None: the model's own limit.
+    pub max_output_tokens: Option<u64>,
+    /// Model calls for one prompt. None: no limit.
+    pub max_turns: Option<u64>,
+    /// None: the model does not think, or decides itself.
+    pub thinking_budget_tokens: Option<u64>,
+    pub inline_max_bytes: u64,
+    pub context: ContextConfig,
+    pub permissions: PermissionsConfig,
+    pub shell: ShellConfig,
+    pub instructions: InstructionsConfig,
+    pub retry: RetryConfig,
+    pub log: LogConfig,
+    /// What the user says of providers. [`Config::provider`] gives the whole of one.
+    pub providers: BTreeMap<String, ProviderEntry>,
+    /// By `provider/model`.
+    pub models: BTreeMap<String, ModelFigures>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            model: None,
+            summary_model: None,
+            permission_mode: Mode::Default,
+            checkpoint_interval_secs: 600,
+            max_output_tokens: None,
+            max_turns: None,
+            thinking_budget_tokens: None,
+            inline_max_bytes: 16 * 1024,
+            context: ContextConfig::default(),
+            permissions: PermissionsConfig::default(),
+            shell: ShellConfig::default(),
+            instructions: InstructionsConfig::default(),
+            retry: RetryConfig::default(),
+            log: LogConfig::default(),
+            providers: BTreeMap::new(),
+            models: BTreeMap::new(),
+        }
+    }
+}
+
+/// When the context is summarised, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct ContextConfig {
+    pub strategy: Strategy,
+    /// Messages that stay in full when a window closes by `messages`.
+    pub keep: u64,
+    pub max_messages: u64,
+    pub max_tokens: u64,
+    pub summary_max_tokens: u64,
+    pub fallback: Fallback,
+}
+
+impl Default for ContextConfig {
+    fn default() -> ContextConfig {
+        ContextConfig {
+            strategy: Strategy::Tokens,
+            keep: 10,
+            max_messages: 50,
+            max_tokens: 120_000,
+            summary_max_tokens: 500,
+            fallback: Fallback::Digest,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    Tokens,
+    Messages,
+    Minutes,
+    Manual,
+}
+
+/// What stands for a summary that could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum Fallback {
+    Digest,
+    Placeholder,
+}
+
+/// Rules as written, all layers together. `crate::core::policy` reads them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct PermissionsConfig {
+    pub allow: Vec<String>,
+    pub ask: Vec<String>,
+    pub deny: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct ShellConfig {
+    /// None: [`ShellConfig::program`] looks for one.
+    pub path: Option<PathBuf>,
+    pub timeout_ms: u64,
+    pub output_cap_bytes: u64,
+    /// Names of variables that hold keys and are given to commands all the same.
+    pub pass_env: Vec<String>,
+}
+
+impl Default for ShellConfig {
+    fn default() -> ShellConfig {
+        ShellConfig {
+            path: None,
+            timeout_ms: 600_000,
+            output_cap_bytes: 8 * 1024 * 1024,
+            pass_env: Vec::new(),
+        }
+    }
+}
+
+impl ShellConfig {
+    /// The configured shell, else the first `bash` in `PATH`, else `/bin/sh`.
+    pub fn program(&self, env: &Env) -> PathBuf {
+        if let Some(path) = &self.path {
+            return path.clone();
+        }
+        env.var_os("PATH")
+            .into_iter()
+            .flat_map(std::env::split_paths)
+            .filter(|dir| dir.is_absolute())
+            .map(|dir| dir.join("bash"))
+            .find(|bash| bash.is_file())
+            .unwrap_or_else(|| PathBuf::from("/bin/sh"))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct InstructionsConfig {
+    /// File names that are read in each folder of the chain.
+    pub files: Vec<String>,
+    /// File names of which the first is read where there is none of `files`.
+    pub fallback: Vec<String>,
+    /// For all files together. 0: none are read.
+    pub max_bytes: u64,
+}
+
+impl Default for InstructionsConfig {
+    fn default() -> InstructionsConfig {
+        InstructionsConfig {
+            files: vec!["AGENTS.md".to_string()],
+            fallback: vec!["CLAUDE.md".to_string()],
+            max_bytes: 32 * 1024,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct RetryConfig {
+    /// Tries of one model call in all.
+    pub tries: u64,
+    pub base_ms: u64,
+    pub cap_ms: u64,
+}
+
+impl Default for RetryConfig {
+    fn default() -> RetryConfig {
+        RetryConfig {
+            tries: 6,
+            base_ms: 1_000,
+            cap_ms: 60_000,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct LogConfig {
+    pub level: LogLevel,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig {
+            level: LogLevel::Info,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Off => "off",
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+/// `[providers.NAME]` as written: over a provider that is built in, or a new one.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct ProviderEntry {
+    pub protocol: Option<Protocol>,
+    pub base_url: Option<String>,
+    /// The name of the variable that holds the key.
+    pub api_key_env: Option<String>,
+    pub api_key_file: Option<PathBuf>,
+    pub headers: BTreeMap<String, String>,
+    /// Silence after which a stream counts as cut.
+    pub idle_timeout_ms: Option<u64>,
+    /// Certificates in PEM that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The answers that protocol `script` plays.
+    pub script: Option<PathBuf>,
+}
+
+/// Headers by name alone: their values may be secrets.
+impl fmt::Debug for ProviderEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderEntry")
+            .field("protocol", &self.protocol)
+            .field("base_url", &self.base_url)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// `[models."provider/model"]`: over what is known of the model. Prices are in US dollars
+/// for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct ModelFigures {
+    /// Tokens.
+    pub context_window: Option<u64>,
+    /// Tokens.
+    pub max_output: Option<u64>,
+    pub input_price: Option<f64>,
+    pub cached_price: Option<f64>,
+    pub cache_write_price: Option<f64>,
+    pub output_price: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_is_the_configured_one_or_the_first_bash_in_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = format!("relative:/nowhere:{}", dir.path().display());
+        let env = Env::new([("PATH", path)], "/");
+        let mut shell = ShellConfig::default();
+        assert_eq!(shell.program(&env), PathBuf::from("/bin/sh"));
+        std::fs::write(dir.path().join("bash"), "").unwrap();
+        assert_eq!(shell.program(&env), dir.path().join("bash"));
+        shell.path = Some("/bin/dash".into());
+        assert_eq!(shell.program(&env), PathBuf::from("/bin/dash"));
+    }
+}

@@ -1,0 +1,135 @@
+//! One value given on the command line.
+
+use serde::Deserialize;
+use toml::de::ValueDeserializer;
+use toml::{Table, Value};
+
+use super::layer::Leaf;
+use super::{ConfigError, Origin};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting(pub(super) Leaf);
+
+impl Setting {
+    /// A flag with a meaning of its own: `--model`.
+    pub fn new(flag: &str, key: &str, value: impl Into<Value>) -> Result<Setting, ConfigError> {
+        Leaf {
+            path: vec![key.to_string()],
+            value: value.into(),
+            origin: Origin::Flag(flag.to_string()),
+        }
+        .checked()
+        .map(Setting)
+    }
+
+    /// `--set key=value`: a dotted key, and a TOML value or a bare word.
+    pub fn parse(text: &str) -> Result<Setting, ConfigError> {
+        let wrong = || {
+            ConfigError::new(format!("--set {}: not key=value", key_of(text)))
+                .with_hint("for example --set context.keep=12")
+        };
+        let (key, value) = split(text).ok_or_else(wrong)?;
+        let value = ValueDeserializer::parse(value.trim())
+            .and_then(Value::deserialize)
+            .unwrap_or_else(|_| Value::String(value.to_string()));
+        if matches!(value, Value::Table(_)) {
+            return Err(
+                ConfigError::new(format!("--set {}: a table cannot be set", key_of(text)))
+                    .with_hint("set its keys one by one"),
+            );
+        }
+        Leaf {
+            path: key,
+            value,
+            origin: Origin::Flag(format!("--set {}", key_of(text))),
+        }
+        .checked()
+        .map(Setting)
+    }
+}
+
+/// The value is never shown: it may be a secret.
+fn key_of(text: &str) -> &str {
+    text.split('=').next().unwrap_or_default().trim()
+}
+
+/// A quoted key may hold an equals sign: the first one that leaves a valid key is meant.
+fn split(text: &str) -> Option<(Vec<String>, &str)> {
+    text.match_indices('=')
+        .take(8)
+        .find_map(|(at, _)| Some((key_path(&text[..at])?, &text[at + 1..])))
+}
+
+fn key_path(key: &str) -> Option<Vec<String>> {
+    if key.contains(['\n', '#', '=']) && !key.contains(['"', '\'']) {
+        return None;
+    }
+    let mut table: Table = toml::from_str(&format!("{key} = 0")).ok()?;
+    let mut path = Vec::new();
+    loop {
+        if table.len() != 1 {
+            return None;
+        }
+        let (part, value) = table.into_iter().next()?;
+        path.push(part);
+        match value {
+            Value::Table(inner) => table = inner,
+            _ => return Some(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::origin::dotted;
+
+    #[test]
+    fn a_value_is_toml_or_a_bare_word() {
+        let table = [
+            ("context.keep=12", "context.keep", Value::Integer(12)),
+            ("model=openai/gpt-5", "model", "openai/gpt-5".into()),
+            ("model=\"a/b\"", "model", "a/b".into()),
+            (
+                "shell.pass_env=[\"A\"]",
+                "shell.pass_env",
+                Value::Array(vec!["A".into()]),
+            ),
+            (
+                "models.\"a/b=c\".input_price=0.5",
+                "models.\"a/b=c\".input_price",
+                Value::Float(0.5),
+            ),
+            (
+                "providers.x.base_url=http://h/?a=b",
+                "providers.x.base_url",
+                "http://h/?a=b".into(),
+            ),
+        ];
+        for (text, key, value) in table {
+            let Setting(leaf) = Setting::parse(text).unwrap();
+            assert_eq!((dotted(&leaf.path).as_str(), leaf.value), (key, value));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_said_without_the_value() {
+        let table = [
+            ("context.keep", "--set context.keep: not key=value"),
+            ("=3", "--set : not key=value"),
+            (
+                "models.a/b.input_price=1",
+                "--set models.a/b.input_price: not key=value",
+            ),
+            ("contxt.keep=3", "--set contxt.keep: unknown key \"contxt\""),
+            (
+                "context.keep=secret",
+                "--set context.keep: context.keep must be a whole number, 0 or more",
+            ),
+            ("context={keep=3}", "--set context: a table cannot be set"),
+        ];
+        for (text, message) in table {
+            assert_eq!(Setting::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}

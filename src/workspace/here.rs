@@ -1,0 +1,127 @@
+//! Where "here" is: the canonical git root of a folder, else the folder itself.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::config::read_text;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Here {
+    /// Absolute, as the user named it: links are kept.
+    pub folder: PathBuf,
+    /// Canonical. The same for every folder of a repository; what sessions belong to.
+    pub root: PathBuf,
+    pub is_git: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HereError {
+    #[error("cannot work in {}: there is no such folder", .0.display())]
+    Missing(PathBuf),
+    #[error("cannot work in {}: it is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("cannot work in {}: {}", .0.display(), .1)]
+    Unreadable(PathBuf, io::Error),
+}
+
+/// `folder` is absolute: the caller knows what it is relative to.
+pub fn here(folder: &Path) -> Result<Here, HereError> {
+    let failed = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound => HereError::Missing(folder.to_path_buf()),
+        io::ErrorKind::NotADirectory => HereError::NotAFolder(folder.to_path_buf()),
+        _ => HereError::Unreadable(folder.to_path_buf(), e),
+    };
+    let absolute = std::path::absolute(folder).map_err(failed)?;
+    let canonical = folder.canonicalize().map_err(failed)?;
+    if !canonical.is_dir() {
+        return Err(HereError::NotAFolder(folder.to_path_buf()));
+    }
+    let root = canonical.ancestors().find(|dir| is_git_root(dir));
+    Ok(Here {
+        folder: absolute,
+        is_git: root.is_some(),
+        root: root.unwrap_or(&canonical).to_path_buf(),
+    })
+}
+
+/// As git sees it (gitrepository-layout): `.git` is a folder with a `HEAD`, or, in a
+/// worktree and in a submodule, a file that says where that folder is. An empty `.git`
+/// folder makes no repository.
+fn is_git_root(dir: &Path) -> bool {
+    let git = dir.join(".git");
+    // HEAD may be a link to a branch that does not exist yet.
+    git.join("HEAD").symlink_metadata().is_ok()
+        || read_text(&git, 64 * 1024).is_ok_and(|text| text.starts_with("gitdir:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn temp() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    fn repository(root: &Path) {
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_a_repository_belongs_to_its_root() {
+        let (_dir, dir) = temp();
+        repository(&dir);
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        let found = here(&dir.join("a/b")).unwrap();
+        assert_eq!(found.root, dir);
+        assert_eq!(found.folder, dir.join("a/b"));
+        assert!(found.is_git);
+    }
+
+    #[test]
+    fn worktrees_and_submodules_are_roots_of_their_own() {
+        let (_dir, dir) = temp();
+        repository(&dir);
+        let inner = dir.join("sub/src");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(dir.join("sub/.git"), "gitdir: ../.git/modules/sub\n").unwrap();
+        assert_eq!(here(&inner).unwrap().root, dir.join("sub"));
+    }
+
+    #[test]
+    fn what_only_looks_like_git_is_none() {
+        let (_dir, dir) = temp();
+        fs::create_dir_all(dir.join("a/.git")).unwrap();
+        fs::create_dir_all(dir.join("b")).unwrap();
+        fs::write(dir.join("b/.git"), "notes").unwrap();
+        for name in ["a", "b"] {
+            let found = here(&dir.join(name)).unwrap();
+            assert_eq!(found.root, dir.join(name));
+            assert!(!found.is_git);
+        }
+    }
+
+    #[test]
+    fn a_link_is_kept_for_the_user_and_resolved_for_the_root() {
+        let (_dir, dir) = temp();
+        fs::create_dir(dir.join("real")).unwrap();
+        symlink(dir.join("real"), dir.join("link")).unwrap();
+        let found = here(&dir.join("link")).unwrap();
+        assert_eq!(found.folder, dir.join("link"));
+        assert_eq!(found.root, dir.join("real"));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_worked_in_is_named() {
+        let (_dir, dir) = temp();
+        fs::write(dir.join("file"), "").unwrap();
+        let message = |name: &str| here(&dir.join(name)).unwrap_err().to_string();
+        assert!(message("none").ends_with("none: there is no such folder"));
+        assert!(message("file").ends_with("file: it is not a folder"));
+        assert!(message("file/below").ends_with("file/below: it is not a folder"));
+    }
+}
