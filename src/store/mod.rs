@@ -1,1 +1,63 @@
-//! stub
+//! The log on disk: one SQLite database for all sessions of a user.
+//!
+//! [`Store`] is owned by the one thread that writes. What is appended is durable when the
+//! call returns: each append is one transaction and one sync of the write-ahead log.
+//! Nothing of it is async, and nothing of it folds: the store keeps entries, it does not
+//! know what they mean beyond what lists show.
+//!
+//! Invariant: rows of `entries` never change, and a head only moves to a child, by
+//! compare-and-swap.
+//! Invariant: an error changes nothing, neither in the database nor in the caller's
+//! [`Head`]; the same call may be made again. (After an error of the disk itself the
+//! entries may still turn up when the database is next opened; they were never acted on.)
+//! Invariant: an entry that cannot be read is an error that names it, never skipped.
+
+mod append;
+mod blobs;
+mod checkpoints;
+mod drafts;
+mod error;
+mod files;
+mod fork;
+mod inbox;
+mod load;
+mod lock;
+mod migrate;
+mod models;
+mod open;
+mod query;
+mod row;
+mod search;
+mod sessions;
+mod upkeep;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+pub use append::{Batch, NewSession};
+pub use blobs::blob_ref;
+pub use checkpoints::Checkpoint;
+pub use drafts::{Draft, Drafts};
+pub use error::StoreError;
+pub use inbox::{InboxId, Message, Queued};
+pub use load::Head;
+pub use lock::SessionLock;
+pub use models::Learnt;
+pub use search::{Hit, Order, Scope};
+pub use sessions::{SessionFilter, SessionInfo};
+
+use error::Doing;
+
+pub struct Store {
+    conn: Connection,
+    // Held as long as the connection, so that nobody migrates under it.
+    _lock: lock::StoreLock,
+}
+
+impl Store {
+    /// Every write takes the write lock at its begin, so it cannot fail half-way as busy.
+    fn write(&mut self, what: &'static str) -> Result<Transaction<'_>, StoreError> {
+        self.conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .doing(what)
+    }
+}

@@ -1,0 +1,329 @@
+//! Appending: the one way anything gets into a session.
+
+use rusqlite::{Transaction, params};
+use uuid::Uuid;
+
+use super::blobs::{Packed, insert_blob};
+use super::drafts::{Draft, clear};
+use super::error::Doing;
+use super::inbox::{InboxId, take};
+use super::load::Head;
+use super::row::{Body, checksum, int};
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
+
+const WHAT: &str = "append to the session";
+
+/// A title made from the first words said is cut here, characters.
+const TITLE_CHARS: usize = 80;
+
+/// A plan step is kept with every checkpoint, so it is cut here, characters.
+const PLAN_STEP_CHARS: usize = 120;
+
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// The canonical root: what counts as "here".
+    pub workspace: String,
+    pub folder: String,
+}
+
+/// What one transaction records.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    pub at_ms: i64,
+    /// May be empty: then only the rest is done.
+    pub entries: Vec<Entry>,
+    /// What the entries refer to, see [`super::blob_ref`].
+    pub blobs: Vec<Vec<u8>>,
+    /// The queued message that is now among the entries as `Said`. When it is gone, for it
+    /// was taken or removed elsewhere, nothing is appended.
+    pub taken: Option<InboxId>,
+    /// The drafts that are now recorded.
+    pub clear: Vec<Draft>,
+    /// Something is owed after this, see [`super::SessionInfo::unfinished`].
+    pub unfinished: bool,
+}
+
+impl Store {
+    /// A new session with its first entry.
+    pub fn create(
+        &mut self,
+        new: &NewSession,
+        at_ms: i64,
+        opened: Entry,
+    ) -> Result<(Head, Record), StoreError> {
+        let session = Uuid::now_v7().to_string();
+        let entries = [opened];
+        let batch = Prepared::new(&entries, &[])?;
+        let tx = self.write(WHAT)?;
+        // The head is set below, in this transaction: the reference is checked at its end.
+        tx.prepare_cached(
+            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
+             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
+        )
+        .and_then(|mut s| s.execute(params![session, new.workspace, new.folder, at_ms]))
+        .doing(WHAT)?;
+        let mut head = Head::before_first(session, tx.last_insert_rowid());
+        let mut records = batch.record(&tx, &mut head, at_ms, false)?;
+        tx.commit().doing(WHAT)?;
+        let first = records
+            .pop()
+            .ok_or_else(|| StoreError::damaged("no entry"))?;
+        Ok((head, first))
+    }
+
+    /// Records the batch in one transaction, durable when it returns, and moves the head.
+    /// `HeadMoved`: somebody else appended since `head` was loaded. `Full`: no room; try
+    /// the same batch again.
+    pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+        let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
+        let mut next = head.clone();
+        let tx = self.write(WHAT)?;
+        let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
+        if let Some(id) = batch.taken {
+            take(&tx, next.key, id)?;
+        }
+        for draft in &batch.clear {
+            clear(&tx, next.key, *draft).doing(WHAT)?;
+        }
+        tx.commit().doing(WHAT)?;
+        *head = next;
+        Ok(records)
+    }
+}
+
+/// A batch with all the work done that needs no lock: serialised, hashed, compressed.
+pub(super) struct Prepared<'a> {
+    entries: &'a [Entry],
+    bodies: Vec<Body>,
+    blobs: Vec<Packed<'a>>,
+    listed: Listed,
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn new(entries: &'a [Entry], blobs: &'a [Vec<u8>]) -> Result<Self, StoreError> {
+        let bodies: serde_json::Result<Vec<Body>> = entries.iter().map(Body::new).collect();
+        Ok(Prepared {
+            entries,
+            bodies: bodies.doing(WHAT)?,
+            blobs: blobs.iter().map(|bytes| Packed::new(bytes)).collect(),
+            listed: Listed::of(entries),
+        })
+    }
+
+    /// Blobs, rows, then the head, if it still is where `head` says.
+    pub(super) fn record(
+        &self,
+        tx: &Transaction<'_>,
+        head: &mut Head,
+        at_ms: i64,
+        unfinished: bool,
+    ) -> Result<Vec<Record>, StoreError> {
+        let expected = head.row.unwrap_or(0);
+        for blob in &self.blobs {
+            insert_blob(tx, blob).doing(WHAT)?;
+        }
+        let mut records = Vec::with_capacity(self.entries.len());
+        for (entry, body) in self.entries.iter().zip(&self.bodies) {
+            let seq = insert_entry(tx, head, at_ms, entry, body).doing(WHAT)?;
+            records.push(Record {
+                seq,
+                at_ms,
+                entry: entry.clone(),
+            });
+        }
+        if !self
+            .move_head(tx, head, expected, at_ms, unfinished)
+            .doing(WHAT)?
+        {
+            return Err(StoreError::HeadMoved {
+                session: head.session.clone(),
+            });
+        }
+        Ok(records)
+    }
+
+    fn move_head(
+        &self,
+        tx: &Transaction<'_>,
+        head: &Head,
+        expected: i64,
+        at_ms: i64,
+        unfinished: bool,
+    ) -> rusqlite::Result<bool> {
+        let Listed {
+            named,
+            said,
+            model,
+            version,
+            usage,
+        } = &self.listed;
+        let rows = tx
+            .prepare_cached(
+                "UPDATE sessions SET head = ?3, length = ?4, updated_ms = ?5, unfinished = ?6,
+                   title = coalesce(?7, title, ?8), model = coalesce(?9, model),
+                   version = coalesce(?10, version), input = input + ?11,
+                   cached = cached + ?12, cache_written = cache_written + ?13,
+                   output = output + ?14
+                 WHERE key = ?1 AND head = ?2",
+            )?
+            .execute(params![
+                head.key,
+                expected,
+                head.row.unwrap_or(0),
+                int(head.length),
+                at_ms,
+                unfinished,
+                named,
+                said,
+                model,
+                version,
+                int(usage.input),
+                int(usage.cached),
+                int(usage.cache_written),
+                int(usage.output),
+            ])?;
+        Ok(rows == 1)
+    }
+}
+
+fn insert_entry(
+    tx: &Transaction<'_>,
+    head: &mut Head,
+    at_ms: i64,
+    entry: &Entry,
+    body: &Body,
+) -> rusqlite::Result<Seq> {
+    let seq = head.length;
+    head.note(entry);
+    let plan_step = head.plan_step.as_ref().filter(|_| entry.is_checkpoint());
+    let checksum = checksum(head.row, seq, at_ms, body.bytes());
+    tx.prepare_cached(
+        "INSERT INTO entries (parent, session, seq, at_ms, kind, checksum, plan_step, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        head.row,
+        head.key,
+        int(seq),
+        at_ms,
+        entry.kind(),
+        checksum,
+        plan_step,
+        body
+    ])?;
+    head.row = Some(tx.last_insert_rowid());
+    head.length += 1;
+    Ok(seq)
+}
+
+/// The current step of the plan, if the entry made one.
+pub(super) fn planned(entry: &Entry) -> Option<Option<String>> {
+    match entry {
+        Entry::Finished {
+            fact: Some(Fact::Planned { plan }),
+            ..
+        } => Some(plan.current().map(|s| clip(&s.text, PLAN_STEP_CHARS))),
+        _ => None,
+    }
+}
+
+/// What lists show of the entries.
+#[derive(Default)]
+struct Listed {
+    named: Option<String>,
+    said: Option<String>,
+    model: Option<String>,
+    version: Option<String>,
+    usage: Usage,
+}
+
+impl Listed {
+    fn of(entries: &[Entry]) -> Listed {
+        let mut listed = Listed::default();
+        for entry in entries {
+            listed.add(entry);
+        }
+        listed
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Opened { version, model, .. } => {
+                self.version = Some(version.clone());
+                self.model = Some(model.clone());
+            }
+            Entry::Rendered { version, .. } => self.version = Some(version.clone()),
+            Entry::Chose { model: Some(m), .. } => self.model = Some(m.clone()),
+            Entry::Replied { usage, model, .. } => {
+                self.usage.add(usage);
+                self.model = Some(model.clone());
+            }
+            Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
+            Entry::Said { text, .. } if self.said.is_none() && !text.trim().is_empty() => {
+                self.said = Some(clip(text, TITLE_CHARS));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One line of at most so many characters.
+fn clip(text: &str, chars: usize) -> String {
+    // The first part is enough, however long the text is.
+    let start: String = text.trim_start().chars().take(chars * 4).collect();
+    let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_line() {
+        assert_eq!(clip("  fix\n the\tparser ", 80), "fix the parser");
+        assert_eq!(clip("äöü äöü", 4), "äöü…");
+        assert_eq!(clip("", 4), "");
+    }
+
+    #[test]
+    fn a_full_disk_changes_nothing_and_the_same_batch_goes_in_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let new = NewSession {
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        let note = |text: String| Entry::Noted { text, about: None };
+        let (mut head, _) = store.create(&new, 1, note("first".into())).unwrap();
+        let batch = Batch {
+            entries: vec![note("small".into()), note("x".repeat(1 << 10))],
+            blobs: vec![
+                (0..200_000u32)
+                    .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
+                    .collect(),
+            ],
+            ..Batch::default()
+        };
+        let limit = |store: &Store, pages: i64| {
+            store
+                .conn
+                .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+                .unwrap();
+        };
+        limit(&store, 1);
+        let before = head.clone();
+        let full = store.append(&mut head, &batch).unwrap_err();
+        assert!(matches!(full, StoreError::Full { .. }), "{full}");
+        assert!(full.hint().is_some());
+        assert_eq!(head, before);
+        assert_eq!(store.load(head.session()).unwrap().1.len(), 1);
+        limit(&store, 1 << 30);
+        store.append(&mut head, &batch).unwrap();
+        assert_eq!(store.load(head.session()).unwrap().1.len(), 3);
+    }
+}

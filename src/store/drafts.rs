@@ -1,0 +1,102 @@
+//! Words that are no entry yet: the answer that is streaming, and what stands unsent in
+//! the input box. They survive the process; an append clears them when they are recorded.
+
+use rusqlite::{Connection, params};
+
+use super::error::Doing;
+use super::load::read_head;
+use super::{Store, StoreError};
+
+const WHAT: &str = "keep a draft";
+
+/// Pieces of a stream beyond this are not kept: a draft is shown, the answer is recorded
+/// when it is whole.
+const MAX_PIECES: u32 = 20_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draft {
+    /// The answer of the model so far.
+    Stream,
+    /// The user's words not sent yet.
+    Input,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drafts {
+    pub stream: Option<String>,
+    pub input: Option<String>,
+}
+
+impl Draft {
+    fn name(self) -> &'static str {
+        match self {
+            Draft::Stream => "stream",
+            Draft::Input => "input",
+        }
+    }
+}
+
+impl Store {
+    /// Adds to the streamed answer.
+    pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
+        let tx = self.write(WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        tx.prepare_cached(
+            "INSERT INTO drafts (session, kind, piece, text)
+             SELECT ?1, 'stream', n, ?2
+             FROM (SELECT coalesce(max(piece) + 1, 0) AS n FROM drafts
+                   WHERE session = ?1 AND kind = 'stream')
+             WHERE n < ?3",
+        )
+        .and_then(|mut s| s.execute(params![key, piece, MAX_PIECES]))
+        .doing(WHAT)?;
+        tx.commit().doing(WHAT)
+    }
+
+    /// Replaces the unsent words.
+    pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
+        let tx = self.write(WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        tx.prepare_cached(
+            "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
+             ON CONFLICT DO UPDATE SET text = excluded.text",
+        )
+        .and_then(|mut s| s.execute(params![key, text]))
+        .doing(WHAT)?;
+        tx.commit().doing(WHAT)
+    }
+
+    pub fn drafts(&self, session: &str) -> Result<Drafts, StoreError> {
+        let key = read_head(&self.conn, session)?.key;
+        let pieces: Vec<(String, String)> = self
+            .conn
+            .prepare_cached("SELECT kind, text FROM drafts WHERE session = ?1 ORDER BY kind, piece")
+            .and_then(|mut s| {
+                s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect()
+            })
+            .doing("read the drafts")?;
+        let mut drafts = Drafts::default();
+        for (kind, text) in pieces {
+            let draft = match kind.as_str() {
+                "stream" => &mut drafts.stream,
+                _ => &mut drafts.input,
+            };
+            draft.get_or_insert_default().push_str(&text);
+        }
+        Ok(drafts)
+    }
+
+    pub fn clear_draft(&mut self, session: &str, draft: Draft) -> Result<(), StoreError> {
+        let tx = self.write(WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        clear(&tx, key, draft).doing(WHAT)?;
+        tx.commit().doing(WHAT)
+    }
+}
+
+pub(super) fn clear(conn: &Connection, session: i64, draft: Draft) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM drafts WHERE session = ?1 AND kind = ?2")?
+        .execute(params![session, draft.name()])?;
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! What can go wrong in the store, in the classes a caller branches on.
+
+use std::io;
+
+use rusqlite::ErrorCode;
+
+use crate::core::entry::Seq;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process or thread appended to the session.
+    #[error("cannot append to session {session}: it was continued somewhere else")]
+    HeadMoved { session: String },
+    /// The database stayed locked by somebody else for the whole waiting time.
+    #[error("cannot {what}: the session store is busy")]
+    Busy { what: &'static str },
+    /// There is no room, or the disk fails on writing. Nothing was changed; it can be
+    /// tried again with the same store.
+    #[error("cannot {what}: it cannot be recorded: {why}")]
+    Full { what: String, why: String },
+    /// The database was written by a newer version.
+    #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
+    Newer { found: i64, known: i64 },
+    /// An intact entry of a kind or shape that is not known here.
+    #[error("cannot read entry {seq} of session {session} ({kind}): {why}")]
+    Unknown {
+        session: String,
+        seq: Seq,
+        kind: String,
+        why: String,
+    },
+    /// One entry is damaged; those before it can be read.
+    #[error("entry {seq} of session {session} is damaged: {what}")]
+    Corrupt {
+        session: String,
+        seq: Seq,
+        what: String,
+    },
+    /// The database itself is damaged, or something in it that is no entry.
+    #[error("the session store is damaged: {what}")]
+    Damaged { what: String },
+    #[error("there is no {what} {name:?}")]
+    NotFound {
+        what: &'static str,
+        name: String,
+        /// The nearest that there is.
+        near: Option<String>,
+    },
+    /// Several sessions begin so. At most ten are named.
+    #[error("{prefix:?} could be any of {}", ids.join(", "))]
+    Ambiguous { prefix: String, ids: Vec<String> },
+    /// The database has to be migrated, and others have it open.
+    #[error(
+        "cannot bring the session store up to date: it is in use by process {}",
+        list(pids)
+    )]
+    Locked { pids: Vec<u32> },
+    /// The session is open in another process.
+    #[error("session {session} is in use{}", by(pid))]
+    Held {
+        session: String,
+        pid: Option<u32>,
+        since_ms: Option<i64>,
+    },
+    #[error("cannot {what}: {source}")]
+    Io { what: String, source: io::Error },
+    #[error("cannot {what}: {source}")]
+    Sqlite {
+        what: &'static str,
+        source: rusqlite::Error,
+    },
+    #[error("cannot {what}: {source}")]
+    Encode {
+        what: &'static str,
+        source: serde_json::Error,
+    },
+}
+
+impl StoreError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            StoreError::Full { .. } => {
+                "free some space on the disk; what was recorded is safe".to_string()
+            }
+            StoreError::Newer { .. } | StoreError::Unknown { .. } => {
+                "it was written by a newer version: update rewake".to_string()
+            }
+            StoreError::Busy { .. } => "another process is writing for long: try again".to_string(),
+            StoreError::HeadMoved { session } => {
+                format!("open it again: rewake -r {session}")
+            }
+            StoreError::Corrupt { session, seq, .. } if *seq > 0 => {
+                format!(
+                    "a fork at entry {} can go on: rewake fork {session}",
+                    seq - 1
+                )
+            }
+            StoreError::Corrupt { .. } | StoreError::Damaged { .. } => {
+                "rewake doctor looks at the whole store".to_string()
+            }
+            StoreError::NotFound {
+                near: Some(near), ..
+            } => format!("the nearest is {near}"),
+            StoreError::NotFound { near: None, .. } => {
+                "rewake history lists what there is".to_string()
+            }
+            StoreError::Ambiguous { .. } => "give more of the id".to_string(),
+            StoreError::Locked { pids } if pids.is_empty() => {
+                "close the other rewake processes".to_string()
+            }
+            StoreError::Locked { pids } => format!("close process {}", list(pids)),
+            StoreError::Held { .. } => "fork it, or close the other process".to_string(),
+            StoreError::Io { .. } | StoreError::Sqlite { .. } | StoreError::Encode { .. } => {
+                return None;
+            }
+        })
+    }
+
+    pub(super) fn damaged(what: impl Into<String>) -> StoreError {
+        StoreError::Damaged { what: what.into() }
+    }
+
+    pub(super) fn no_session(id: &str) -> StoreError {
+        StoreError::NotFound {
+            what: "session",
+            name: id.to_string(),
+            near: None,
+        }
+    }
+}
+
+fn list(pids: &[u32]) -> String {
+    match pids {
+        [] => "(unknown)".to_string(),
+        pids => pids
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn by(pid: &Option<u32>) -> String {
+    pid.map(|pid| format!(" by process {pid}"))
+        .unwrap_or_default()
+}
+
+/// Says what was tried, and sorts the error into its class.
+pub(super) trait Doing<T> {
+    fn doing(self, what: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> Doing<T> for rusqlite::Result<T> {
+    fn doing(self, what: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| classify(what, source))
+    }
+}
+
+impl<T> Doing<T> for serde_json::Result<T> {
+    fn doing(self, what: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Encode { what, source })
+    }
+}
+
+fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
+    use rusqlite::Error;
+    let code = match &source {
+        Error::SqliteFailure(code, _) => code,
+        Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::InvalidColumnType(..)
+        | Error::Utf8Error(..) => return StoreError::damaged(format!("{source} (cannot {what})")),
+        _ => return StoreError::Sqlite { what, source },
+    };
+    match code.code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Busy { what },
+        ErrorCode::DiskFull => StoreError::Full {
+            what: what.to_string(),
+            why: source.to_string(),
+        },
+        ErrorCode::SystemIoFailure if is_write(code.extended_code) => StoreError::Full {
+            what: what.to_string(),
+            why: source.to_string(),
+        },
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+            StoreError::damaged(format!("{source} (cannot {what})"))
+        }
+        _ => StoreError::Sqlite { what, source },
+    }
+}
+
+fn is_write(extended_code: i32) -> bool {
+    use rusqlite::ffi;
+    matches!(
+        extended_code,
+        ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_FSYNC
+            | ffi::SQLITE_IOERR_DIR_FSYNC
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMSIZE
+            | ffi::SQLITE_IOERR_SHMMAP
+            | ffi::SQLITE_IOERR_SHMOPEN
+    )
+}
+
+pub(super) fn io(what: impl Into<String>, source: io::Error) -> StoreError {
+    let what = what.into();
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full {
+            what,
+            why: source.to_string(),
+        },
+        _ => StoreError::Io { what, source },
+    }
+}

@@ -1,0 +1,81 @@
+//! A fork is a new session whose head is an entry of another; from there they part.
+//! Nothing is copied.
+
+use rusqlite::params;
+use uuid::Uuid;
+
+use super::append::Prepared;
+use super::error::Doing;
+use super::load::{Head, chain, read_head};
+use super::row::int;
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, ForkPoint, Seq};
+
+const WHAT: &str = "fork the session";
+
+impl Store {
+    /// A new session that goes on behind entry `seq` of `from`, with `Forked` recorded.
+    pub fn fork(&mut self, from: &str, seq: Seq, at_ms: i64) -> Result<Head, StoreError> {
+        let forked = [Entry::Forked {
+            from: ForkPoint {
+                session: from.to_string(),
+                seq,
+            },
+        }];
+        let batch = Prepared::new(&forked, &[])?;
+        let session = Uuid::now_v7().to_string();
+        let tx = self.write(WHAT)?;
+        let origin = read_head(&tx, from)?;
+        if seq >= origin.length {
+            return Err(StoreError::NotFound {
+                what: "entry",
+                name: format!("{seq} of session {from}"),
+                near: Some(origin.seq().to_string()),
+            });
+        }
+        let row = chain(&tx, &origin, seq)?.pop();
+        tx.prepare_cached(
+            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
+               created_ms, updated_ms, title, version, model)
+             SELECT ?1, workspace, folder, ?2, ?3, key, ?4, ?5, ?5, title, version, model
+             FROM sessions WHERE key = ?6",
+        )
+        .and_then(|mut s| {
+            s.execute(params![
+                session,
+                row,
+                int(seq + 1),
+                int(seq),
+                at_ms,
+                origin.key
+            ])
+        })
+        .doing(WHAT)?;
+        let mut head = Head {
+            session,
+            key: tx.last_insert_rowid(),
+            row,
+            length: seq + 1,
+            plan_step: None,
+        };
+        head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
+        batch.record(&tx, &mut head, at_ms, false)?;
+        tx.commit().doing(WHAT)?;
+        Ok(head)
+    }
+}
+
+/// Every checkpoint keeps the step, so the nearest one at or before the row knows it.
+fn plan_step_at(conn: &rusqlite::Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
+    use rusqlite::OptionalExtension;
+    conn.prepare_cached(
+        "WITH RECURSIVE chain (id) AS (
+           SELECT ?1
+           UNION ALL
+           SELECT e.parent FROM chain JOIN entries e ON e.id = chain.id WHERE e.parent < e.id)
+         SELECT c.plan_step FROM chain JOIN checkpoints c ON c.entry = chain.id LIMIT 1",
+    )?
+    .query_row([row], |row| row.get(0))
+    .optional()
+    .map(Option::flatten)
+}

@@ -1,0 +1,139 @@
+//! What was said while a step was in progress. It waits here, durable and editable, until
+//! an append records it as `Said` and takes it out in the same transaction.
+
+use rusqlite::{Row, Transaction, params};
+use serde::{Deserialize, Serialize};
+
+use super::blobs::{Packed, insert_blob};
+use super::error::Doing;
+use super::load::read_head;
+use super::{Store, StoreError};
+use crate::core::entry::{Image, Via};
+
+const WHAT: &str = "queue a message";
+const WHAT_EDIT: &str = "change a queued message";
+const WHAT_READ: &str = "read the queued messages";
+
+/// Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InboxId(i64);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+    pub via: Via,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    pub id: InboxId,
+    pub at_ms: i64,
+    pub message: Message,
+}
+
+impl Store {
+    /// The session counts as unfinished from now on. `blobs` are the message's images.
+    pub fn queue(
+        &mut self,
+        session: &str,
+        message: &Message,
+        blobs: &[Vec<u8>],
+        at_ms: i64,
+    ) -> Result<InboxId, StoreError> {
+        let body = serde_json::to_string(message).doing(WHAT)?;
+        let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
+        let tx = self.write(WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        for blob in &packed {
+            insert_blob(&tx, blob).doing(WHAT)?;
+        }
+        tx.prepare_cached("INSERT INTO inbox (session, at_ms, body) VALUES (?1, ?2, ?3)")
+            .and_then(|mut s| s.execute(params![key, at_ms, body]))
+            .doing(WHAT)?;
+        let id = InboxId(tx.last_insert_rowid());
+        tx.prepare_cached("UPDATE sessions SET unfinished = 1 WHERE key = ?1")
+            .and_then(|mut s| s.execute([key]))
+            .doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        Ok(id)
+    }
+
+    /// The oldest first.
+    pub fn queued(&self, session: &str) -> Result<Vec<Queued>, StoreError> {
+        self.read_inbox(session, u32::MAX)
+    }
+
+    pub fn oldest_queued(&self, session: &str) -> Result<Option<Queued>, StoreError> {
+        Ok(self.read_inbox(session, 1)?.pop())
+    }
+
+    fn read_inbox(&self, session: &str, limit: u32) -> Result<Vec<Queued>, StoreError> {
+        let key = read_head(&self.conn, session)?.key;
+        let rows: Vec<(i64, i64, String)> = self
+            .conn
+            .prepare_cached(
+                "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id LIMIT ?2",
+            )
+            .and_then(|mut s| s.query_map(params![key, limit], raw)?.collect())
+            .doing(WHAT_READ)?;
+        rows.into_iter()
+            .map(|(id, at_ms, body)| {
+                let message = serde_json::from_str(&body).map_err(|e| {
+                    StoreError::damaged(format!("queued message {id} cannot be read: {e}"))
+                })?;
+                Ok(Queued {
+                    id: InboxId(id),
+                    at_ms,
+                    message,
+                })
+            })
+            .collect()
+    }
+
+    /// Its place in the queue is kept. `NotFound` when it is no longer queued.
+    pub fn edit_queued(&mut self, id: InboxId, message: &Message) -> Result<(), StoreError> {
+        let body = serde_json::to_string(message).doing(WHAT_EDIT)?;
+        let rows = self
+            .conn
+            .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
+            .and_then(|mut s| s.execute(params![id.0, body]))
+            .doing(WHAT_EDIT)?;
+        one_of(rows, id)
+    }
+
+    /// `NotFound` when it is no longer queued.
+    pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
+        let rows = self
+            .conn
+            .prepare_cached("DELETE FROM inbox WHERE id = ?1")
+            .and_then(|mut s| s.execute([id.0]))
+            .doing(WHAT_EDIT)?;
+        one_of(rows, id)
+    }
+}
+
+/// Takes it out of the queue of its session.
+pub(super) fn take(tx: &Transaction<'_>, session: i64, id: InboxId) -> Result<(), StoreError> {
+    let rows = tx
+        .prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session = ?2")
+        .and_then(|mut s| s.execute(params![id.0, session]))
+        .doing(WHAT_EDIT)?;
+    one_of(rows, id)
+}
+
+fn raw(row: &Row<'_>) -> rusqlite::Result<(i64, i64, String)> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
+fn one_of(rows: usize, id: InboxId) -> Result<(), StoreError> {
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(StoreError::NotFound {
+        what: "queued message",
+        name: id.0.to_string(),
+        near: None,
+    })
+}

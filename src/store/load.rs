@@ -1,0 +1,146 @@
+//! Reading a session back: from the head to the first entry by `parent`, then forward,
+//! each row checked. What is read is never repaired.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::append::planned;
+use super::error::Doing;
+use super::row::{BodyReader, Place, RawRow, SELECT_ROW, count};
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, Record, Seq};
+
+const WHAT: &str = "read the session";
+
+/// Where a session stands; what an append goes on from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub(super) session: String,
+    pub(super) key: i64,
+    /// The row of the last entry.
+    pub(super) row: Option<i64>,
+    /// Entries in the chain.
+    pub(super) length: u64,
+    /// The step of the plan that is being worked on.
+    pub(super) plan_step: Option<String>,
+}
+
+impl Head {
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The place of the last entry.
+    pub fn seq(&self) -> Seq {
+        self.length.saturating_sub(1)
+    }
+
+    pub(super) fn before_first(session: String, key: i64) -> Head {
+        Head {
+            session,
+            key,
+            row: None,
+            length: 0,
+            plan_step: None,
+        }
+    }
+
+    pub(super) fn note(&mut self, entry: &Entry) {
+        if let Some(step) = planned(entry) {
+            self.plan_step = step;
+        }
+    }
+}
+
+impl Store {
+    pub fn load(&self, session: &str) -> Result<(Head, Vec<Record>), StoreError> {
+        let mut records = Vec::new();
+        let head = self.load_each(session, |record| {
+            records.push(record);
+            Ok::<(), StoreError>(())
+        })?;
+        Ok((head, records))
+    }
+
+    /// Gives the entries one by one, first to last. An error of `each` ends the reading
+    /// and is given back.
+    pub fn load_each<E: From<StoreError>>(
+        &self,
+        session: &str,
+        mut each: impl FnMut(Record) -> Result<(), E>,
+    ) -> Result<Head, E> {
+        // One transaction: the head and its chain are of the same instant.
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let mut head = read_head(&tx, session)?;
+        let chain = chain(&tx, &head, 0)?;
+        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        let mut parent = None;
+        for (seq, id) in (0..).zip(chain.into_iter().rev()) {
+            let place = Place {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let record = statement
+                .query_row([id], |row| {
+                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
+                })
+                .doing(WHAT)??;
+            head.note(&record.entry);
+            each(record)?;
+            parent = Some(id);
+        }
+        Ok(head)
+    }
+}
+
+pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
+    conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
+        .and_then(|mut s| {
+            s.query_row([session], |row| {
+                Ok(Head {
+                    session: session.to_string(),
+                    key: row.get(0)?,
+                    row: Some(row.get(1)?),
+                    length: count(row.get(2)?),
+                    plan_step: None,
+                })
+            })
+            .optional()
+        })
+        .doing(WHAT)?
+        .ok_or_else(|| StoreError::no_session(session))
+}
+
+/// The rows of the chain from the head back to the entry `down_to`, newest first.
+pub(super) fn chain(conn: &Connection, head: &Head, down_to: Seq) -> Result<Vec<i64>, StoreError> {
+    let corrupt = |seq: Seq, what: &str| StoreError::Corrupt {
+        session: head.session.clone(),
+        seq,
+        what: what.to_string(),
+    };
+    let mut statement = conn
+        .prepare_cached("SELECT parent FROM entries WHERE id = ?1")
+        .doing(WHAT)?;
+    let mut rows = Vec::new();
+    let mut next = head.row;
+    for seq in (down_to..head.length).rev() {
+        let id = next.ok_or_else(|| corrupt(seq, "it is missing"))?;
+        let parent: Option<i64> = statement
+            .query_row([id], |row| row.get(0))
+            .optional()
+            .doing(WHAT)?
+            .ok_or_else(|| corrupt(seq, "it is missing"))?;
+        // A parent was always recorded before; this also ends any walk.
+        if parent.is_some_and(|parent| parent >= id) {
+            return Err(corrupt(seq, "its parent is younger than itself"));
+        }
+        rows.push(id);
+        next = parent;
+    }
+    match next {
+        Some(_) if down_to == 0 => Err(corrupt(0, "something comes before it")),
+        _ => Ok(rows),
+    }
+}

@@ -1,0 +1,179 @@
+//! Who has the store and who has a session: OS locks, freed by the kernel at death.
+//!
+//! Pids in the files are only for display; the lock is the truth.
+//! Invariant: the lock file of the store or of a session is never removed, or two
+//! processes could each hold a lock of that name.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tempfile::NamedTempFile;
+use uuid::Uuid;
+
+use super::StoreError;
+use super::error::io as io_error;
+use super::files::{private_file, private_folder};
+
+const STORE_LOCK: &str = "store.lock";
+const SESSIONS: &str = "locks";
+const PROCESSES: &str = "processes";
+
+/// How long opening waits for a migration by another process, and a migration for others.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// One process per session.
+#[derive(Debug)]
+pub struct SessionLock {
+    _file: File,
+}
+
+impl SessionLock {
+    /// Fails with `Held` when another process has the session.
+    pub fn take(data_dir: &Path, session: &str) -> Result<SessionLock, StoreError> {
+        // The id becomes a file name, so it must be one of ours.
+        let id = Uuid::try_parse(session).map_err(|_| StoreError::no_session(session))?;
+        let folder = data_dir.join(SESSIONS);
+        private_folder(&folder)?;
+        let path = folder.join(format!("{id}.lock"));
+        let mut file = private_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(session, &mut file)),
+            Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
+        }
+        sign(&mut file).map_err(|e| io_error(format!("write {}", path.display()), e))?;
+        Ok(SessionLock { _file: file })
+    }
+}
+
+fn held(session: &str, file: &mut File) -> StoreError {
+    let mut text = String::new();
+    // The owner may be writing it right now; then nobody is named.
+    let _ = file.take(64).read_to_string(&mut text);
+    let mut words = text.split_whitespace();
+    StoreError::Held {
+        session: session.to_string(),
+        pid: words.next().and_then(|w| w.parse().ok()),
+        since_ms: words.next().and_then(|w| w.parse().ok()),
+    }
+}
+
+/// `<pid> <time in ms>`
+fn sign(file: &mut File) -> io::Result<()> {
+    let now_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{} {now_ms}", std::process::id())
+}
+
+/// The lock every open store holds, shared.
+pub(super) struct StoreLock {
+    file: File,
+    _presence: NamedTempFile,
+}
+
+/// The store lock held alone.
+pub(super) struct AloneLock {
+    file: File,
+}
+
+impl StoreLock {
+    pub(super) fn shared(data_dir: &Path) -> Result<StoreLock, StoreError> {
+        let file = private_file(&data_dir.join(STORE_LOCK))?;
+        share(file, data_dir)
+    }
+
+    /// Waits a moment for the others: one that starts at the same time is soon done.
+    pub(super) fn alone(self, data_dir: &Path) -> Result<AloneLock, StoreError> {
+        let StoreLock { file, _presence } = self;
+        drop(_presence);
+        file.unlock()
+            .map_err(|e| io_error("unlock the session store", e))?;
+        wait_for(data_dir, || file.try_lock())?;
+        Ok(AloneLock { file })
+    }
+}
+
+impl AloneLock {
+    pub(super) fn share(self, data_dir: &Path) -> Result<StoreLock, StoreError> {
+        // Changing a lock in place is not the same on all systems.
+        self.file
+            .unlock()
+            .map_err(|e| io_error("unlock the session store", e))?;
+        share(self.file, data_dir)
+    }
+}
+
+fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
+    wait_for(data_dir, || file.try_lock_shared())?;
+    let presence = announce(data_dir)?;
+    Ok(StoreLock {
+        file,
+        _presence: presence,
+    })
+}
+
+fn wait_for(
+    data_dir: &Path,
+    lock: impl Fn() -> Result<(), TryLockError>,
+) -> Result<(), StoreError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(e)) => return Err(io_error("lock the session store", e)),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Locked {
+                    pids: present(data_dir),
+                });
+            }
+        }
+    }
+}
+
+/// A file named after our pid and locked while we live.
+fn announce(data_dir: &Path) -> Result<NamedTempFile, StoreError> {
+    let folder = data_dir.join(PROCESSES);
+    private_folder(&folder)?;
+    // Also removes what killed processes left.
+    present(data_dir);
+    let fail = |e| io_error(format!("write in {}", folder.display()), e);
+    let file = tempfile::Builder::new()
+        .prefix(&format!("{}-", std::process::id()))
+        .tempfile_in(&folder)
+        .map_err(fail)?;
+    file.as_file().lock().map_err(fail)?;
+    Ok(file)
+}
+
+/// The pids that have the store open. Files of the dead are removed.
+fn present(data_dir: &Path) -> Vec<u32> {
+    let files = fs::read_dir(data_dir.join(PROCESSES)).into_iter().flatten();
+    let mut pids: Vec<u32> = files
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let pid = name.split('-').next()?.parse().ok()?;
+            let file = File::open(entry.path()).ok()?;
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => Some(pid),
+                Ok(()) => {
+                    let _ = fs::remove_file(entry.path());
+                    None
+                }
+                Err(TryLockError::Error(_)) => None,
+            }
+        })
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}

@@ -1,0 +1,113 @@
+//! Schema versions: numbered SQL files, applied in order, each in one transaction with
+//! its number in `user_version`.
+//!
+//! Invariant: a released migration is never edited, and there is no way back; a database
+//! of a newer version is refused.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::StoreError;
+use super::error::Doing;
+use super::open::DATABASE;
+use super::upkeep::copy_database;
+
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../assets/migrations/0001_initial.sql")];
+
+pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
+    let (found, known) = (version(conn)?, newest(migrations));
+    if !(0..=known).contains(&found) {
+        return Err(StoreError::Newer { found, known });
+    }
+    Ok(found == known)
+}
+
+/// The caller has the store alone. A database that holds something is copied first.
+pub(super) fn migrate(
+    conn: &mut Connection,
+    data_dir: &Path,
+    migrations: &[&str],
+) -> Result<(), StoreError> {
+    // Another process may have done it while we waited for the lock.
+    if is_current(conn, migrations)? {
+        return Ok(());
+    }
+    let found = version(conn)?;
+    if found > 0 {
+        copy_database(conn, &data_dir.join(format!("{DATABASE}.schema-{found}")))?;
+    }
+    let steps = (1..).zip(migrations).filter(|(number, _)| *number > found);
+    for (number, sql) in steps {
+        apply(conn, number, sql).doing("bring the session store up to date")?;
+    }
+    Ok(())
+}
+
+fn apply(conn: &mut Connection, number: i64, sql: &str) -> rusqlite::Result<()> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute_batch(sql)?;
+    tx.pragma_update(None, "user_version", number)?;
+    tx.commit()
+}
+
+fn version(conn: &Connection) -> Result<i64, StoreError> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
+        .doing("open the session store")
+}
+
+fn newest(migrations: &[&str]) -> i64 {
+    i64::try_from(migrations.len()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &[&str] = &["CREATE TABLE a (x);", "ALTER TABLE a ADD COLUMN y;"];
+
+    fn memory() -> Connection {
+        Connection::open_in_memory().unwrap()
+    }
+
+    #[test]
+    fn each_migration_is_applied_once_and_the_old_file_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = memory();
+        migrate(&mut conn, dir.path(), &TWO[..1]).unwrap();
+        conn.execute("INSERT INTO a VALUES (7)", []).unwrap();
+        migrate(&mut conn, dir.path(), TWO).unwrap();
+        migrate(&mut conn, dir.path(), TWO).unwrap();
+        assert!(is_current(&conn, TWO).unwrap());
+        let old = Connection::open(dir.path().join("rewake.db.schema-1")).unwrap();
+        let kept: i64 = old.query_row("SELECT x FROM a", [], |r| r.get(0)).unwrap();
+        assert_eq!(kept, 7);
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = memory();
+        let broken = &["CREATE TABLE a (x); CREATE TABLE a (x);"];
+        assert!(migrate(&mut conn, dir.path(), broken).is_err());
+        assert_eq!(version(&conn).unwrap(), 0);
+        migrate(&mut conn, dir.path(), TWO).unwrap();
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let conn = memory();
+        conn.pragma_update(None, "user_version", 3).unwrap();
+        assert!(matches!(
+            is_current(&conn, TWO),
+            Err(StoreError::Newer { found: 3, known: 2 })
+        ));
+    }
+
+    /// Databases with this schema exist: change it by a new migration.
+    #[test]
+    fn released_migrations_are_not_edited() {
+        let first = blake3::hash(MIGRATIONS[0].as_bytes());
+        assert_eq!(&first.to_hex()[..16], "5460f5bbc9c2039b");
+    }
+}

@@ -1,0 +1,65 @@
+//! What was learnt about models, whatever the session: the context window they really
+//! have, and how many bytes make a token for them.
+
+use rusqlite::{OptionalExtension, ToSql, params};
+
+use super::error::Doing;
+use super::row::{count, int};
+use super::{Store, StoreError};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Learnt {
+    pub context_tokens: Option<u64>,
+    pub bytes_per_token: Option<f64>,
+}
+
+impl Store {
+    /// `model` is `provider/model`.
+    pub fn learn_limit(&mut self, model: &str, context_tokens: u64) -> Result<(), StoreError> {
+        self.learn(
+            "INSERT INTO model_limits (model, context_tokens) VALUES (?1, ?2)
+             ON CONFLICT DO UPDATE SET context_tokens = excluded.context_tokens",
+            model,
+            &int(context_tokens),
+        )
+    }
+
+    /// A ratio that is no positive number is not kept.
+    pub fn learn_ratio(&mut self, model: &str, bytes_per_token: f64) -> Result<(), StoreError> {
+        if !bytes_per_token.is_finite() || bytes_per_token <= 0.0 {
+            return Ok(());
+        }
+        self.learn(
+            "INSERT INTO model_limits (model, bytes_per_token) VALUES (?1, ?2)
+             ON CONFLICT DO UPDATE SET bytes_per_token = excluded.bytes_per_token",
+            model,
+            &bytes_per_token,
+        )
+    }
+
+    pub fn learnt(&self, model: &str) -> Result<Learnt, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT context_tokens, bytes_per_token FROM model_limits WHERE model = ?1",
+            )
+            .and_then(|mut s| {
+                s.query_row([model], |row| {
+                    Ok(Learnt {
+                        context_tokens: row.get::<_, Option<i64>>(0)?.map(count),
+                        bytes_per_token: row.get(1)?,
+                    })
+                })
+                .optional()
+            })
+            .map(Option::unwrap_or_default)
+            .doing("read what was learnt of the model")
+    }
+
+    fn learn(&mut self, sql: &str, model: &str, value: &dyn ToSql) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut s| s.execute(params![model, value]))
+            .map(drop)
+            .doing("keep what was learnt of the model")
+    }
+}

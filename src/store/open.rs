@@ -1,0 +1,86 @@
+//! Opening the database: files, locks, pragmas.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::Doing;
+use super::files::{private_file, private_folder};
+use super::lock::StoreLock;
+use super::migrate::{self, MIGRATIONS};
+use super::{Store, StoreError};
+
+pub(super) const DATABASE: &str = "rewake.db";
+
+/// How long a write waits for another process before it is `Busy`.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No row and no blob is larger.
+pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
+
+/// Pages in the write-ahead log (16 MiB) at which an append copies them into the database
+/// itself. Before that `Store::maintain` does it, when nobody waits.
+const HARD_WAL_PAGES: i64 = 4096;
+
+const STATEMENTS: usize = 64;
+
+impl Store {
+    /// Opens the store in this folder and makes it if it is missing. Fails with `Newer`
+    /// when a newer version wrote it, and with `Locked` when it must be migrated and
+    /// other processes have it open.
+    pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        private_folder(data_dir)?;
+        let lock = StoreLock::shared(data_dir)?;
+        let path = data_dir.join(DATABASE);
+        // SQLite gives -wal and -shm the mode of the database, so that is made first.
+        private_file(&path)?;
+        let mut conn = connect(&path)?;
+        let lock = if migrate::is_current(&conn, MIGRATIONS)? {
+            lock
+        } else {
+            let alone = lock.alone(data_dir)?;
+            migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+            alone.share(data_dir)?
+        };
+        write_ahead(&conn)?;
+        Ok(Store { conn, _lock: lock })
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let what = "open the session store";
+    // Not the default flags: a path is a path, never a URI.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).doing(what)?;
+    let set = || -> rusqlite::Result<()> {
+        conn.busy_timeout(BUSY_TIMEOUT)?;
+        conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)?;
+        conn.pragma_update(None, "trusted_schema", false)?;
+        conn.pragma_update(None, "cell_size_check", true)?;
+        conn.pragma_update(None, "foreign_keys", true)?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        // Only macOS has them; elsewhere they change nothing.
+        conn.pragma_update(None, "fullfsync", true)?;
+        conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+        conn.pragma_update_and_check(None, "wal_autocheckpoint", HARD_WAL_PAGES, |_| Ok(()))?;
+        conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(())
+    };
+    set().doing(what)?;
+    Ok(conn)
+}
+
+fn write_ahead(conn: &Connection) -> Result<(), StoreError> {
+    let mode: String = conn
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .doing("open the session store")?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(super::error::io(
+        "open the session store",
+        std::io::Error::other("its file system cannot share memory between processes (no WAL)"),
+    ))
+}

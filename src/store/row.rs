@@ -1,0 +1,214 @@
+//! A row of `entries`, as it is written and as it is checked when it is read.
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Row, ToSql};
+use zstd::bulk::Decompressor;
+use zstd::zstd_safe::get_frame_content_size;
+
+use super::StoreError;
+use super::error::io;
+use super::open::MAX_ROW_BYTES;
+use crate::core::entry::{Entry, Record, Seq};
+
+pub(super) const CHECKSUM_BYTES: usize = 16;
+
+/// The columns [`RawRow::take`] reads.
+pub(super) const SELECT_ROW: &str =
+    "SELECT id, parent, seq, at_ms, kind, checksum, body FROM entries WHERE id = ?1";
+
+/// Smaller bodies are kept as they are, so that the small facts can be read with plain SQL.
+const COMPRESS_FROM_BYTES: usize = 1024;
+const ZSTD_LEVEL: i32 = 1;
+
+/// The JSON of an entry as it is stored.
+pub(super) enum Body {
+    Json(String),
+    Zstd(Vec<u8>),
+}
+
+impl Body {
+    pub(super) fn new(entry: &Entry) -> serde_json::Result<Body> {
+        let json = serde_json::to_string(entry)?;
+        if json.len() < COMPRESS_FROM_BYTES {
+            return Ok(Body::Json(json));
+        }
+        Ok(match zstd::bulk::compress(json.as_bytes(), ZSTD_LEVEL) {
+            Ok(small) if small.len() < json.len() => Body::Zstd(small),
+            _ => Body::Json(json),
+        })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Json(json) => json.as_bytes(),
+            Body::Zstd(bytes) => bytes,
+        }
+    }
+}
+
+impl ToSql for Body {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Body::Json(json) => ValueRef::Text(json.as_bytes()),
+            Body::Zstd(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Reads bodies one after the other with one buffer and one decompressor: to set these up
+/// costs more than a body.
+pub(super) struct BodyReader {
+    zstd: Decompressor<'static>,
+    json: Vec<u8>,
+}
+
+impl BodyReader {
+    pub(super) fn new() -> Result<BodyReader, StoreError> {
+        let zstd = Decompressor::new().map_err(|e| io("read entries", e))?;
+        Ok(BodyReader {
+            zstd,
+            json: Vec::new(),
+        })
+    }
+
+    /// The entry in a stored body, or why there is none.
+    pub(super) fn read(&mut self, body: ValueRef<'_>) -> Result<Entry, String> {
+        let parsed = match body {
+            ValueRef::Text(json) => serde_json::from_slice(json),
+            ValueRef::Blob(packed) => {
+                self.unpack(packed).ok_or("it cannot be decompressed")?;
+                serde_json::from_slice(&self.json)
+            }
+            _ => return Err("it is neither text nor bytes".to_string()),
+        };
+        parsed.map_err(|e| e.to_string())
+    }
+
+    fn unpack(&mut self, packed: &[u8]) -> Option<()> {
+        let size = usize::try_from(get_frame_content_size(packed).ok()??).ok()?;
+        let limit = usize::try_from(MAX_ROW_BYTES).ok()?;
+        self.json.clear();
+        self.json.reserve(size.min(limit));
+        self.zstd
+            .decompress_to_buffer(packed, &mut self.json)
+            .ok()
+            .map(drop)
+    }
+}
+
+/// Covers the place of the entry too, so that a row cannot pass for another. Length
+/// fields are fixed, so no two rows give the same bytes.
+pub(super) fn checksum(
+    parent: Option<i64>,
+    seq: Seq,
+    at_ms: i64,
+    body: &[u8],
+) -> [u8; CHECKSUM_BYTES] {
+    let mut hasher = blake3::Hasher::new();
+    // Row ids begin at 1.
+    hasher.update(&parent.unwrap_or(0).to_le_bytes());
+    hasher.update(&seq.to_le_bytes());
+    hasher.update(&at_ms.to_le_bytes());
+    hasher.update(body);
+    let mut short = [0; CHECKSUM_BYTES];
+    hasher.finalize_xof().fill(&mut short);
+    short
+}
+
+/// A row as it lies in the database, borrowed from the statement; nothing is believed yet.
+pub(super) struct RawRow<'a> {
+    id: i64,
+    parent: Option<i64>,
+    seq: i64,
+    at_ms: i64,
+    kind: &'a [u8],
+    checksum: &'a [u8],
+    body: ValueRef<'a>,
+}
+
+/// Where the reader is: what the row must say to be the one that is looked for.
+pub(super) struct Place<'a> {
+    pub session: &'a str,
+    pub id: i64,
+    pub parent: Option<i64>,
+    pub seq: Seq,
+}
+
+impl<'a> RawRow<'a> {
+    pub(super) fn take(row: &'a Row<'_>) -> rusqlite::Result<RawRow<'a>> {
+        Ok(RawRow {
+            id: row.get(0)?,
+            parent: row.get(1)?,
+            seq: row.get(2)?,
+            at_ms: row.get(3)?,
+            kind: row.get_ref(4)?.as_bytes()?,
+            checksum: row.get_ref(5)?.as_bytes()?,
+            body: row.get_ref(6)?,
+        })
+    }
+
+    pub(super) fn verify(
+        &self,
+        place: &Place<'_>,
+        bodies: &mut BodyReader,
+    ) -> Result<Record, StoreError> {
+        let corrupt = |what: String| StoreError::Corrupt {
+            session: place.session.to_string(),
+            seq: place.seq,
+            what,
+        };
+        if self.id != place.id || self.parent != place.parent {
+            return Err(corrupt("it does not follow the entry before it".into()));
+        }
+        if self.seq != int(place.seq) {
+            return Err(corrupt(format!("it says it is entry {}", self.seq)));
+        }
+        let body = self.body.as_bytes().unwrap_or_default();
+        if self.checksum != checksum(self.parent, place.seq, self.at_ms, body) {
+            return Err(corrupt("its checksum is wrong".into()));
+        }
+        let entry = bodies.read(self.body).map_err(|why| StoreError::Unknown {
+            session: place.session.to_string(),
+            seq: place.seq,
+            kind: String::from_utf8_lossy(self.kind).into_owned(),
+            why,
+        })?;
+        if entry.kind().as_bytes() != self.kind {
+            return Err(corrupt(format!("it is {:?} inside", entry.kind())));
+        }
+        Ok(Record {
+            seq: place.seq,
+            at_ms: self.at_ms,
+            entry,
+        })
+    }
+}
+
+/// SQLite's integers are signed. Counts of ours never come near the limit.
+pub(super) fn int(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A count from the database; nonsense below zero is zero.
+pub(super) fn count(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_depends_on_every_part() {
+        let sums = [
+            checksum(None, 1, 2, b"x"),
+            checksum(Some(1), 1, 2, b"x"),
+            checksum(None, 2, 2, b"x"),
+            checksum(None, 1, 3, b"x"),
+            checksum(None, 1, 2, b"y"),
+        ];
+        for (i, a) in sums.iter().enumerate() {
+            assert!(sums[i + 1..].iter().all(|b| a != b));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Lists of sessions, and finding one by its id or the beginning of it.
+
+use rusqlite::{Row, params};
+
+use super::error::Doing;
+use super::row::count;
+use super::{Store, StoreError};
+use crate::core::entry::{ForkPoint, Usage};
+
+const WHAT: &str = "list the sessions";
+
+const NAMED_WHEN_AMBIGUOUS: u32 = 10;
+
+/// What is known of a session without folding it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionInfo {
+    pub id: String,
+    pub workspace: String,
+    pub folder: String,
+    /// As it was named, or the first words said.
+    pub title: Option<String>,
+    /// Entries in its chain, those it has from its ancestors included.
+    pub entries: u64,
+    pub forked_from: Option<ForkPoint>,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+    /// An answer, a call, a question or a queued message is owed, or a command runs.
+    pub unfinished: bool,
+    /// The version of rewake that last rendered its prompt.
+    pub version: Option<String>,
+    pub model: Option<String>,
+    /// Of its own answers, not of its ancestors'.
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionFilter<'a> {
+    /// Only those of this workspace.
+    pub workspace: Option<&'a str>,
+    pub unfinished: bool,
+}
+
+const SELECT: &str = "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
+  s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
+  s.cache_written, s.output
+FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
+
+impl Store {
+    /// The newest first, by their last entry.
+    pub fn sessions(
+        &self,
+        filter: SessionFilter<'_>,
+        limit: u32,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        // Two statements, so that the index on the workspace is used.
+        let condition = match filter.workspace {
+            Some(_) => "s.workspace = ?1",
+            None => "?1 IS NULL",
+        };
+        let sql = format!(
+            "{SELECT} WHERE {condition} AND s.unfinished >= ?2 ORDER BY s.head DESC LIMIT ?3"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| {
+                s.query_map(params![filter.workspace, filter.unfinished, limit], info)?
+                    .collect()
+            })
+            .doing(WHAT)
+    }
+
+    /// The session with the last entry.
+    pub fn newest(&self, workspace: Option<&str>) -> Result<Option<SessionInfo>, StoreError> {
+        let filter = SessionFilter {
+            workspace,
+            ..SessionFilter::default()
+        };
+        Ok(self.sessions(filter, 1)?.pop())
+    }
+
+    /// The session whose id begins so. None: `NotFound` with the nearest. Several: `Ambiguous`.
+    pub fn find(&self, prefix: &str) -> Result<SessionInfo, StoreError> {
+        let prefix = prefix.trim().to_ascii_lowercase();
+        if prefix.is_empty() {
+            return Err(StoreError::no_session(""));
+        }
+        let sql = format!("{SELECT} WHERE s.id >= ?1 AND s.id < ?2 ORDER BY s.id DESC LIMIT ?3");
+        // Ids are hex digits and hyphens: all of them sort before `~`.
+        let end = format!("{prefix}~");
+        let mut found: Vec<SessionInfo> = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| {
+                s.query_map(params![prefix, end, NAMED_WHEN_AMBIGUOUS], info)?
+                    .collect()
+            })
+            .doing("find the session")?;
+        match (found.pop(), found.is_empty()) {
+            (Some(info), true) => Ok(info),
+            (Some(info), false) => {
+                found.push(info);
+                Err(StoreError::Ambiguous {
+                    prefix,
+                    ids: found.into_iter().map(|info| info.id).collect(),
+                })
+            }
+            (None, _) => Err(StoreError::NotFound {
+                what: "session",
+                near: self.nearest(&prefix).doing("find the session")?,
+                name: prefix,
+            }),
+        }
+    }
+
+    /// The neighbour, in the order of ids, that has most of its beginning in common.
+    fn nearest(&self, prefix: &str) -> rusqlite::Result<Option<String>> {
+        let neighbours: Vec<String> = self
+            .conn
+            .prepare_cached(
+                "SELECT max(id) FROM sessions WHERE id < ?1
+                 UNION ALL SELECT min(id) FROM sessions WHERE id > ?1",
+            )?
+            .query_map([prefix], |row| row.get::<_, Option<String>>(0))?
+            .filter_map(Result::transpose)
+            .collect::<rusqlite::Result<_>>()?;
+        let common = |id: &str| {
+            id.bytes()
+                .zip(prefix.bytes())
+                .take_while(|(a, b)| a == b)
+                .count()
+        };
+        Ok(neighbours.into_iter().max_by_key(|id| common(id)))
+    }
+}
+
+fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
+    let origin: Option<String> = row.get(5)?;
+    let forked_seq: Option<i64> = row.get(6)?;
+    Ok(SessionInfo {
+        id: row.get(0)?,
+        workspace: row.get(1)?,
+        folder: row.get(2)?,
+        title: row.get(3)?,
+        entries: count(row.get(4)?),
+        forked_from: origin.zip(forked_seq).map(|(session, seq)| ForkPoint {
+            session,
+            seq: count(seq),
+        }),
+        created_ms: row.get(7)?,
+        updated_ms: row.get(8)?,
+        unfinished: row.get(9)?,
+        version: row.get(10)?,
+        model: row.get(11)?,
+        usage: Usage {
+            input: count(row.get(12)?),
+            cached: count(row.get(13)?),
+            cache_written: count(row.get(14)?),
+            output: count(row.get(15)?),
+        },
+    })
+}

@@ -1,0 +1,66 @@
+//! What is done when nobody waits: the write-ahead log is copied into the database, the
+//! database is checked, a copy of it is made.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+
+use super::error::Doing;
+use super::files::private_file;
+use super::{Store, StoreError};
+
+/// Pages in the write-ahead log (4 MiB) that are worth copying into the database. The
+/// longer it waits, the more often a page that changes with every append is written once.
+const WORTH_COPYING: i64 = 1024;
+
+/// `quick_check` stops after so many faults.
+const MAX_FAULTS: u32 = 20;
+
+const PAGES_AT_ONCE: i32 = 1024;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Store {
+    /// To be called when there is nothing else to do. Never waits for another process.
+    pub fn maintain(&mut self) -> Result<(), StoreError> {
+        if self.waiting_pages("NOOP")? >= WORTH_COPYING {
+            self.waiting_pages("PASSIVE")?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a checkpoint of this kind: pages of the log that are not in the database.
+    fn waiting_pages(&self, kind: &str) -> Result<i64, StoreError> {
+        self.conn
+            .query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |row| {
+                let (in_log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
+                Ok(in_log - copied)
+            })
+            .doing("copy the log into the database")
+    }
+
+    /// What is wrong with the database file; empty when it is sound. Reads all of it.
+    pub fn quick_check(&self) -> Result<Vec<String>, StoreError> {
+        let found: Vec<String> = self
+            .conn
+            .prepare(&format!("PRAGMA quick_check({MAX_FAULTS})"))
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .doing("check the session store")?;
+        Ok(found.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// A copy of the whole database, of one instant, that can be opened as a store.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        copy_database(&self.conn, to)
+    }
+}
+
+pub(super) fn copy_database(from: &Connection, to: &Path) -> Result<(), StoreError> {
+    let what = "copy the session store";
+    private_file(to)?;
+    let mut copy = Connection::open(to).doing(what)?;
+    Backup::new(from, &mut copy)
+        .and_then(|backup| backup.run_to_completion(PAGES_AT_ONCE, PAUSE, None))
+        .doing(what)
+}

@@ -1,0 +1,190 @@
+//! Damage is named, never skipped and never a panic.
+
+use std::fs;
+
+use rewake::store::{Order, Scope, Store, StoreError};
+use rusqlite::{Connection, params};
+
+use crate::story::*;
+
+fn body_of_entry_2(conn: &Connection) -> Vec<u8> {
+    let sql = "SELECT CAST(body AS BLOB) FROM entries WHERE seq = 2";
+    conn.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// Changes a byte of the body behind the store's back; twice is not at all.
+fn flip_byte_of_entry_2(conn: &Connection, byte: usize) {
+    let mut body = body_of_entry_2(conn);
+    body[byte] ^= 0x41;
+    conn.execute(
+        "UPDATE entries SET body = iif(typeof(body) = 'text', CAST(?1 AS TEXT), ?1) WHERE seq = 2",
+        [body],
+    )
+    .unwrap();
+}
+
+fn assert_corrupt(store: &Store, id: &str, at: u64) {
+    match store.load(id) {
+        Err(StoreError::Corrupt { session, seq, .. }) => {
+            assert_eq!((session.as_str(), seq), (id, at));
+        }
+        other => panic!("not seen: {other:?}"),
+    }
+}
+
+#[test]
+fn any_changed_byte_of_a_body_is_seen() {
+    for (text, stored) in [
+        ("words 2".to_string(), "text"),
+        ("words ".repeat(900), "blob"),
+    ] {
+        let (dir, mut store) = scratch();
+        let mut head = talk(&mut store, 1);
+        append(&mut store, &mut head, vec![said(&text), said("words 3")]);
+        let conn = raw(dir.path());
+        let sql = "SELECT typeof(body) FROM entries WHERE seq = 2";
+        let found: String = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(found, stored);
+        for byte in 0..body_of_entry_2(&conn).len() {
+            flip_byte_of_entry_2(&conn, byte);
+            assert_corrupt(&store, head.session(), 2);
+            assert!(store.search("words", Scope::All, Order::Newest, 9).is_ok());
+            flip_byte_of_entry_2(&conn, byte);
+        }
+        store.load(head.session()).unwrap();
+    }
+}
+
+#[test]
+fn any_changed_column_is_seen() {
+    for change in [
+        "at_ms = at_ms + 1",
+        "seq = seq + 5",
+        "kind = 'noted'",
+        "parent = 1",
+        "checksum = x'00'",
+        "body = ''",
+    ] {
+        let (dir, mut store) = scratch();
+        let id = talk(&mut store, 3).session().to_string();
+        let sql = format!("UPDATE entries SET {change} WHERE seq = 2");
+        raw(dir.path()).execute(&sql, []).unwrap();
+        match store.load(&id) {
+            Err(StoreError::Corrupt { .. }) => {}
+            other => panic!("{change}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_missing_row_is_seen_and_those_before_it_can_be_forked() {
+    let (dir, mut store) = scratch();
+    let id = talk(&mut store, 4).session().to_string();
+    let conn = raw(dir.path());
+    conn.pragma_update(None, "foreign_keys", false).unwrap();
+    conn.execute("UPDATE entries SET body = '{}' WHERE seq = 3", [])
+        .unwrap();
+    assert_corrupt(&store, &id, 3);
+    let fork = store.fork(&id, 2, 9).unwrap();
+    let (_, records) = store.load(fork.session()).unwrap();
+    assert_eq!(said_texts(&records), ["words 1", "words 2"]);
+    conn.execute("DELETE FROM entries WHERE seq = 2", [])
+        .unwrap();
+    assert_corrupt(&store, &id, 2);
+}
+
+#[test]
+fn an_unknown_kind_is_refused() {
+    let (dir, mut store) = scratch();
+    let id = talk(&mut store, 2).session().to_string();
+    let body = r#"{"kind":"teleported","to":"mars"}"#;
+    let mut hasher = blake3::Hasher::new();
+    let (parent, at_ms): (i64, i64) = raw(dir.path())
+        .query_row("SELECT parent, at_ms FROM entries WHERE seq = 2", [], |r| {
+            Ok((r.get(0)?, r.get(1)?))
+        })
+        .unwrap();
+    for part in [
+        &parent.to_le_bytes()[..],
+        &2u64.to_le_bytes(),
+        &at_ms.to_le_bytes(),
+    ] {
+        hasher.update(part);
+    }
+    let hash = hasher.update(body.as_bytes()).finalize();
+    raw(dir.path())
+        .execute(
+            "UPDATE entries SET kind = 'teleported', body = ?1, checksum = ?2 WHERE seq = 2",
+            params![body, &hash.as_bytes()[..16]],
+        )
+        .unwrap();
+    let error = store.load(&id).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unknown { seq: 2, kind, .. } if kind == "teleported"),
+        "{error}"
+    );
+    assert!(error.hint().unwrap().contains("update"));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let (dir, store) = scratch();
+    drop(store);
+    raw(dir.path())
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let error = Store::open(dir.path()).err().unwrap();
+    assert!(
+        matches!(error, StoreError::Newer { found: 99, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_blob_that_changed_is_not_given_out() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let mut with_blob = batch(vec![said("look")]);
+    with_blob.blobs = vec![BLOB.to_vec(), vec![7; 3]];
+    store.append(&mut head, &with_blob).unwrap();
+    let hash = rewake::store::blob_ref(BLOB).hash;
+    assert_eq!(store.blob(&hash).unwrap().as_deref(), Some(BLOB));
+    assert_eq!(store.blob(&"0".repeat(64)).unwrap(), None);
+    raw(dir.path())
+        .execute("UPDATE blobs SET bytes = 1 << 40", [])
+        .unwrap();
+    assert!(matches!(store.blob(&hash), Err(StoreError::Damaged { .. })));
+}
+
+/// Bytes changed anywhere in the file: whatever is said of it, nothing panics, and what is
+/// loaded is what was recorded.
+#[test]
+fn a_damaged_file_never_lies() {
+    let (dir, mut store) = scratch();
+    let id = talk(&mut store, 30).session().to_string();
+    let (_, recorded) = store.load(&id).unwrap();
+    drop(store);
+    raw(dir.path())
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    let sound = fs::read(database(dir.path())).unwrap();
+    let mut refused = 0;
+    for place in (0..sound.len()).step_by(331) {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 0xff;
+        fs::write(database(dir.path()), bytes).unwrap();
+        let loaded = Store::open(dir.path()).and_then(|mut store| {
+            let _ = store.search("words", Scope::All, Order::Best, 9);
+            let _ = store.quick_check();
+            store.load(&id)
+        });
+        match loaded {
+            Ok((_, records)) => assert_eq!(records, recorded, "byte {place}"),
+            Err(_) => refused += 1,
+        }
+        for log in ["rewake.db-wal", "rewake.db-shm"] {
+            let _ = fs::remove_file(dir.path().join(log));
+        }
+    }
+    assert!(refused > 0);
+}

@@ -1,0 +1,105 @@
+//! Finding sessions again.
+
+use rewake::core::entry::{Entry, StopReason, Usage};
+use rewake::store::{SessionFilter, StoreError};
+
+use crate::story::*;
+
+#[test]
+fn the_newest_is_the_one_with_the_last_entry() {
+    let (_dir, mut store) = scratch();
+    assert_eq!(store.newest(None).unwrap(), None);
+    let mut first = session(&mut store, HERE);
+    let second = session(&mut store, HERE);
+    let elsewhere = session(&mut store, "/elsewhere");
+    let newest =
+        |store: &rewake::store::Store, workspace| store.newest(workspace).unwrap().unwrap().id;
+    assert_eq!(newest(&store, None), elsewhere.session());
+    assert_eq!(newest(&store, Some(HERE)), second.session());
+    // Times do not count: clocks are set back.
+    let mut late = batch(vec![said("again")]);
+    late.at_ms = -5;
+    store.append(&mut first, &late).unwrap();
+    assert_eq!(newest(&store, Some(HERE)), first.session());
+    assert_eq!(store.newest(Some("/nowhere")).unwrap(), None);
+}
+
+#[test]
+fn unfinished_sessions_are_listed() {
+    let (_dir, mut store) = scratch();
+    let mut heads = [
+        talk(&mut store, 1),
+        talk(&mut store, 1),
+        talk(&mut store, 1),
+    ];
+    let mut owed = batch(vec![said("do it")]);
+    owed.unfinished = true;
+    store.append(&mut heads[1], &owed).unwrap();
+    let filter = SessionFilter {
+        workspace: Some(HERE),
+        unfinished: true,
+    };
+    let found = store.sessions(filter, 9).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].id, heads[1].session());
+}
+
+#[test]
+fn usage_is_summed_per_session() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let usage = Usage {
+        input: 1,
+        cached: 2,
+        cache_written: 3,
+        output: 4,
+    };
+    let replied = Entry::Replied {
+        blocks: vec![],
+        usage,
+        stop: StopReason::EndTurn,
+        model: "openai/other".into(),
+        took_ms: 0,
+    };
+    append(
+        &mut store,
+        &mut head,
+        vec![replied.clone(), replied.clone()],
+    );
+    append(&mut store, &mut head, vec![replied]);
+    let info = store.find(head.session()).unwrap();
+    assert_eq!((info.usage.input, info.usage.output), (3, 12));
+    assert_eq!((info.usage.cached, info.usage.cache_written), (6, 9));
+    assert_eq!(info.model.as_deref(), Some("openai/other"));
+}
+
+#[test]
+fn a_session_is_found_by_the_beginning_of_its_id() {
+    let (_dir, mut store) = scratch();
+    let id = session(&mut store, HERE).session().to_string();
+    assert_eq!(store.find(&id[..6].to_uppercase()).unwrap().id, id);
+    let other = session(&mut store, HERE).session().to_string();
+    assert_eq!(store.find(&other).unwrap().id, other);
+    match store.find("0") {
+        Err(StoreError::Ambiguous { ids, .. }) => {
+            assert_eq!(ids.len(), 2);
+            assert!(ids.contains(&id) && ids.contains(&other));
+        }
+        unexpected => panic!("{unexpected:?}"),
+    }
+    let typo = format!("{}zz", &id[..10]);
+    match store.find(&typo) {
+        Err(error @ StoreError::NotFound { .. }) => {
+            let hint = error.hint().unwrap();
+            assert!(hint.contains(&id[..10]), "{hint}");
+        }
+        unexpected => panic!("{unexpected:?}"),
+    }
+    for nonsense in ["", "  ", "%", "'; DROP TABLE sessions; --", "\u{10ffff}"] {
+        let found = store.find(nonsense);
+        assert!(
+            matches!(found, Err(StoreError::NotFound { .. })),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! The store against real SQLite on real files: old databases, two writers, sudden death,
+//! damage, a full disk.
+
+// Helpers here fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod crash;
+mod damage;
+mod disk;
+mod files;
+mod forks;
+mod golden;
+mod heads;
+mod lists;
+mod searching;
+mod story;
+mod waiting;

@@ -1,0 +1,137 @@
+//! Search finds what was said, answered and printed, and takes any text as a query.
+
+use proptest::prelude::*;
+use rewake::core::entry::{Entry, Outcome};
+use rewake::store::{Order, Scope, Store};
+
+use crate::story::*;
+
+fn found(store: &mut Store, query: &str, scope: Scope<'_>) -> Vec<u64> {
+    let hits = store.search(query, scope, Order::Newest, 10).unwrap();
+    hits.iter().map(|hit| hit.seq).collect()
+}
+
+#[test]
+fn everything_said_and_printed_is_found() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, all_kinds());
+    let kind = |store: &mut Store, query| -> Vec<String> {
+        let hits = store.search(query, Scope::All, Order::Newest, 10).unwrap();
+        hits.into_iter().map(|hit| hit.kind).collect()
+    };
+    assert_eq!(kind(&mut store, "fix parser"), ["said"]);
+    assert_eq!(kind(&mut store, "I look"), ["replied"]);
+    assert_eq!(kind(&mut store, "exit 1"), ["finished"]);
+    assert_eq!(kind(&mut store, "lin"), ["finished"]);
+    assert_eq!(kind(&mut store, "so far"), ["finished"]);
+    assert_eq!(kind(&mut store, "changed"), ["noted"]);
+    assert_eq!(kind(&mut store, "THE PARS"), ["named", "said"]);
+    assert_eq!(kind(&mut store, "nowhere"), Vec::<String>::new());
+}
+
+#[test]
+fn newest_first_or_best_first() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said("crab crab crab")]);
+    append(
+        &mut store,
+        &mut head,
+        vec![said("a crab between many other words that say nothing")],
+    );
+    let order = |store: &mut Store, order| -> Vec<u64> {
+        let hits = store.search("crab", Scope::All, order, 10).unwrap();
+        hits.iter().map(|hit| hit.seq).collect()
+    };
+    assert_eq!(order(&mut store, Order::Newest), [2, 1]);
+    assert_eq!(order(&mut store, Order::Best), [1, 2]);
+    let best = store.search("crab", Scope::All, Order::Best, 1).unwrap();
+    assert!(best[0].score.is_some_and(|score| score > 0.0));
+    assert_eq!(best[0].snippet, "crab crab crab");
+}
+
+#[test]
+fn a_scope_is_kept() {
+    let (_dir, mut store) = scratch();
+    let mut trunk = talk(&mut store, 3);
+    let mut fork = store.fork(trunk.session(), 2, 5).unwrap();
+    append(&mut store, &mut fork, vec![said("words of the fork")]);
+    append(&mut store, &mut trunk, vec![said("words of the trunk")]);
+    let mut elsewhere = session(&mut store, "/elsewhere");
+    append(&mut store, &mut elsewhere, vec![said("words there")]);
+    let of = |head: &rewake::store::Head| head.session().to_string();
+    let (trunk, fork) = (of(&trunk), of(&fork));
+    assert_eq!(
+        found(&mut store, "words", Scope::Session(&trunk)),
+        [4, 3, 2, 1]
+    );
+    assert_eq!(found(&mut store, "words", Scope::Session(&fork)), [4, 2, 1]);
+    assert_eq!(
+        found(&mut store, "words", Scope::Workspace("/elsewhere")),
+        [1]
+    );
+    assert_eq!(
+        found(&mut store, "words", Scope::Workspace(HERE)),
+        [4, 4, 3, 2, 1]
+    );
+    assert_eq!(found(&mut store, "words", Scope::All).len(), 6);
+}
+
+#[test]
+fn the_index_is_filled_in_steps() {
+    let (dir, mut store) = scratch();
+    let mut head = talk(&mut store, 9);
+    assert_eq!(store.index_pending(4).unwrap(), 6);
+    assert_eq!(store.index_pending(4).unwrap(), 2);
+    assert_eq!(
+        Store::open(dir.path()).unwrap().index_pending(4).unwrap(),
+        0
+    );
+    assert_eq!(store.index_pending(4).unwrap(), 0);
+    append(&mut store, &mut head, vec![said("fresh")]);
+    assert_eq!(found(&mut store, "fresh", Scope::All), [10]);
+    assert_eq!(found(&mut store, "words", Scope::All).len(), 9);
+}
+
+#[test]
+fn a_huge_entry_is_searched_by_its_beginning() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let text = format!("begin {} end", "ü ".repeat(300_000));
+    let huge = Entry::Finished {
+        call: rewake::core::entry::CallId { reply: 0, index: 0 },
+        outcome: Outcome::done(text),
+        fact: None,
+        tree: None,
+    };
+    append(&mut store, &mut head, vec![huge]);
+    assert_eq!(found(&mut store, "begin", Scope::All), [1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn any_text_is_a_query(
+        query in prop_oneof![
+            any::<String>(),
+            r#"[a-z"*^:(){}+ \-]{0,40}"#,
+            "(NEAR|AND|OR|NOT|\"|\\*|\\(|\\)|text:|words|-| ){0,12}",
+        ]
+    ) {
+        thread_local! {
+            static STORE: (tempfile::TempDir, std::cell::RefCell<Store>) = {
+                let (dir, mut store) = scratch();
+                talk(&mut store, 3);
+                (dir, std::cell::RefCell::new(store))
+            };
+        }
+        STORE.with(|(_, store)| {
+            for order in [Order::Newest, Order::Best] {
+                let hits = store.borrow_mut().search(&query, Scope::Workspace(HERE), order, 5);
+                prop_assert!(hits.is_ok(), "{query:?}: {hits:?}");
+            }
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,278 @@
+//! Sessions to tell: short ones for most tests, and one with every kind of entry.
+
+use std::path::{Path, PathBuf};
+
+use rewake::core::entry::*;
+use rewake::store::{Batch, Head, NewSession, Store, blob_ref};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+pub const HERE: &str = "/home/ann/project";
+
+pub fn scratch() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    (dir, store)
+}
+
+pub fn database(dir: &Path) -> PathBuf {
+    dir.join("rewake.db")
+}
+
+/// The database without the store around it, to look at it and to damage it.
+pub fn raw(dir: &Path) -> Connection {
+    Connection::open(database(dir)).unwrap()
+}
+
+pub fn opened() -> Entry {
+    Entry::Opened {
+        folder: format!("{HERE}/src"),
+        version: "0.1.0".into(),
+        model: "anthropic/large".into(),
+        mode: Mode::Default,
+        layers: Layers {
+            system: "You are a coding agent.".into(),
+            tools: vec![ToolSpec {
+                name: "read".into(),
+                description: "Reads a file.".into(),
+                schema: json!({"type": "object"}),
+            }],
+            instructions: String::new(),
+        },
+    }
+}
+
+pub fn said(text: &str) -> Entry {
+    Entry::Said {
+        text: text.into(),
+        images: vec![],
+        via: Via::Prompt,
+    }
+}
+
+pub fn session(store: &mut Store, workspace: &str) -> Head {
+    let new = NewSession {
+        workspace: workspace.into(),
+        folder: format!("{workspace}/src"),
+    };
+    store.create(&new, 1_000, opened()).unwrap().0
+}
+
+pub fn batch(entries: Vec<Entry>) -> Batch {
+    Batch {
+        at_ms: 2_000,
+        entries,
+        ..Batch::default()
+    }
+}
+
+pub fn append(store: &mut Store, head: &mut Head, entries: Vec<Entry>) {
+    store.append(head, &batch(entries)).unwrap();
+}
+
+/// A session with `n` things said behind its first entry.
+pub fn talk(store: &mut Store, n: u64) -> Head {
+    let mut head = session(store, HERE);
+    for i in 1..=n {
+        append(store, &mut head, vec![said(&format!("words {i}"))]);
+    }
+    head
+}
+
+pub fn said_texts(records: &[Record]) -> Vec<&str> {
+    records
+        .iter()
+        .filter_map(|r| match &r.entry {
+            Entry::Said { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+pub const BLOB: &[u8] = b"line\nline\nline\nline\nline\nline\nline\nline\nline\nline\nline\nline\n";
+
+/// Every kind of entry but `Opened` and `Forked`, which the store itself places.
+pub fn all_kinds() -> Vec<Entry> {
+    let call = |index| CallId { reply: 2, index };
+    let finished = |index, outcome, fact| Entry::Finished {
+        call: call(index),
+        outcome,
+        fact,
+        tree: None,
+    };
+    vec![
+        Entry::Said {
+            text: "fix the parser \u{1F980}\nplease".into(),
+            images: vec![Image {
+                media_type: "image/png".into(),
+                blob: blob_ref(BLOB),
+            }],
+            via: Via::Queue,
+        },
+        Entry::Replied {
+            blocks: vec![
+                Block::Thinking {
+                    text: "hm".into(),
+                    sealed: Some(json!({"signature": "s"})),
+                },
+                Block::text("I look at it."),
+                Block::call("read", r#"{"path":"a.rs"}"#),
+                Block::call("bash", "not json"),
+            ],
+            usage: Usage {
+                input: 10,
+                cached: 20,
+                cache_written: 30,
+                output: 40,
+            },
+            stop: StopReason::ToolUse,
+            model: "openai/other".into(),
+            took_ms: 1_234,
+        },
+        Entry::Decided {
+            call: call(1),
+            verdict: Verdict::Deny {
+                reason: "no".into(),
+            },
+            by: By::Person,
+        },
+        Entry::Started {
+            call: call(2),
+            guard: Guard::Checked {
+                path: "a.rs".into(),
+                before: None,
+                after: "ab".into(),
+            },
+        },
+        Entry::Started {
+            call: call(3),
+            guard: Guard::Supervised {
+                run: "run-1".into(),
+                boot: "b".into(),
+                background: true,
+            },
+        },
+        Entry::Started {
+            call: call(4),
+            guard: Guard::Opaque,
+        },
+        finished(
+            0,
+            Outcome::Done {
+                output: Output {
+                    // Long enough to be compressed.
+                    text: "line…".repeat(400),
+                    blob: Some(blob_ref(BLOB)),
+                    images: vec![],
+                },
+            },
+            Some(Fact::Seen {
+                path: "a.rs".into(),
+                hash: "ab".into(),
+            }),
+        ),
+        finished(
+            1,
+            Outcome::Denied {
+                reason: "no".into(),
+            },
+            None,
+        ),
+        finished(
+            2,
+            Outcome::done("plan kept"),
+            Some(Fact::Planned {
+                plan: plan("tests"),
+            }),
+        ),
+        finished(
+            3,
+            Outcome::error("exit 1"),
+            Some(Fact::Ran {
+                exit_code: Some(1),
+                took_ms: 5,
+            }),
+        ),
+        finished(
+            4,
+            Outcome::Interrupted {
+                output: Output::text("so far"),
+                why: "killed".into(),
+            },
+            None,
+        ),
+        Entry::Rendered {
+            version: "0.2.0".into(),
+            layers: Layers::default(),
+        },
+        Entry::Stopped {
+            draft: Some("I was".into()),
+        },
+        Entry::Failed {
+            error: Failure {
+                class: FailureClass::Overloaded,
+                message: "no".into(),
+                hint: None,
+            },
+        },
+        Entry::Noted {
+            text: "a.rs changed".into(),
+            about: Some(About::BackgroundEnded {
+                id: "1".into(),
+                exit_code: Some(0),
+            }),
+        },
+        Entry::Closed {
+            window: 0,
+            first: 1,
+            last: 3,
+            summary: "so".into(),
+            by: SummaryBy::Digest,
+        },
+        Entry::Continued {
+            note: "go on".into(),
+        },
+        Entry::Saved {
+            reason: SaveReason::Timer,
+            tree: None,
+        },
+        Entry::Chose {
+            model: Some("ollama/small".into()),
+            mode: Some(Mode::AcceptEdits),
+        },
+        Entry::Named {
+            title: "The parser".into(),
+        },
+        Entry::Learned {
+            model: "ollama/small".into(),
+            limit: 4_096,
+        },
+        Entry::Woke {
+            by: By::Start,
+            found: "a crash".into(),
+            draft: None,
+        },
+    ]
+}
+
+pub fn plan(current: &str) -> Plan {
+    Plan {
+        steps: vec![PlanStep {
+            text: current.into(),
+            state: StepState::Current,
+        }],
+        goals: vec![],
+    }
+}
+
+pub fn planned(current: &str) -> Entry {
+    Entry::Finished {
+        call: CallId { reply: 1, index: 0 },
+        outcome: Outcome::done("kept"),
+        fact: Some(Fact::Planned {
+            plan: plan(current),
+        }),
+        tree: None,
+    }
+}

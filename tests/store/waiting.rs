@@ -1,0 +1,96 @@
+//! What waits to become an entry: drafts and queued messages, and what was learnt.
+
+use rewake::core::entry::Via;
+use rewake::store::{Draft, Drafts, Learnt, Message, Store, StoreError, blob_ref};
+
+use crate::story::*;
+
+fn message(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+    }
+}
+
+fn queued(store: &Store, session: &str) -> Vec<String> {
+    let queued = store.queued(session).unwrap();
+    queued.into_iter().map(|q| q.message.text).collect()
+}
+
+#[test]
+fn drafts_survive_and_are_cleared_by_what_records_them() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    store.append_draft(&id, "half an ").unwrap();
+    store.append_draft(&id, "answer").unwrap();
+    store.set_input(&id, "unsen").unwrap();
+    store.set_input(&id, "unsent").unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let whole = Drafts {
+        stream: Some("half an answer".into()),
+        input: Some("unsent".into()),
+    };
+    assert_eq!(store.drafts(&id).unwrap(), whole);
+    let mut answered = batch(vec![said("x")]);
+    answered.clear = vec![Draft::Stream];
+    store.append(&mut head, &answered).unwrap();
+    assert_eq!(
+        store.drafts(&id).unwrap(),
+        Drafts {
+            stream: None,
+            ..whole
+        }
+    );
+    store.clear_draft(&id, Draft::Input).unwrap();
+    assert_eq!(store.drafts(&id).unwrap(), Drafts::default());
+}
+
+#[test]
+fn a_queued_message_is_said_once() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let first = store
+        .queue(&id, &message("one"), &[BLOB.to_vec()], 1)
+        .unwrap();
+    let second = store.queue(&id, &message("two"), &[], 2).unwrap();
+    assert!(store.find(&id).unwrap().unfinished);
+    assert!(store.blob(&blob_ref(BLOB).hash).unwrap().is_some());
+    store.edit_queued(second, &message("two, better")).unwrap();
+    assert_eq!(queued(&store, &id), ["one", "two, better"]);
+
+    let mut take = batch(vec![said("one")]);
+    take.taken = Some(first);
+    store.append(&mut head, &take).unwrap();
+    assert_eq!(queued(&store, &id), ["two, better"]);
+    // Once more, as after a bug or from another process: nothing is said.
+    let again = store.append(&mut head, &take);
+    assert!(
+        matches!(again, Err(StoreError::NotFound { .. })),
+        "{again:?}"
+    );
+    let (_, records) = Store::open(dir.path()).unwrap().load(&id).unwrap();
+    assert_eq!(said_texts(&records), ["one"]);
+
+    store.remove_queued(second).unwrap();
+    assert_eq!(store.oldest_queued(&id).unwrap(), None);
+    assert!(store.edit_queued(second, &message("x")).is_err());
+    // A number is never used twice, so an old one cannot take what is new.
+    let third = store.queue(&id, &message("three"), &[], 3).unwrap();
+    assert_ne!(third, second);
+}
+
+#[test]
+fn what_was_learnt_of_a_model_is_kept() {
+    let (dir, mut store) = scratch();
+    assert_eq!(store.learnt("a/b").unwrap(), Learnt::default());
+    store.learn_limit("a/b", 32_000).unwrap();
+    store.learn_ratio("a/b", 3.5).unwrap();
+    store.learn_ratio("a/b", f64::NAN).unwrap();
+    store.learn_limit("a/b", 8_000).unwrap();
+    let learnt = Store::open(dir.path()).unwrap().learnt("a/b").unwrap();
+    assert_eq!(learnt.context_tokens, Some(8_000));
+    assert_eq!(learnt.bytes_per_token, Some(3.5));
+}
