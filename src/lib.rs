@@ -1,5 +1,6 @@
 //! rewake
 
+pub mod command;
 pub mod config;
 pub mod core;
 pub mod store;

@@ -1,0 +1,184 @@
+//! A run folder on disk: its files, the claim and the lock.
+//!
+//! Invariant: `status` is never created by anyone but [`RunFolder::create`], so a keeper that
+//! comes when the folder is being removed finds nothing to lock and leaves.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::spec::{COMMAND_MAX_BYTES, Spec};
+use super::status;
+
+const SPEC: &str = "spec";
+const SCRIPT: &str = "script";
+const STATUS: &str = "status";
+const CLAIM: &str = "claim";
+const OUTPUT: &str = "output";
+pub(super) const TAIL: &str = "tail";
+
+/// A command may double in size when it is written as JSON, and more where it is not text.
+const SPEC_MAX_BYTES: u64 = 8 * COMMAND_MAX_BYTES as u64;
+
+/// What the file `spec` holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Prepared {
+    pub spec: Spec,
+    pub boot: String,
+    pub at_ms: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    pub fn at(path: impl Into<PathBuf>) -> RunFolder {
+        RunFolder { path: path.into() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the folder with all that a keeper needs. When it returns, the folder, its entries
+    /// and the room for the status are durable. What a power cut may take of the spec is not
+    /// missed: whoever could read it would be in another boot, where nothing is run.
+    pub fn create(&self, prepared: &Prepared) -> io::Result<()> {
+        let private = |recursive| {
+            let mut builder = DirBuilder::new();
+            builder.mode(0o700).recursive(recursive);
+            builder
+        };
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        private(true).create(parent)?;
+        private(false).create(&self.path)?;
+
+        let mut spec = self.create_file(SPEC)?;
+        spec.write_all(&serde_json::to_vec(prepared)?)?;
+        if prepared.spec.needs_script() {
+            let mut script = self.create_file(SCRIPT)?;
+            script.write_all(prepared.spec.command.as_bytes())?;
+        }
+        let status = self.create_file(STATUS)?;
+        status::reserve(&status)?;
+        status.sync_data()?;
+        self.create_file(OUTPUT)?;
+        File::open(&self.path)?.sync_all()?;
+        File::open(parent)?.sync_all()
+    }
+
+    pub fn prepared(&self) -> io::Result<Prepared> {
+        let mut json = Vec::new();
+        let file = File::open(self.path.join(SPEC))?;
+        file.take(SPEC_MAX_BYTES).read_to_end(&mut json)?;
+        Ok(serde_json::from_slice(&json)?)
+    }
+
+    pub fn script(&self) -> PathBuf {
+        self.path.join(SCRIPT)
+    }
+
+    pub fn output(&self) -> PathBuf {
+        self.path.join(OUTPUT)
+    }
+
+    pub fn open_output(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.output())
+    }
+
+    pub fn tail(&self) -> PathBuf {
+        self.path.join(TAIL)
+    }
+
+    pub fn create_tail(&self) -> io::Result<File> {
+        self.create_file(TAIL)
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    pub fn open_status(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.path.join(STATUS))
+    }
+
+    /// True for the one who decides whether the command is run.
+    pub fn claim(&self) -> io::Result<bool> {
+        match self.create_file(CLAIM) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub fn is_claimed(&self) -> io::Result<bool> {
+        self.path.join(CLAIM).try_exists()
+    }
+
+    /// Removes the folder unless somebody holds its lock; true when it is gone. The lock is
+    /// held meanwhile, and `status` goes first: no keeper can begin in a half removed folder.
+    pub fn remove(&self) -> io::Result<bool> {
+        let status = match self.open_status() {
+            Ok(status) => Some(status),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        if let Some(status) = &status
+            && !take(status)?
+        {
+            return Ok(false);
+        }
+        // `spec` last: what is cut short here is still seen, and removed the next time.
+        for name in [STATUS, OUTPUT, TAIL, SCRIPT, CLAIM, SPEC] {
+            absent_is_fine(std::fs::remove_file(self.path.join(name)))?;
+        }
+        absent_is_fine(std::fs::remove_dir(&self.path))?;
+        Ok(true)
+    }
+
+    fn create_file(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(self.path.join(name))
+    }
+}
+
+/// Takes the keeper's lock; false when another holds it. It is held until the file is closed,
+/// which the system does however the process dies.
+pub(super) fn take(status: &File) -> io::Result<bool> {
+    held_elsewhere(status.try_lock()).map(|held| !held)
+}
+
+/// Whether a keeper is alive. Only to be asked when there is a claim.
+pub(super) fn is_kept(status: &File) -> io::Result<bool> {
+    let held = held_elsewhere(status.try_lock_shared())?;
+    if !held {
+        status.unlock()?;
+    }
+    Ok(held)
+}
+
+fn held_elsewhere(attempt: Result<(), TryLockError>) -> io::Result<bool> {
+    match attempt {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,369 @@
+//! The keeper: a process that starts one command, stays with it to its end and writes down
+//! how it ended. It is this binary under a hidden word, dispatched before anything else.
+//!
+//! It must live when the agent dies, so it shares nothing with it: a session of its own, no
+//! inherited descriptor but the three standard ones (all `/dev/null`), no signal of a terminal.
+//! SIGTERM asks it to end the command: TERM, two seconds, KILL, to the whole group. The time
+//! limit ends the command in the same way. Other signals that can be caught do nothing; they
+//! are caught and not ignored, because the command would inherit that.
+//!
+//! A command ends when its shell exits. What it left running goes on, but the pipe for its
+//! output is read for another 200 ms only: who prints there later gets a broken pipe. Only a
+//! stop or the time limit end the whole group.
+//!
+//! Invariant: memory does not grow with the output. No threads, no async runtime, and nothing
+//! on the way to the claim that is not needed for it: this is on the path of every command.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeReader, Read};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, test_kill_process_group};
+use signal_hook::consts::signal;
+
+use super::folder::{self, RunFolder};
+use super::output::Capture;
+use super::process::{self, GRACE, TICK};
+use super::spec::Spec;
+use super::status::{self, Begun, End, How};
+
+/// The hidden first argument. The second is the run folder.
+pub const WORD: &str = "__keep";
+
+/// How long the output of a command is read on when its shell has exited.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// Once this long it wakes without a reason, so that a deadline far away fits any clock.
+const IDLE: Duration = Duration::from_secs(3600);
+
+const READ_BYTES: usize = 64 * 1024;
+
+const NOTE_MAX_CHARS: usize = 500;
+
+/// Keeps a command if this process was started for that. `None`: it is an ordinary start.
+pub fn keep_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let kept = args.next().is_some_and(|folder| {
+        // Nobody reads what a keeper could say; the agent judges by the run folder.
+        keep(&RunFolder::at(folder)).is_ok()
+    });
+    Some(if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn keep(folder: &RunFolder) -> io::Result<()> {
+    close_inherited();
+    rustix::process::setsid()?;
+    let signals = Signals::catch()?;
+    let status = folder.open_status()?;
+    if !folder::take(&status)? {
+        return Ok(());
+    }
+    let spec = folder.prepared()?.spec;
+    let mut capture = Capture::open(folder, spec.output_cap_bytes)?;
+    if !folder.claim()? {
+        return Ok(());
+    }
+    let mut begun = Begun {
+        keeper: std::process::id(),
+        keeper_start: process::started(std::process::id()),
+        group: None,
+        at_ms: process::now_ms(),
+    };
+    status::write_begun(&status, &begun)?;
+    let since = Instant::now();
+    let how = if signals.stop_asked() {
+        How::NotRun("it was stopped before it began".to_string())
+    } else {
+        match start(folder, &spec) {
+            Ok((child, pipe)) => {
+                begun.group = Some(child.id());
+                // For display, and for a stop should this process be killed: not worth failing.
+                let _ = status::write_begun(&status, &begun);
+                Watch::new(child, pipe, &spec).watch(&signals, &mut capture)?
+            }
+            Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
+        }
+    };
+    let took = since.elapsed();
+    capture.finish();
+    end(&status, how, took, &capture)
+}
+
+fn end(status: &File, how: How, took: Duration, capture: &Capture) -> io::Result<()> {
+    let end = End {
+        how,
+        took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        ended_at_ms: process::now_ms(),
+        bytes_total: capture.total,
+        bytes_kept: capture.kept,
+        write_error: capture
+            .error
+            .as_ref()
+            .map(|e| e.chars().take(NOTE_MAX_CHARS).collect()),
+    };
+    status::write_end(status, &end)
+}
+
+/// Descriptors that somebody before the agent left open would be held open by us for as long
+/// as the command runs, and whoever waits for their end would wait with it.
+/// The agent's own close at exec by themselves, so a system that does not list them will do.
+#[allow(unsafe_code)]
+fn close_inherited() {
+    let list = if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
+    };
+    let Ok(names) = std::fs::read_dir(list) else {
+        return;
+    };
+    let open: Vec<i32> = names
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
+    for fd in open {
+        // The one of the listing itself is closed already.
+        if Path::new(list)
+            .join(fd.to_string())
+            .symlink_metadata()
+            .is_ok()
+        {
+            // SAFETY: this is the first thing the process does, on its only thread: nothing in
+            // it owns a descriptor above 2 yet.
+            unsafe { rustix::io::close(fd) };
+        }
+    }
+}
+
+/// Starts the command as a process group of its own. Its output and errors share one pipe, of
+/// which only the command holds the writing end. The error is told to the model.
+fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String> {
+    let metadata = std::fs::metadata(&spec.folder);
+    if !metadata.is_ok_and(|m| m.is_dir()) {
+        return Err(format!("there is no folder {}", spec.folder.display()));
+    }
+    let failed = |e: io::Error| format!("cannot start {}: {e}", spec.shell.display());
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let mut command = Command::new(&spec.shell);
+    if spec.needs_script() {
+        command.arg(folder.script());
+    } else {
+        command.args(["-c", "--", &spec.command]);
+    }
+    let child = command
+        .current_dir(&spec.folder)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().map_err(failed)?)
+        .stderr(writer)
+        .spawn()
+        .map_err(failed)?;
+    Ok((child, reader))
+}
+
+fn is_gone(group: u32) -> bool {
+    process::pid(group).is_none_or(|group| test_kill_process_group(group).is_err())
+}
+
+/// Signals as a flag and as something to poll.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    wake: UnixStream,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let (wake, waker) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        // The flag is up before the pipe is readable: actions run in this order.
+        signal_hook::flag::register(signal::SIGTERM, Arc::clone(&stop))?;
+        signal_hook::low_level::pipe::register(signal::SIGTERM, waker.try_clone()?)?;
+        signal_hook::low_level::pipe::register(signal::SIGCHLD, waker)?;
+        let unread = Arc::new(AtomicBool::new(false));
+        for other in [
+            signal::SIGHUP,
+            signal::SIGINT,
+            signal::SIGQUIT,
+            signal::SIGALRM,
+            signal::SIGUSR1,
+            signal::SIGUSR2,
+            signal::SIGTSTP,
+            signal::SIGTTIN,
+            signal::SIGTTOU,
+            signal::SIGXCPU,
+            signal::SIGXFSZ,
+        ] {
+            signal_hook::flag::register(other, Arc::clone(&unread))?;
+        }
+        Ok(Signals { stop, wake })
+    }
+
+    fn stop_asked(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn clear(&self) {
+        let mut bytes = [0; 64];
+        while (&self.wake).read(&mut bytes).is_ok_and(|n| n > 0) {}
+    }
+}
+
+/// The command while it runs, and what is owed to it.
+struct Watch {
+    child: Child,
+    /// None at its end.
+    pipe: Option<PipeReader>,
+    /// None: never.
+    limit_at: Option<Instant>,
+    exit: Option<ExitStatus>,
+    /// Set when we end it.
+    ending: Option<Ending>,
+    /// Since when nothing more can come but from what it left behind.
+    over_since: Option<Instant>,
+}
+
+struct Ending {
+    how: How,
+    kill_at: Instant,
+    killed: bool,
+}
+
+impl Watch {
+    fn new(child: Child, pipe: PipeReader, spec: &Spec) -> Watch {
+        Watch {
+            child,
+            pipe: Some(pipe),
+            limit_at: Instant::now().checked_add(Duration::from_millis(spec.timeout_ms)),
+            exit: None,
+            ending: None,
+            over_since: None,
+        }
+    }
+
+    fn watch(mut self, signals: &Signals, capture: &mut Capture) -> io::Result<How> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let now = Instant::now();
+            self.look(now, signals.stop_asked())?;
+            if let Some(how) = self.ended(now) {
+                return Ok(how);
+            }
+            if capture.tail_due().is_some_and(|due| due <= now) {
+                capture.write_tail();
+            }
+            let until = [self.next_deadline(), capture.tail_due()];
+            let until = until.into_iter().flatten().min();
+            if self.wait(signals, until.unwrap_or(now + IDLE))? {
+                self.read(&mut buffer, capture);
+            }
+            signals.clear();
+        }
+    }
+
+    /// Takes note of what has happened and does what is due.
+    fn look(&mut self, now: Instant, stop_asked: bool) -> io::Result<()> {
+        if self.exit.is_none() {
+            self.exit = self.child.try_wait()?;
+        }
+        let late = self.limit_at.is_some_and(|limit| limit <= now);
+        if self.ending.is_none() && self.exit.is_none() && (stop_asked || late) {
+            let how = if stop_asked {
+                How::Stopped
+            } else {
+                How::TimedOut
+            };
+            process::signal_group(self.child.id(), Signal::TERM);
+            self.ending = Some(Ending {
+                how,
+                kill_at: now + GRACE,
+                killed: false,
+            });
+        }
+        let group = self.child.id();
+        let over = match &mut self.ending {
+            _ if self.over_since.is_some() => return Ok(()),
+            None => self.exit.is_some(),
+            Some(ending) => {
+                let gone = self.exit.is_some() && is_gone(group);
+                if !gone && !ending.killed && ending.kill_at <= now {
+                    process::signal_group(group, Signal::KILL);
+                    ending.killed = true;
+                }
+                gone || (ending.killed && self.exit.is_some())
+            }
+        };
+        if over {
+            self.over_since = Some(now);
+        }
+        Ok(())
+    }
+
+    fn ended(&self, now: Instant) -> Option<How> {
+        let drained_at = self.over_since? + DRAIN;
+        if self.pipe.is_some() && now < drained_at {
+            return None;
+        }
+        let exit = self.exit?;
+        Some(match &self.ending {
+            Some(ending) => ending.how.clone(),
+            None => match exit.code() {
+                Some(code) => How::Exited(code),
+                None => How::Signalled(exit.signal().unwrap_or_default()),
+            },
+        })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if let Some(since) = self.over_since {
+            return Some(since + DRAIN);
+        }
+        match &self.ending {
+            None => self.limit_at,
+            // Nothing wakes us when the last of a group goes.
+            Some(_) if self.exit.is_some() => Some(Instant::now() + TICK),
+            Some(ending) if !ending.killed => Some(ending.kill_at),
+            Some(_) => None,
+        }
+    }
+
+    /// Sleeps until there is output, a signal, or the time has come. True: read now.
+    fn wait(&self, signals: &Signals, until: Instant) -> io::Result<bool> {
+        let wanted = PollFlags::IN;
+        let mut fds = vec![PollFd::new(&signals.wake, wanted)];
+        fds.extend(self.pipe.iter().map(|pipe| PollFd::new(pipe, wanted)));
+        // A little late rather than a little early: early would be a busy loop.
+        let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(50);
+        let left = Timespec::try_from(left.min(IDLE)).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) => Ok(fds.get(1).is_some_and(|pipe| !pipe.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8], capture: &mut Capture) {
+        let Some(pipe) = &mut self.pipe else { return };
+        match pipe.read(buffer) {
+            Ok(n) if n > 0 => capture.take(&buffer[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            // The end, or a pipe that cannot be read: nothing more comes either way.
+            Ok(_) | Err(_) => self.pipe = None,
+        }
+    }
+}

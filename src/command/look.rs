@@ -1,0 +1,141 @@
+//! Looking into a run folder without changing it, and what is made of it.
+//!
+//! Invariant: the questions are asked in the order that [`super`] gives; another order gives
+//! wrong answers.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::folder::{self, RunFolder};
+use super::output;
+use super::process;
+use super::status::{self, Begun, End, How, Slot};
+
+/// A keeper needs microseconds from its claim to its first record.
+const BEGIN_WITHIN: Duration = Duration::from_millis(200);
+
+/// A command that is over. For one that is lost, times and sizes are what can be known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub how: How,
+    pub took_ms: u64,
+    /// UTC, since 1970.
+    pub ended_at_ms: i64,
+    /// Printed by the command.
+    pub bytes_total: u64,
+    /// In the file `output`: the head of what was printed.
+    pub bytes_kept: u64,
+    pub output: PathBuf,
+    /// Why less was kept than the cap allows.
+    pub write_error: Option<String>,
+}
+
+/// What is seen in a run folder without touching it.
+pub(super) enum Seen {
+    Unclaimed,
+    Kept(Slot<Begun>),
+    Ended(End),
+    /// Claimed, nobody is there, no final word.
+    Abandoned(Slot<Begun>),
+    /// There is no run folder, or only a part of it.
+    Missing,
+}
+
+pub(super) fn look(folder: &RunFolder) -> io::Result<Seen> {
+    let status = match folder.open_status() {
+        Ok(status) => status,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Seen::Missing),
+        Err(e) => return Err(told("cannot open the status of", folder.path(), e)),
+    };
+    look_at(folder, &status).map_err(|e| told("cannot read the status of", folder.path(), e))
+}
+
+fn look_at(folder: &RunFolder, status: &File) -> io::Result<Seen> {
+    if let Slot::Written(end) = status::read_end(status)? {
+        return Ok(Seen::Ended(end));
+    }
+    // First the claim, then the lock: see `super`.
+    if !folder.is_claimed()? {
+        return Ok(Seen::Unclaimed);
+    }
+    if folder::is_kept(status)? {
+        return Ok(Seen::Kept(status::read_begun(status)?));
+    }
+    Ok(match status::read_end(status)? {
+        Slot::Written(end) => Seen::Ended(end),
+        Slot::Empty | Slot::Torn => Seen::Abandoned(status::read_begun(status)?),
+    })
+}
+
+/// As [`look`], but gives a keeper the moment it needs from its claim to its first record, or
+/// to see that it came too late and leave.
+pub(super) fn look_begun(folder: &RunFolder) -> io::Result<Seen> {
+    let pause = Duration::from_millis(1);
+    let mut waited = Duration::ZERO;
+    loop {
+        match look(folder)? {
+            Seen::Kept(Slot::Empty | Slot::Torn) if waited < BEGIN_WITHIN => {
+                std::thread::sleep(pause);
+                waited += pause;
+            }
+            seen => return Ok(seen),
+        }
+    }
+}
+
+pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
+    Ended {
+        how: end.how,
+        took_ms: end.took_ms,
+        ended_at_ms: end.ended_at_ms,
+        bytes_total: end.bytes_total,
+        bytes_kept: end.bytes_kept,
+        output: folder.output(),
+        write_error: end.write_error,
+    }
+}
+
+/// `begun` only when it was in this boot: else nothing of it can be alive.
+pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
+    let kept = output::length(&folder.output()).unwrap_or(0);
+    let tail = output::length(&folder.tail()).unwrap_or(0);
+    let group = begun.and_then(|begun| process::left_behind(begun).first().copied());
+    let seen_ms = last_written_ms(&folder.output());
+    let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
+    Ended {
+        how: How::Lost { group },
+        took_ms: u64::try_from(seen_ms - since_ms).unwrap_or(0),
+        ended_at_ms: seen_ms,
+        bytes_total: kept + tail,
+        bytes_kept: kept,
+        output: folder.output(),
+        write_error: None,
+    }
+}
+
+pub(super) fn not_run(why: String) -> End {
+    End {
+        how: How::NotRun(why),
+        took_ms: 0,
+        ended_at_ms: process::now_ms(),
+        bytes_total: 0,
+        bytes_kept: 0,
+        write_error: None,
+    }
+}
+
+/// The last sign of life of a command that is lost.
+fn last_written_ms(output: &Path) -> i64 {
+    std::fs::metadata(output)
+        .and_then(|metadata| metadata.modified())
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+        .and_then(|since| i64::try_from(since.as_millis()).ok())
+        .unwrap_or_else(process::now_ms)
+}
+
+pub(super) fn told(tried: &str, on: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{tried} {}: {error}", on.display()))
+}

@@ -1,0 +1,336 @@
+//! The agent's side: prepares, starts, settles, waits for, stops, shows and removes runs.
+//!
+//! Invariant: nothing here is remembered between calls that is not in the run folder; dropping
+//! everything and asking again gives the same answers. Dropping a [`Running`] or the future of
+//! [`Runs::wait`] ends nothing.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use uuid::Uuid;
+
+use super::folder::{self, Prepared, RunFolder};
+use super::keeper;
+use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, told};
+use super::output::{self, Printed, Stored};
+use super::process;
+use super::spec::Spec;
+use super::status::{Begun, Slot};
+
+/// What makes programs wait for a person, or paint, is turned off.
+const QUIET: [(&str, &str); 4] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("TERM", "dumb"),
+];
+
+/// How often a re-attached command is looked at: soon at first, then at this pace.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long to wait for a keeper that has said its last word to be gone.
+const DIE_WITHIN: Duration = Duration::from_secs(1);
+
+/// All runs: one folder for each, below `root`.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    root: PathBuf,
+    exe: PathBuf,
+}
+
+/// A command whose keeper is alive, or was when we looked.
+#[derive(Debug)]
+pub struct Running {
+    run: String,
+    /// The keeper, when it is our own child.
+    child: Option<tokio::process::Child>,
+}
+
+impl Running {
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+}
+
+#[derive(Debug)]
+pub enum Found {
+    /// Never started, and never will be.
+    NotBegun,
+    Running(Running),
+    /// Over, or lost.
+    Ended(Ended),
+}
+
+/// A run as `rewake ps` shows it.
+#[derive(Debug)]
+pub struct RunInfo {
+    pub run: String,
+    pub spec: Spec,
+    /// When it was begun or, before that, prepared. UTC, since 1970.
+    pub since_ms: i64,
+    pub state: RunState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunState {
+    NotBegun,
+    Running {
+        keeper: Option<u32>,
+        /// The command's process group.
+        group: Option<u32>,
+    },
+    /// Also lost: then `how` names the group that is still alive.
+    Ended(Ended),
+}
+
+impl Runs {
+    /// `exe` is this program (see [`process::own_exe`]): it is started again as the keeper.
+    pub fn new(root: impl Into<PathBuf>, exe: impl Into<PathBuf>) -> Runs {
+        Runs {
+            root: root.into(),
+            exe: exe.into(),
+        }
+    }
+
+    /// Makes the run folder and gives its name. Nothing is started. Durable when it returns.
+    pub fn prepare(&self, spec: &Spec) -> io::Result<String> {
+        spec.check()?;
+        let run = Uuid::now_v7().to_string();
+        let folder = self.folder(&run)?;
+        let prepared = Prepared {
+            spec: spec.clone(),
+            boot: process::boot_id(),
+            at_ms: process::now_ms(),
+        };
+        folder.create(&prepared).map_err(|e| {
+            // What is left of it has no claim, no keeper, and nobody knows its name.
+            let _ = folder.remove();
+            told("cannot make the run folder", folder.path(), e)
+        })?;
+        Ok(run)
+    }
+
+    /// Starts the keeper, which starts the command. To be called once for a run, in a tokio
+    /// runtime. An error means that the keeper was not started.
+    pub fn start(&self, run: &str) -> io::Result<Running> {
+        let folder = self.folder(run)?;
+        let spec = folder
+            .prepared()
+            .map_err(|e| told("cannot read the run folder", folder.path(), e))?
+            .spec;
+        let mut command = Command::new(&self.exe);
+        command
+            .arg0("rewake")
+            .arg(keeper::WORD)
+            .arg(folder.path())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        for name in &spec.env_remove {
+            command.env_remove(name);
+        }
+        command.envs(QUIET).envs(spec.env_set);
+        let child = tokio::process::Command::from(command)
+            .spawn()
+            .map_err(|e| told("cannot start the keeper", &self.exe, e))?;
+        Ok(Running {
+            run: run.to_string(),
+            child: Some(child),
+        })
+    }
+
+    /// Waits for the end of a command. May be dropped and called again.
+    ///
+    /// A command that was never begun (its keeper was killed, or it was stopped, early) is
+    /// claimed here, so that it never will be, and is [`How::NotRun`].
+    pub async fn wait(&self, running: &mut Running) -> io::Result<Ended> {
+        if let Some(child) = &mut running.child {
+            child.wait().await?;
+            running.child = None;
+        }
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match self.settle(&running.run, &process::boot_id())? {
+                Found::Ended(ended) => return Ok(ended),
+                Found::NotBegun => {
+                    let folder = self.folder(&running.run)?;
+                    let why = "its keeper was gone before it began".to_string();
+                    return Ok(ended(&folder, not_run(why)));
+                }
+                Found::Running(_) => tokio::time::sleep(pause).await,
+            }
+            pause = (pause * 2).min(LOOK_EVERY);
+        }
+    }
+
+    /// What became of a run of which the log says that it was to be started, in the boot
+    /// `boot`. The order of the questions is the heart of the matter: see [`super`].
+    pub fn settle(&self, run: &str, boot: &str) -> io::Result<Found> {
+        let folder = self.folder(run)?;
+        let this_boot = !boot.is_empty() && boot == process::boot_id();
+        loop {
+            return Ok(match look_begun(&folder)? {
+                Seen::Ended(end) => Found::Ended(ended(&folder, end)),
+                Seen::Kept(_) => Found::Running(Running {
+                    run: run.to_string(),
+                    child: None,
+                }),
+                Seen::Missing => Found::Ended(lost(&folder, None)),
+                Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
+                    Found::Ended(lost(&folder, None))
+                }
+                Seen::Unclaimed if folder.claim()? => Found::NotBegun,
+                // A keeper was quicker.
+                Seen::Unclaimed => continue,
+                Seen::Abandoned(Slot::Empty) => Found::NotBegun,
+                Seen::Abandoned(Slot::Torn) => Found::Ended(lost(&folder, None)),
+                Seen::Abandoned(Slot::Written(begun)) => Found::Ended(lost(&folder, Some(&begun))),
+            });
+        }
+    }
+
+    /// Asks for the end of a command; true when something of it was alive. [`Runs::wait`] says
+    /// when it is over. What was not yet begun never will be. What a killed keeper left behind
+    /// is ended here, which blocks up to two seconds.
+    pub fn stop(&self, run: &str) -> io::Result<bool> {
+        let folder = self.folder(run)?;
+        loop {
+            return match look_begun(&folder)? {
+                Seen::Unclaimed if !folder.claim()? => continue,
+                Seen::Unclaimed | Seen::Ended(_) | Seen::Missing => Ok(false),
+                Seen::Kept(Slot::Written(begun)) => Ok(ask_to_end(&begun)),
+                Seen::Kept(Slot::Empty | Slot::Torn) => Err(io::Error::other(format!(
+                    "cannot stop the command of run {run}: its keeper does not say who it is"
+                ))),
+                Seen::Abandoned(Slot::Written(begun)) if self.is_of_this_boot(&folder) => {
+                    Ok(process::end_left_behind(&begun))
+                }
+                Seen::Abandoned(_) => Ok(false),
+            };
+        }
+    }
+
+    /// At most `max_bytes` of what the command printed: the head, and the end.
+    pub fn output(&self, ended: &Ended, max_bytes: u64) -> io::Result<Printed> {
+        let tail = ended.output.with_file_name(folder::TAIL);
+        Stored {
+            head: &ended.output,
+            tail: &tail,
+            kept: ended.bytes_kept,
+            total: ended.bytes_total,
+        }
+        .read(max_bytes)
+        .map_err(|e| told("cannot read the output", &ended.output, e))
+    }
+
+    /// The last bytes printed so far. Beyond the cap they may be half a second old.
+    pub fn tail(&self, run: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+        output::last(&self.folder(run)?, max_bytes)
+    }
+
+    /// Where the output is collected.
+    pub fn output_file(&self, run: &str) -> io::Result<PathBuf> {
+        Ok(self.folder(run)?.output())
+    }
+
+    /// All runs, oldest first. What cannot be read is not a run.
+    pub fn list(&self) -> Vec<RunInfo> {
+        let Ok(entries) = std::fs::read_dir(&self.root) else {
+            return Vec::new();
+        };
+        let mut runs: Vec<RunInfo> = entries
+            .filter_map(|entry| self.info(entry.ok()?.file_name().to_str()?))
+            .collect();
+        runs.sort_by(|a, b| a.run.cmp(&b.run));
+        runs
+    }
+
+    fn info(&self, run: &str) -> Option<RunInfo> {
+        let folder = self.folder(run).ok()?;
+        let prepared = folder.prepared().ok()?;
+        let this_boot = prepared.boot == process::boot_id();
+        let mut since_ms = prepared.at_ms;
+        let state = match look(&folder).ok()? {
+            Seen::Ended(end) => RunState::Ended(ended(&folder, end)),
+            Seen::Kept(Slot::Written(begun)) => {
+                since_ms = begun.at_ms;
+                RunState::Running {
+                    keeper: Some(begun.keeper),
+                    group: begun.group,
+                }
+            }
+            Seen::Kept(Slot::Empty | Slot::Torn) => RunState::Running {
+                keeper: None,
+                group: None,
+            },
+            Seen::Unclaimed | Seen::Abandoned(Slot::Empty) if this_boot => RunState::NotBegun,
+            Seen::Abandoned(Slot::Written(begun)) if this_boot => {
+                since_ms = begun.at_ms;
+                RunState::Ended(lost(&folder, Some(&begun)))
+            }
+            Seen::Unclaimed | Seen::Abandoned(_) | Seen::Missing => {
+                RunState::Ended(lost(&folder, None))
+            }
+        };
+        Some(RunInfo {
+            run: run.to_string(),
+            spec: prepared.spec,
+            since_ms,
+            state,
+        })
+    }
+
+    pub fn exists(&self, run: &str) -> bool {
+        self.folder(run).is_ok_and(|folder| folder.path().is_dir())
+    }
+
+    /// Removes a run folder; false when it is left because something of it is still alive: it
+    /// must stay in the list. A folder that is not there is removed.
+    pub fn remove(&self, run: &str) -> io::Result<bool> {
+        let folder = self.folder(run)?;
+        if let Seen::Abandoned(Slot::Written(begun)) = look(&folder)?
+            && self.is_of_this_boot(&folder)
+            && !process::left_behind(&begun).is_empty()
+        {
+            return Ok(false);
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            let removed = folder
+                .remove()
+                .map_err(|e| told("cannot remove the run folder", folder.path(), e))?;
+            // A keeper that has said its last word dies in a moment.
+            if removed || waited >= DIE_WITHIN || matches!(look(&folder)?, Seen::Kept(_)) {
+                return Ok(removed);
+            }
+            std::thread::sleep(process::TICK);
+            waited += process::TICK;
+        }
+    }
+
+    /// Only names that we give: the root holds nothing that can be reached by another.
+    fn folder(&self, run: &str) -> io::Result<RunFolder> {
+        match Uuid::try_parse(run) {
+            Ok(id) if id.to_string() == run => Ok(RunFolder::at(self.root.join(run))),
+            Ok(_) | Err(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{run:?} is not the name of a run"),
+            )),
+        }
+    }
+
+    fn is_of_this_boot(&self, folder: &RunFolder) -> bool {
+        folder
+            .prepared()
+            .is_ok_and(|prepared| prepared.boot == process::boot_id())
+    }
+}
+
+fn ask_to_end(begun: &Begun) -> bool {
+    process::pid(begun.keeper).is_some_and(|keeper| kill_process(keeper, Signal::TERM).is_ok())
+}

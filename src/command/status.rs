@@ -1,0 +1,228 @@
+//! The format of a run's `status` file: two records in room that is reserved at the start, so
+//! that a full disk cannot keep a keeper from saying how its command ended.
+//!
+//! A record stands at the start of its own 4 KiB: blake3 of what follows (32 bytes), length of
+//! the JSON (`u32`, little endian), JSON. Zeros are an empty record. What is neither empty nor
+//! whole is torn: a torn "begun" still says that something was begun, a torn "ended" says
+//! nothing.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+const SLOT_BYTES: usize = 4096;
+const SUM_BYTES: usize = 32;
+const HEAD_BYTES: usize = SUM_BYTES + 4;
+const BEGUN_AT: u64 = 0;
+const ENDED_AT: u64 = SLOT_BYTES as u64;
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", content = "with", rename_all = "snake_case")]
+pub enum How {
+    Exited(i32),
+    /// By a signal that was not ours.
+    Signalled(i32),
+    /// Ended by us at the time limit.
+    TimedOut,
+    /// Ended by us because somebody asked.
+    Stopped,
+    /// It was never started and never will be; this is why.
+    NotRun(String),
+    /// Nobody knows: the keeper was killed, or the machine went down.
+    #[serde(skip)]
+    Lost {
+        /// A process group of the command that is still alive.
+        group: Option<u32>,
+    },
+}
+
+/// Written before the command is started, and again with its group behind that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    /// The keeper's pid, which is also the session of all it starts.
+    pub keeper: u32,
+    /// When the keeper was started, in the kernel's own unit: tells it from a later process
+    /// with its pid. Where there is no `/proc`, `None`.
+    pub keeper_start: Option<u64>,
+    pub group: Option<u32>,
+    pub at_ms: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    #[serde(flatten)]
+    pub how: How,
+    pub took_ms: u64,
+    pub ended_at_ms: i64,
+    /// Printed by the command.
+    pub bytes_total: u64,
+    /// In the output file: the head of what was printed.
+    pub bytes_kept: u64,
+    /// Why less was kept than the cap allows.
+    pub write_error: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Slot<T> {
+    Empty,
+    Torn,
+    Written(T),
+}
+
+/// Real bytes, not a hole: what is overwritten later needs no new room.
+pub(super) fn reserve(file: &File) -> io::Result<()> {
+    file.write_all_at(&[0; 2 * SLOT_BYTES], 0)
+}
+
+pub(super) fn write_begun(file: &File, begun: &Begun) -> io::Result<()> {
+    write(file, BEGUN_AT, begun)
+}
+
+pub(super) fn read_begun(file: &File) -> io::Result<Slot<Begun>> {
+    read(file, BEGUN_AT)
+}
+
+/// Durable when it returns.
+pub(super) fn write_end(file: &File, end: &End) -> io::Result<()> {
+    write(file, ENDED_AT, end)?;
+    file.sync_data()
+}
+
+pub(super) fn read_end(file: &File) -> io::Result<Slot<End>> {
+    read(file, ENDED_AT)
+}
+
+fn write<T: Serialize>(file: &File, at: u64, record: &T) -> io::Result<()> {
+    let json = serde_json::to_vec(record)?;
+    let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
+    let mut body = length.to_le_bytes().to_vec();
+    body.extend(json);
+    if body.len() > SLOT_BYTES - SUM_BYTES {
+        return Err(io::Error::other("the status of a command is too long"));
+    }
+    let mut slot = blake3::hash(&body).as_bytes().to_vec();
+    slot.extend(body);
+    file.write_all_at(&slot, at)
+}
+
+fn read<T: DeserializeOwned>(file: &File, at: u64) -> io::Result<Slot<T>> {
+    let mut slot = [0; SLOT_BYTES];
+    let mut filled = 0;
+    while filled < SLOT_BYTES {
+        match file.read_at(&mut slot[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    if slot.iter().all(|byte| *byte == 0) {
+        return Ok(Slot::Empty);
+    }
+    Ok(decode(&slot).map_or(Slot::Torn, Slot::Written))
+}
+
+fn decode<T: DeserializeOwned>(slot: &[u8]) -> Option<T> {
+    let (sum, rest) = slot.split_at_checked(SUM_BYTES)?;
+    let length = u32::from_le_bytes(rest.first_chunk::<4>().copied()?) as usize;
+    let body = rest.get(..length.checked_add(HEAD_BYTES - SUM_BYTES)?)?;
+    if blake3::hash(body).as_bytes() != sum {
+        return None;
+    }
+    serde_json::from_slice(&body[4..]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(how: How) -> End {
+        End {
+            how,
+            took_ms: 12,
+            ended_at_ms: 1_700_000_000_000,
+            bytes_total: 5,
+            bytes_kept: 4,
+            write_error: None,
+        }
+    }
+
+    fn begun() -> Begun {
+        Begun {
+            keeper: 7,
+            keeper_start: Some(9),
+            group: Some(8),
+            at_ms: 1,
+        }
+    }
+
+    fn reserved() -> File {
+        let file = tempfile::tempfile().unwrap();
+        reserve(&file).unwrap();
+        file
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_file_never_grows() {
+        let file = reserved();
+        let room = file.metadata().unwrap().len();
+        assert_eq!(read_begun(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+        write_begun(&file, &begun()).unwrap();
+        for how in [
+            How::Exited(3),
+            How::Signalled(9),
+            How::TimedOut,
+            How::Stopped,
+            How::NotRun("no such folder".into()),
+        ] {
+            write_end(&file, &end(how.clone())).unwrap();
+            assert_eq!(read_end(&file).unwrap(), Slot::Written(end(how)));
+        }
+        assert_eq!(read_begun(&file).unwrap(), Slot::Written(begun()));
+        assert_eq!(file.metadata().unwrap().len(), room);
+    }
+
+    #[test]
+    fn a_record_with_any_byte_damaged_is_torn() {
+        let file = reserved();
+        write_end(&file, &end(How::Exited(0))).unwrap();
+        let mut whole = [0; 200];
+        file.read_exact_at(&mut whole, ENDED_AT).unwrap();
+        let length = HEAD_BYTES + whole[SUM_BYTES] as usize;
+        for at in 0..length {
+            let mut damaged = whole;
+            damaged[at] ^= 1;
+            file.write_all_at(&damaged, ENDED_AT).unwrap();
+            assert_eq!(read_end(&file).unwrap(), Slot::Torn, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_torn() {
+        let file = reserved();
+        write_end(&file, &end(How::Exited(0))).unwrap();
+        let mut whole = [0; 200];
+        file.read_exact_at(&mut whole, ENDED_AT).unwrap();
+        let length = HEAD_BYTES + whole[SUM_BYTES] as usize;
+        for kept in 1..length {
+            let mut cut = whole;
+            cut[kept..].fill(0);
+            file.write_all_at(&cut, ENDED_AT).unwrap();
+            assert_eq!(read_end(&file).unwrap(), Slot::Torn, "{kept} bytes");
+        }
+        file.set_len(10).unwrap();
+        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+    }
+
+    #[test]
+    fn a_record_that_does_not_fit_is_refused() {
+        let file = reserved();
+        assert!(write_end(&file, &end(How::NotRun("x".repeat(5000)))).is_err());
+        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+    }
+}
