@@ -4,4 +4,5 @@ pub mod command;
 pub mod config;
 pub mod core;
 pub mod store;
+pub mod tools;
 pub mod workspace;

@@ -1,1 +1,101 @@
-//! tools
+//! The tools of the model, except the running of commands.
+//!
+//! Two families. *Pure* tools ([`run_pure`]) look and change nothing, so they may be run
+//! again after a crash. *Checked* tools replace one file as a whole: [`prepare`] looks and
+//! says what the file will be, that is recorded, [`apply`] does it, and after a crash
+//! [`look`] says from the file alone whether it was done.
+//!
+//! All of it blocks and belongs on a thread of its own. What the model reads of each tool
+//! is in `assets/tools/NAME.md`.
+//!
+//! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`look`]
+//! removes what an interrupted `apply` left beside the file). Whether a path may be touched
+//! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives.
+
+mod checked;
+mod diff;
+mod edit;
+mod file;
+mod fit;
+mod glob;
+mod grep;
+mod near;
+mod place;
+mod plan;
+mod read;
+mod specs;
+mod walk;
+
+use std::sync::atomic::AtomicBool;
+
+use crate::core::entry::{Fact, Outcome, Output};
+use crate::core::tool::Input;
+
+pub use checked::{Look, apply, look, prepare};
+pub use fit::fit;
+pub use place::{Place, path_key, real_path};
+pub use specs::specs;
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    pub outcome: Outcome,
+    pub fact: Option<Fact>,
+    /// The bytes behind the `BlobRef`s of the outcome, stored in the same transaction.
+    pub blobs: Vec<Vec<u8>>,
+}
+
+impl Ran {
+    fn done(text: impl Into<String>) -> Ran {
+        Ran {
+            outcome: Outcome::done(text),
+            fact: None,
+            blobs: Vec::new(),
+        }
+    }
+
+    fn error(text: impl Into<String>) -> Ran {
+        Ran {
+            outcome: Outcome::error(text),
+            ..Ran::done("")
+        }
+    }
+
+    fn cancelled(so_far: impl Into<String>) -> Ran {
+        Ran {
+            outcome: Outcome::Interrupted {
+                output: Output::text(so_far),
+                why: "stopped by the user".to_string(),
+            },
+            ..Ran::done("")
+        }
+    }
+
+    fn with(mut self, fact: Option<Fact>) -> Ran {
+        self.fact = fact;
+        self
+    }
+}
+
+/// Runs a tool that changes nothing. Returns soon after `cancel` is set.
+pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
+    match input {
+        Input::Read(args) => read::run(args, place, cancel),
+        Input::Grep(args) => grep::run(args, place, cancel),
+        Input::Glob(args) => glob::run(args, place, cancel),
+        Input::Plan(args) => plan::run(args),
+        Input::Write(_)
+        | Input::Edit(_)
+        | Input::Bash(_)
+        | Input::BashStop(_)
+        | Input::Foreign { .. } => Ran::error("this call is not one of the tools that only look"),
+    }
+}
+
+/// Text as a model and a terminal can take it: a NUL byte ends strings in many of both.
+fn printable(text: &str) -> String {
+    text.replace('\0', "\u{2400}")
+}
+
+#[cfg(test)]
+mod support;

@@ -1,0 +1,461 @@
+//! The checked tools, write and edit: look before, record, replace, look after a crash.
+//!
+//! Invariant: the content written is computed from the content whose hash was recorded, and
+//! has the hash that was recorded; anything else on disk is somebody else's, and is left
+//! alone and told to the model.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::diff::Diff;
+use super::file::{self, CommitError};
+use super::place::{self, Place, path_key};
+use super::{Ran, edit};
+use crate::core::entry::{Fact, Guard, Outcome};
+use crate::core::tool::Input;
+
+/// Files over this are not edited or overwritten as a whole.
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What the file says of a call that was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// It was done.
+    After,
+    /// It was not begun: it can be run.
+    Before,
+    /// Neither: why, for the model.
+    Conflict(String),
+}
+
+/// Looks at the file of a checked call and says what it will be. `seen` is the hash of
+/// what the model last saw of it, found by [`path_key`]. An error is for the model; nothing
+/// was done.
+pub fn prepare(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, Outcome> {
+    guard(input, place, seen).map_err(Outcome::error)
+}
+
+fn guard(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, String> {
+    let name = target(input)?;
+    let path = place::resolve(name, place)?;
+    let Some(path_text) = path.to_str() else {
+        return Err(format!(
+            "{name} leads to a path that is not UTF-8: {path:?}"
+        ));
+    };
+    file::replaceable(&path).map_err(|why| format!("cannot write {name}: {why}"))?;
+    let old = content(&path).map_err(|why| format!("cannot change {name}: {why}"))?;
+    let before = old.as_deref().map(file::hash);
+    match (&before, seen) {
+        (None, _) => {}
+        (Some(_), None) => {
+            return Err(format!(
+                "{name} exists and was not read in this session: nothing was changed\nhint: read it first"
+            ));
+        }
+        (Some(before), Some(seen)) if before != seen => {
+            return Err(format!(
+                "{name} changed on disk since it was read: nothing was changed\nhint: read it again"
+            ));
+        }
+        (Some(_), Some(_)) => {}
+    }
+    let new = result(input, &path, old.as_deref())?;
+    Ok(Guard::Checked {
+        path: path_text.to_string(),
+        before,
+        after: file::hash(&new.bytes),
+    })
+}
+
+/// Does what the guard says, if the file still is what the guard says.
+pub fn apply(input: &Input, guard: &Guard, place: &Place) -> Ran {
+    match replace(input, guard, place) {
+        Ok(ran) => ran,
+        Err(why) => Ran::error(why),
+    }
+}
+
+fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
+    let name = target(input)?;
+    let Guard::Checked {
+        path: path_text,
+        before,
+        after,
+    } = guard
+    else {
+        return Err(format!(
+            "{name} was not written: the call has no hash of the file"
+        ));
+    };
+    let path = Path::new(path_text);
+    if path_key(name, place) != *path_text {
+        return Err(format!(
+            "{name} now leads to another file: nothing was changed"
+        ));
+    }
+    let old = content(path).map_err(|why| format!("cannot change {name}: {why}"))?;
+    if old.as_deref().map(file::hash) != *before {
+        return Err(changed(name));
+    }
+    let new = result(input, path, old.as_deref())?;
+    if file::hash(&new.bytes) != *after {
+        return Err(format!(
+            "{name} would not become what was recorded: nothing was changed"
+        ));
+    }
+    let wrote = Some(Fact::Wrote {
+        path: path_text.clone(),
+        hash: after.clone(),
+    });
+    if before.as_ref() == Some(after) {
+        return Ok(Ran::done(format!("{name} already has this content")).with(wrote));
+    }
+    let staged = file::stage(path, &new.bytes)
+        .map_err(|e| format!("cannot write {name}: {e}\nnothing was changed"))?;
+    match staged.commit(before.as_deref()) {
+        Ok(()) => Ok(Ran::done(report(name, old.as_deref(), &new)).with(wrote)),
+        Err(CommitError::Changed) => Err(changed(name)),
+        Err(CommitError::NotReplaced(e)) => {
+            Err(format!("cannot replace {name}: {e}\nnothing was changed"))
+        }
+        Err(CommitError::NotSynced(e)) => Ok(Ran::error(format!(
+            "{name} was written, but its folder could not be synced: {e}\na power cut may undo it"
+        ))
+        .with(wrote)),
+    }
+}
+
+/// After a crash: what the file says. Removes what the interrupted call left beside it.
+pub fn look(guard: &Guard) -> Look {
+    let Guard::Checked {
+        path,
+        before,
+        after,
+    } = guard
+    else {
+        return Look::Conflict("the call has no hash of a file".to_string());
+    };
+    file::remove_leftovers(Path::new(path), after);
+    match file::hash_at(Path::new(path)) {
+        // Killed between the rename and the sync of the folder: a power cut could undo it yet.
+        Ok(now) if now.as_ref() == Some(after) => match file::sync_parent(Path::new(path)) {
+            Ok(()) => Look::After,
+            Err(e) => Look::Conflict(format!(
+                "{path} was written, but its folder could not be synced: {e}"
+            )),
+        },
+        Ok(now) if now == *before => Look::Before,
+        Ok(None) => Look::Conflict(format!("{path} was removed by somebody else")),
+        Ok(Some(_)) => Look::Conflict(format!(
+            "{path} was changed by somebody else: it is neither what it was nor what it was to become"
+        )),
+        Err(e) => Look::Conflict(format!("cannot look at {path}: {e}")),
+    }
+}
+
+fn changed(name: &str) -> String {
+    format!(
+        "{name} changed on disk just before it was written: nothing was changed\nhint: read it again"
+    )
+}
+
+fn target(input: &Input) -> Result<&str, String> {
+    match input {
+        Input::Write(args) => Ok(&args.path),
+        Input::Edit(args) => Ok(&args.path),
+        Input::Read(_)
+        | Input::Bash(_)
+        | Input::BashStop(_)
+        | Input::Grep(_)
+        | Input::Glob(_)
+        | Input::Plan(_)
+        | Input::Foreign { .. } => Err("this call does not replace a file".to_string()),
+    }
+}
+
+/// What is there now; `None` when there is no file.
+fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    match file::load(path, MAX_FILE_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == ErrorKind::FileTooLarge => Err(format!(
+            "it is over {} MiB\nhint: use a command",
+            MAX_FILE_BYTES / 1024 / 1024
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+struct New {
+    bytes: Vec<u8>,
+    /// How many places an edit replaced; `None` for a write.
+    replaced: Option<usize>,
+}
+
+fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String> {
+    match (input, old) {
+        (Input::Write(args), _) => Ok(New {
+            bytes: args.content.clone().into_bytes(),
+            replaced: None,
+        }),
+        (Input::Edit(args), Some(old)) => {
+            let edited = edit::run(args, old)?;
+            Ok(New {
+                bytes: edited.text.into_bytes(),
+                replaced: Some(edited.replaced),
+            })
+        }
+        (Input::Edit(args), None) => Err(format!(
+            "cannot edit: {}\nhint: write makes a new file",
+            place::missing(&args.path, &PathBuf::from(path))
+        )),
+        _ => Err("this call does not replace a file".to_string()),
+    }
+}
+
+fn report(name: &str, old: Option<&[u8]>, new: &New) -> String {
+    let text = String::from_utf8_lossy(&new.bytes);
+    let Some(old) = old else {
+        let lines = text.lines().count();
+        return format!("created {name}: {lines} lines, {} bytes", new.bytes.len());
+    };
+    let diff = Diff::of(&String::from_utf8_lossy(old), &text);
+    let what = match new.replaced {
+        None => format!("overwrote {name}"),
+        Some(1) => format!("edited {name}: 1 replacement"),
+        Some(n) => format!("edited {name}: {n} replacements"),
+    };
+    format!(
+        "{what}, +{} -{} lines\n{}",
+        diff.added, diff.removed, diff.excerpt
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::super::support::{Room, done, error, error_of, hash, input};
+    use super::*;
+
+    fn write(path: &str, content: &str) -> Input {
+        input("write", json!({"path": path, "content": content}))
+    }
+
+    fn edit(path: &str, old: &str, new: &str) -> Input {
+        let edits: Value = json!([{"old": old, "new": new}]);
+        input("edit", json!({"path": path, "edits": edits}))
+    }
+
+    fn refused(room: &Room, input: &Input, seen: Option<&str>) -> String {
+        let outcome = prepare(input, &room.place, seen).unwrap_err();
+        error_of(&outcome).to_string()
+    }
+
+    #[test]
+    fn a_new_file_is_written_and_said() {
+        let room = Room::new();
+        let input = write("dir/new", "a\nb\n");
+        let guard = prepare(&input, &room.place, None).unwrap();
+        assert_eq!(look(&guard), Look::Before);
+        assert!(room.names().is_empty(), "prepare changes nothing");
+        let ran = apply(&input, &guard, &room.place);
+        assert_eq!(done(&ran), "created dir/new: 2 lines, 4 bytes");
+        assert_eq!(room.get("dir/new"), "a\nb\n");
+        assert_eq!(look(&guard), Look::After);
+        let wrote = Fact::Wrote {
+            path: room.key("dir/new"),
+            hash: hash("a\nb\n"),
+        };
+        assert_eq!(ran.fact, Some(wrote));
+    }
+
+    #[test]
+    fn an_edit_shows_what_changed() {
+        let room = Room::new();
+        room.put("a", "one\r\ntwo\r\n");
+        let input = edit("a", "two", "2\n3");
+        let guard = prepare(&input, &room.place, Some(&hash("one\r\ntwo\r\n"))).unwrap();
+        let ran = apply(&input, &guard, &room.place);
+        assert_eq!(
+            done(&ran),
+            "edited a: 1 replacement, +2 -1 lines\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"
+        );
+        assert_eq!(room.get("a"), "one\r\n2\r\n3\r\n");
+    }
+
+    #[test]
+    fn a_file_is_changed_only_as_it_was_seen() {
+        let room = Room::new();
+        room.put("a", "theirs");
+        for input in [write("a", "ours"), edit("a", "theirs", "ours")] {
+            assert!(refused(&room, &input, None).contains("read it first"));
+            let stale = refused(&room, &input, Some(&hash("before")));
+            assert!(
+                stale.contains("changed on disk since it was read"),
+                "{stale}"
+            );
+            prepare(&input, &room.place, Some(&hash("theirs"))).unwrap();
+        }
+        assert_eq!(room.get("a"), "theirs");
+        let missing = refused(&room, &edit("aa", "x", "y"), None);
+        assert!(
+            missing.contains("near names in that folder: a"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn a_call_is_applied_once() {
+        let room = Room::new();
+        room.put("a", "x");
+        let input = edit("a", "x", "xx");
+        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
+        done(&apply(&input, &guard, &room.place));
+        let again = apply(&input, &guard, &room.place);
+        assert!(error(&again).contains("changed on disk"));
+        assert_eq!(again.fact, None);
+        assert_eq!(room.get("a"), "xx");
+        assert_eq!(look(&guard), Look::After);
+    }
+
+    #[test]
+    fn every_instant_of_a_crash_can_be_told_from_the_file() {
+        let room = Room::new();
+        let path = room.put("a", "old");
+        let input = write("a", "new");
+        let guard = prepare(&input, &room.place, Some(&hash("old"))).unwrap();
+
+        let staged = file::stage(&path, b"new").unwrap();
+        // Killed before the rename: what was beside the file stays, as nobody drops it.
+        std::mem::forget(staged);
+        assert_eq!(room.names().len(), 2);
+        assert_eq!(look(&guard), Look::Before);
+        assert_eq!(room.names(), ["a"], "and is cleared away");
+
+        let staged = file::stage(&path, b"new").unwrap();
+        staged.commit(Some(&hash("old"))).unwrap();
+        assert_eq!(look(&guard), Look::After);
+
+        room.put("a", "theirs");
+        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("changed")));
+        assert!(error(&apply(&input, &guard, &room.place)).contains("nothing was changed"));
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("removed")));
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("folder")));
+        assert!(matches!(look(&Guard::Opaque), Look::Conflict(_)));
+    }
+
+    #[test]
+    fn a_link_is_written_through_and_mode_is_kept() {
+        let room = Room::new();
+        let path = room.put("real/a", "old");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("real/a", room.path("link")).unwrap();
+        let input = edit("link", "old", "new");
+        let guard = prepare(&input, &room.place, Some(&hash("old"))).unwrap();
+        let ran = apply(&input, &guard, &room.place);
+        assert!(matches!(&ran.fact, Some(Fact::Wrote { path, .. }) if *path == room.key("real/a")));
+        assert!(
+            fs::symlink_metadata(room.path("link"))
+                .unwrap()
+                .is_symlink()
+        );
+        assert_eq!(room.get("real/a"), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_link_that_was_moved_meanwhile_is_not_followed() {
+        let room = Room::new();
+        room.put("one", "x");
+        room.put("two", "x");
+        symlink("one", room.path("link")).unwrap();
+        let input = write("link", "y");
+        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
+        fs::remove_file(room.path("link")).unwrap();
+        symlink("two", room.path("link")).unwrap();
+        assert!(error(&apply(&input, &guard, &room.place)).contains("another file"));
+        assert_eq!((room.get("one"), room.get("two")), ("x".into(), "x".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_and_leaves_nothing() {
+        let room = Room::new();
+        let path = room.put("locked", "x");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        room.put("binary", b"\xff\xfe");
+        room.put("dir/x", "");
+        let seen = hash("x");
+        let check = |input: &Input, seen: &str, why: &str| {
+            let said = refused(&room, input, Some(seen));
+            assert!(said.contains(why), "{said}");
+        };
+        check(&write("locked", "y"), &seen, "read-only");
+        check(&edit("binary", "x", "y"), &hash(b"\xff\xfe"), "not UTF-8");
+        check(&write("dir", "y"), &seen, "a folder");
+        check(&write("locked/a", "y"), &seen, "locked/a");
+        check(&write("/dev/null", "y"), &seen, "a device");
+        check(&write("a\0", "y"), &seen, "NUL");
+        check(
+            &input("read", json!({"path": "a"})),
+            &seen,
+            "does not replace",
+        );
+        assert_eq!(room.names(), ["binary", "dir", "locked"]);
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_refused() {
+        let room = Room::new();
+        let path = room.put("big", "");
+        fs::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(MAX_FILE_BYTES + 1)
+            .unwrap();
+        assert!(refused(&room, &write("big", "x"), None).contains("over 16 MiB"));
+    }
+
+    #[test]
+    fn the_same_content_is_not_written_again() {
+        let room = Room::new();
+        let path = room.put("a", "x");
+        let inode = fs::metadata(&path).unwrap().ino();
+        let input = write("a", "x");
+        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
+        assert!(done(&apply(&input, &guard, &room.place)).contains("already"));
+        assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn what_was_prepared_is_applied_and_can_be_told_from_the_file(
+            before in "[ab\r\n]{1,20}", old in "[ab\n]{1,2}", new in "[ab\n]{0,3}",
+        ) {
+            let room = Room::new();
+            room.put("a", &before);
+            let input = edit("a", &old, &new);
+            let Ok(guard) = prepare(&input, &room.place, Some(&hash(&before))) else {
+                prop_assert_eq!(room.get("a"), before);
+                return Ok(());
+            };
+            prop_assert_eq!(look(&guard), Look::Before);
+            done(&apply(&input, &guard, &room.place));
+            prop_assert_eq!(look(&guard), Look::After);
+            let after = room.get("a");
+            prop_assert_ne!(&after, &before);
+            error(&apply(&input, &guard, &room.place));
+            prop_assert_eq!(room.get("a"), after);
+            prop_assert_eq!(room.names(), ["a"]);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Finding files by name.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::file::{self, Kind};
+use super::place::{self, Place};
+use super::walk::{PathGlob, walk};
+use super::{Ran, printable};
+use crate::core::tool::GlobArgs;
+
+const MAX_PATHS: usize = 1_000;
+
+pub fn run(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Ran {
+    match glob(args, place, cancel) {
+        Ok(ran) => ran,
+        Err(why) => Ran::error(why),
+    }
+}
+
+fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+    let (folder, rest) = split(&args.pattern);
+    let start = match args.path.as_deref() {
+        Some(start) if !folder.starts_with('~') => Path::new(start),
+        _ if folder.is_empty() => Path::new("."),
+        _ => Path::new(""),
+    };
+    let named = start.join(folder);
+    let named = named.to_string_lossy();
+    let root = place::resolve(&named, place)?;
+    match file::kind(&root).map_err(|e| format!("cannot look into {named}: {e}"))? {
+        Kind::Folder => {}
+        Kind::Missing => return Err(place::missing(&named, &root)),
+        Kind::Regular(_) | Kind::Special(_) => return Err(format!("{named} is not a folder")),
+    }
+    let pattern = match folder {
+        "" => PathGlob::new(rest)?,
+        _ => PathGlob::on_paths(rest)?,
+    };
+    let with_hidden = rest.split('/').any(|part| part.starts_with('.'));
+    let mut found = Found::new(place);
+    for entry in walk(&root, with_hidden) {
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(Ran::cancelled(found.text));
+        }
+        match entry {
+            Err(_) => found.unreadable += 1,
+            Ok(entry) => {
+                let is_folder = entry.file_type().is_none_or(|t| t.is_dir());
+                let below = entry.path().strip_prefix(&root).unwrap_or(entry.path());
+                if !is_folder && pattern.is_match(below) {
+                    found.add(entry.path());
+                }
+            }
+        }
+    }
+    Ok(Ran::done(found.report(&args.pattern)))
+}
+
+/// The folder that a pattern names in plain words, and the rest: `../a/*.rs` is `../a/`
+/// and `*.rs`.
+fn split(pattern: &str) -> (&str, &str) {
+    let magic = pattern
+        .find(['*', '?', '[', '{', '\\'])
+        .unwrap_or(pattern.len());
+    let at = pattern[..magic].rfind('/').map_or(0, |slash| slash + 1);
+    pattern.split_at(at)
+}
+
+struct Found {
+    folder: PathBuf,
+    max_bytes: usize,
+    text: String,
+    shown: usize,
+    more: usize,
+    unreadable: usize,
+}
+
+impl Found {
+    fn new(place: &Place) -> Found {
+        Found {
+            folder: place::real_folder(place),
+            max_bytes: place.inline_max_bytes,
+            text: String::new(),
+            shown: 0,
+            more: 0,
+            unreadable: 0,
+        }
+    }
+
+    fn add(&mut self, path: &Path) {
+        let line = printable(&place::shown(path, &self.folder));
+        let is_full = self.more > 0
+            || self.shown >= MAX_PATHS
+            || self.text.len() + line.len() > self.max_bytes;
+        if is_full {
+            self.more += 1;
+        } else {
+            self.shown += 1;
+            self.text.push_str(&line);
+            self.text.push('\n');
+        }
+    }
+
+    fn report(mut self, pattern: &str) -> String {
+        if self.shown == 0 {
+            self.text = format!("no file matches {pattern} (ignored files are not looked at)\n");
+        }
+        if self.more > 0 {
+            self.text.push_str(&format!(
+                "[{} files; {} more match: narrow the pattern]\n",
+                self.shown, self.more
+            ));
+        }
+        if self.unreadable > 0 {
+            self.text
+                .push_str(&format!("[{} paths could not be read]\n", self.unreadable));
+        }
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::{Room, done, error};
+
+    fn room() -> Room {
+        let room = Room::new();
+        for name in [
+            "b.rs",
+            "a/c.rs",
+            "a/b/d.rs",
+            "a/e.txt",
+            ".hidden/f.rs",
+            "out/g.rs",
+        ] {
+            room.put(name, "");
+        }
+        room.put(".gitignore", "/out\n");
+        room
+    }
+
+    fn glob(room: &Room, pattern: &str) -> String {
+        done(&room.pure("glob", json!({"pattern": pattern}))).to_string()
+    }
+
+    #[test]
+    fn files_are_found_in_the_order_of_their_paths() {
+        let room = room();
+        assert_eq!(glob(&room, "**/*.rs"), "a/b/d.rs\na/c.rs\nb.rs\n");
+        assert_eq!(glob(&room, "*.rs"), "a/b/d.rs\na/c.rs\nb.rs\n");
+        assert_eq!(glob(&room, "a/*.rs"), "a/c.rs\n");
+        assert_eq!(glob(&room, "./a/*.{rs,txt}"), "a/c.rs\na/e.txt\n");
+        assert_eq!(glob(&room, "a/e.txt"), "a/e.txt\n");
+        assert_eq!(glob(&room, "a/../b.rs"), "b.rs\n");
+        let absolute = room.path("a/**/*.rs").to_str().unwrap().to_string();
+        assert_eq!(glob(&room, &absolute), "a/b/d.rs\na/c.rs\n");
+    }
+
+    #[test]
+    fn hidden_and_ignored_files_are_found_when_named() {
+        let room = room();
+        assert_eq!(glob(&room, ".hidden/*.rs"), ".hidden/f.rs\n");
+        assert_eq!(glob(&room, "**/.hidden/*"), ".hidden/f.rs\n");
+        assert_eq!(glob(&room, "out/*"), "out/g.rs\n");
+    }
+
+    #[test]
+    fn a_path_is_where_it_starts() {
+        let room = room();
+        let ran = room.pure("glob", json!({"pattern": "../b.rs", "path": "a"}));
+        assert_eq!(done(&ran), "b.rs\n");
+        let outside = tempfile::tempdir().unwrap();
+        let file = outside.path().canonicalize().unwrap().join("x");
+        std::fs::write(&file, "").unwrap();
+        let ran = room.pure("glob", json!({"pattern": "x", "path": outside.path()}));
+        assert_eq!(done(&ran), format!("{}\n", file.display()));
+    }
+
+    #[test]
+    fn what_finds_nothing_says_so() {
+        let room = room();
+        assert!(glob(&room, "*.py").contains("no file matches *.py"));
+        let refused =
+            |pattern: &str| error(&room.pure("glob", json!({"pattern": pattern}))).to_string();
+        assert!(refused("a[").contains("cannot be used"));
+        assert!(refused("nowhere/*").contains("does not exist"));
+        assert!(refused("b.rs/*").contains("not a folder"));
+    }
+
+    #[test]
+    fn many_files_are_counted() {
+        let room = Room::new();
+        for n in 0..1_010 {
+            room.put(&format!("{n:04}"), "");
+        }
+        let text = glob(&room, "*");
+        assert!(
+            text.ends_with("0999\n[1000 files; 10 more match: narrow the pattern]\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,459 @@
+//! Finding text in files, on the crates of ripgrep.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use grep_matcher::{LineTerminator, Matcher};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
+};
+
+use super::file::{self, Kind};
+use super::place::{self, Place};
+use super::walk::{PathGlob, walk};
+use super::{Ran, printable};
+use crate::core::tool::GrepArgs;
+
+const DEFAULT_HITS: u64 = 200;
+const MAX_HITS: u64 = 2_000;
+/// Counted so far, then it is "more than".
+const MAX_COUNTED: u64 = 10_000;
+const MAX_TEXT_BYTES: usize = 50_000;
+const MAX_CONTEXT_LINES: u64 = 20;
+const MAX_LINE_CHARS: usize = 300;
+/// Of a long line, this much is shown before the hit.
+const LEAD_BYTES: usize = 100;
+/// A file with a longer line is left out.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+pub fn run(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Ran {
+    match grep(args, place, cancel) {
+        Ok(ran) => ran,
+        Err(why) => Ran::error(why),
+    }
+}
+
+fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+    let matcher = matcher(args)?;
+    let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
+    let named = args.path.as_deref().unwrap_or(".");
+    let root = place::resolve(named, place)?;
+    let is_folder = match file::kind(&root).map_err(|e| format!("cannot search {named}: {e}"))? {
+        Kind::Folder => true,
+        Kind::Regular(_) => false,
+        Kind::Missing => return Err(place::missing(named, &root)),
+        Kind::Special(what) => return Err(format!("cannot search {named}: it is {what}")),
+    };
+    let mut search = Search {
+        matcher,
+        searcher: searcher(args),
+        files_only: args.files_only,
+        folder: place::real_folder(place),
+        cancel,
+        found: Found::new(args, place),
+    };
+    if is_folder {
+        search.folder(&root, glob.as_ref());
+    } else {
+        search.file(&root);
+    }
+    Ok(match cancel.load(Ordering::Relaxed) {
+        true => Ran::cancelled(search.found.text),
+        false => Ran::done(search.found.report(&args.pattern, named)),
+    })
+}
+
+fn matcher(args: &GrepArgs) -> Result<RegexMatcher, String> {
+    if args.pattern.is_empty() {
+        return Err("the pattern is empty".to_string());
+    }
+    RegexMatcherBuilder::new()
+        .case_insensitive(args.ignore_case)
+        .crlf(true)
+        .build(&args.pattern)
+        .map_err(|e| {
+            format!(
+                "the pattern {:?} cannot be used: {e}\nhint: lines are searched one by one; escape . ( [ {{ with a backslash to mean them",
+                args.pattern
+            )
+        })
+}
+
+fn searcher(args: &GrepArgs) -> Searcher {
+    let context = match args.files_only {
+        true => 0,
+        false => args.context.unwrap_or(0).min(MAX_CONTEXT_LINES) as usize,
+    };
+    SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .line_number(true)
+        .before_context(context)
+        .after_context(context)
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(MAX_LINE_BYTES))
+        .build()
+}
+
+struct Search<'a> {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    files_only: bool,
+    /// Where shown paths start.
+    folder: PathBuf,
+    cancel: &'a AtomicBool,
+    found: Found,
+}
+
+impl Search<'_> {
+    fn folder(&mut self, root: &Path, glob: Option<&PathGlob>) {
+        for entry in walk(root, false) {
+            if self.cancel.load(Ordering::Relaxed) || self.found.hits > MAX_COUNTED {
+                return;
+            }
+            let Ok(entry) = entry else {
+                self.found.unreadable += 1;
+                continue;
+            };
+            let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
+            let is_file = entry.file_type().is_some_and(|t| t.is_file());
+            if is_file && glob.is_none_or(|g| g.is_match(below)) {
+                self.file(entry.path());
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        let Ok(file) = file::open(path) else {
+            self.found.unreadable += 1;
+            return;
+        };
+        self.found.searched += 1;
+        let hits = FileHits {
+            name: printable(&place::shown(path, &self.folder)),
+            is_named: false,
+            had_break: false,
+            files_only: self.files_only,
+            matcher: &self.matcher,
+            found: &mut self.found,
+        };
+        let file = Cancelled {
+            file,
+            cancel: self.cancel,
+        };
+        let searched = self.searcher.search_reader(&self.matcher, file, hits);
+        if searched.is_err() {
+            self.found.unreadable += 1;
+        }
+    }
+}
+
+/// A file that cannot be read further once the search is cancelled.
+struct Cancelled<'a> {
+    file: File,
+    cancel: &'a AtomicBool,
+}
+
+impl Read for Cancelled<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.cancel.load(Ordering::Relaxed) {
+            true => Ok(0),
+            false => self.file.read(buffer),
+        }
+    }
+}
+
+/// What was found, within bounds.
+struct Found {
+    text: String,
+    max_bytes: usize,
+    limit: u64,
+    is_full: bool,
+    /// Hits, or files with one when only files are wanted; those shown among them.
+    hits: u64,
+    shown: u64,
+    searched: u64,
+    binary: u64,
+    unreadable: u64,
+}
+
+impl Found {
+    fn new(args: &GrepArgs, place: &Place) -> Found {
+        Found {
+            text: String::new(),
+            max_bytes: MAX_TEXT_BYTES.min(place.inline_max_bytes),
+            limit: args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS),
+            is_full: false,
+            hits: 0,
+            shown: 0,
+            searched: 0,
+            binary: 0,
+            unreadable: 0,
+        }
+    }
+
+    /// Once something had no room, nothing behind it has.
+    fn push(&mut self, line: &str) -> bool {
+        self.is_full |= self.text.len() + line.len() > self.max_bytes;
+        if !self.is_full {
+            self.text.push_str(line);
+        }
+        !self.is_full
+    }
+
+    fn report(mut self, pattern: &str, named: &str) -> String {
+        if self.hits == 0 {
+            self.text = format!(
+                "no match for {pattern} in {named}; files searched: {}\n",
+                self.searched
+            );
+        }
+        let more = self.hits - self.shown;
+        if more > 0 {
+            let over = if self.hits > MAX_COUNTED { "over " } else { "" };
+            self.text.push_str(&format!(
+                "[{} shown, {over}{more} more: narrow the pattern, path or glob]\n",
+                self.shown
+            ));
+        }
+        for (count, what) in [
+            (self.binary, "binary files were not searched to their end"),
+            (self.unreadable, "paths could not be read"),
+        ] {
+            if count > 0 {
+                self.text.push_str(&format!("[{count} {what}]\n"));
+            }
+        }
+        self.text
+    }
+}
+
+/// The hits of one file, under its name.
+struct FileHits<'a> {
+    name: String,
+    is_named: bool,
+    had_break: bool,
+    files_only: bool,
+    matcher: &'a RegexMatcher,
+    found: &'a mut Found,
+}
+
+impl FileHits<'_> {
+    /// `mark` is `:` for a hit and `-` for a line around one.
+    fn line(&mut self, number: Option<u64>, mark: char, text: &str) -> bool {
+        let mut lines = String::new();
+        if !self.is_named {
+            lines = format!("{}\n", self.name);
+        } else if self.had_break {
+            lines.push_str("--\n");
+        }
+        lines.push_str(&format!("{}{mark}{text}\n", number.unwrap_or(0)));
+        self.is_named = true;
+        self.had_break = false;
+        self.found.push(&lines)
+    }
+}
+
+impl Sink for FileHits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        self.found.hits += 1;
+        let has_room = self.found.shown < self.found.limit && !self.found.is_full;
+        if self.files_only {
+            let name = format!("{}\n", self.name);
+            self.found.shown += u64::from(has_room && self.found.push(&name));
+            return Ok(false);
+        }
+        if has_room {
+            let at = self.matcher.find(hit.bytes()).ok().flatten();
+            let text = around(hit.bytes(), at.map_or(0, |m| m.start()));
+            let is_shown = self.line(hit.line_number(), ':', &text);
+            self.found.shown += u64::from(is_shown);
+        }
+        Ok(self.found.hits <= MAX_COUNTED)
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        // Lines behind the last hit that is shown belong to it; lines before the next do not.
+        let is_wanted = match line.kind() {
+            grep_searcher::SinkContextKind::Before => self.found.shown < self.found.limit,
+            _ => self.found.shown == self.found.hits,
+        };
+        if is_wanted && !self.found.is_full {
+            self.line(line.line_number(), '-', &around(line.bytes(), 0));
+        }
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.had_break = self.is_named;
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
+        self.found.binary += u64::from(end.binary_byte_offset().is_some());
+        Ok(())
+    }
+}
+
+/// A line without its end; of a long one the part around the byte `at`.
+fn around(line: &[u8], at: usize) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() <= MAX_LINE_CHARS {
+        return printable(&String::from_utf8_lossy(line));
+    }
+    let is_inside_char = |at: &usize| line.get(*at).is_some_and(|b| b & 0xc0 == 0x80);
+    let mut start = at.min(line.len()).saturating_sub(LEAD_BYTES);
+    for _ in 0..3 {
+        start += usize::from(is_inside_char(&start));
+    }
+    let end = line.len().min(start + 4 * MAX_LINE_CHARS);
+    let text = String::from_utf8_lossy(&line[start..end]);
+    let kept: String = text.chars().take(MAX_LINE_CHARS).collect();
+    let before = if start > 0 { "…" } else { "" };
+    let after = if start + kept.len() < line.len() {
+        "…"
+    } else {
+        ""
+    };
+    printable(&format!("{before}{kept}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::run_pure;
+    use super::super::support::{Room, done, error, input};
+    use super::*;
+    use crate::core::entry::Outcome;
+
+    fn room() -> Room {
+        let room = Room::new();
+        room.put("b.rs", "fn one() {}\nfn two() {}\n");
+        room.put("a/c.rs", "one\ntwo\nthree\nfour\nfive\nsix\none\n");
+        room.put("a/d.txt", "ONE\n");
+        room.put(".hidden/e.rs", "one\n");
+        room.put("out/f.rs", "one\n");
+        room.put(".gitignore", "/out\n");
+        room
+    }
+
+    fn grep(room: &Room, arguments: Value) -> String {
+        done(&room.pure("grep", arguments)).to_string()
+    }
+
+    #[test]
+    fn hits_stand_under_their_file_in_order() {
+        let room = room();
+        assert_eq!(
+            grep(&room, json!({"pattern": "one"})),
+            "a/c.rs\n1:one\n7:one\nb.rs\n1:fn one() {}\n"
+        );
+        assert_eq!(
+            grep(
+                &room,
+                json!({"pattern": "one", "ignore_case": true, "glob": "*.txt"})
+            ),
+            "a/d.txt\n1:ONE\n"
+        );
+        assert_eq!(
+            grep(&room, json!({"pattern": "one", "files_only": true})),
+            "a/c.rs\nb.rs\n"
+        );
+        assert_eq!(
+            grep(&room, json!({"pattern": "one", "path": "a", "context": 1})),
+            "a/c.rs\n1:one\n2-two\n--\n6-six\n7:one\n"
+        );
+        assert_eq!(
+            grep(
+                &room,
+                json!({"pattern": "one", "glob": "a/**/*.rs", "limit": 1})
+            ),
+            "a/c.rs\n1:one\n[1 shown, 1 more: narrow the pattern, path or glob]\n"
+        );
+    }
+
+    #[test]
+    fn hidden_and_ignored_files_are_searched_when_named() {
+        let room = room();
+        for path in [".hidden", ".hidden/e.rs", "out", "out/f.rs"] {
+            let text = grep(&room, json!({"pattern": "one", "path": path}));
+            assert!(text.ends_with(".rs\n1:one\n"), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_found_says_where_it_looked() {
+        let room = room();
+        let text = grep(&room, json!({"pattern": "absent"}));
+        assert_eq!(text, "no match for absent in .; files searched: 3\n");
+        let refused = |arguments| error(&room.pure("grep", arguments)).to_string();
+        assert!(refused(json!({"pattern": "("})).contains("cannot be used"));
+        assert!(refused(json!({"pattern": "a\nb"})).contains("one by one"));
+        assert!(refused(json!({"pattern": ""})).contains("empty"));
+        assert!(refused(json!({"pattern": "a", "glob": "["})).contains("glob"));
+        assert!(refused(json!({"pattern": "a", "path": "b.rx"})).contains("near names"));
+        assert!(refused(json!({"pattern": "a", "path": "/dev/zero"})).contains("a device"));
+    }
+
+    #[test]
+    fn any_file_can_be_searched() {
+        let room = Room::new();
+        room.put("binary", b"one\0one\n");
+        room.put("crlf", "one\r\n");
+        room.put("latin1", b"one caf\xe9\n");
+        let text = grep(&room, json!({"pattern": "one$|caf"}));
+        assert_eq!(
+            text,
+            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary files were not searched to their end]\n"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_hit() {
+        let room = Room::new();
+        room.put(
+            "a",
+            format!("{}needle{}\n", "é".repeat(5_000), "é".repeat(5_000)),
+        );
+        let text = grep(&room, json!({"pattern": "needle"}));
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with("1:…é") && line.ends_with("é…"), "{line}");
+        assert!(line.contains("needle") && line.chars().count() <= MAX_LINE_CHARS + 4);
+        assert!(!line.contains('\u{fffd}'));
+    }
+
+    #[test]
+    fn many_hits_are_counted_and_the_text_has_a_bound() {
+        let room = Room::new();
+        room.put("a", "hit\n".repeat(500));
+        let text = grep(&room, json!({"pattern": "hit"}));
+        assert!(
+            text.ends_with("\n200:hit\n[200 shown, 300 more: narrow the pattern, path or glob]\n")
+        );
+        room.put("b", format!("{}\n", "hit ".repeat(70)).repeat(20_000));
+        let text = grep(
+            &room,
+            json!({"pattern": "hit", "limit": 1_000, "path": "b"}),
+        );
+        assert!(text.len() < room.place.inline_max_bytes + 200);
+        assert!(
+            text.contains("shown, over "),
+            "{}",
+            &text[text.len() - 100..]
+        );
+    }
+
+    #[test]
+    fn a_search_that_is_cancelled_ends() {
+        let room = room();
+        let grep = input("grep", json!({"pattern": "one"}));
+        let ran = run_pure(&grep, &room.place, &AtomicBool::new(true));
+        assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
+    }
+}

@@ -1,0 +1,270 @@
+//! From the path a model writes to the file that is meant.
+//!
+//! One rule for every tool, for the facts in the log and for policy: `~` is the home folder,
+//! relative paths start in the session's folder, `..` is taken by name (as a person reads
+//! it, not through links), and then symbolic links are followed. So a file has one path
+//! however it is named, and a write through a link changes the file behind it.
+//!
+//! Invariant: hard links are not seen through; two names of one file are two files here.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path, PathBuf};
+
+use similar::TextDiff;
+
+/// Where tools act.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Relative paths start here. Absolute.
+    pub folder: PathBuf,
+    /// What `~` stands for, when it is known.
+    pub home: Option<PathBuf>,
+    /// An output larger than this is paged or cut.
+    pub inline_max_bytes: usize,
+}
+
+/// As the kernel has it.
+const MAX_LINKS: u8 = 40;
+const MAX_PATH_BYTES: usize = 4_096;
+/// How many names of a folder are looked at for one that is near.
+const MAX_NAMES: usize = 2_000;
+const MAX_NEAR_NAMES: usize = 3;
+
+/// The name of a file in facts and guards: the same however the file is named in a call.
+pub fn path_key(path: &str, place: &Place) -> String {
+    match resolve(path, place).or_else(|_| absolute(path, place)) {
+        Ok(resolved) => resolved.to_string_lossy().into_owned(),
+        Err(_) => path.to_string(),
+    }
+}
+
+/// Where the kernel finds an absolute path: links followed one by one, `..` from where they
+/// lead. What does not exist is kept as it is written.
+pub fn real_path(path: &str) -> String {
+    match follow(Path::new(path)) {
+        Ok(real) => real.to_string_lossy().into_owned(),
+        Err(_) => path.to_string(),
+    }
+}
+
+/// The file that is meant, links followed. It need not exist.
+pub(super) fn resolve(path: &str, place: &Place) -> Result<PathBuf, String> {
+    let lexical = absolute(path, place)?;
+    follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
+}
+
+/// A path as it is shown: short when it lies in the folder. `folder` has its links followed.
+pub(super) fn shown(path: &Path, folder: &Path) -> String {
+    let short = match path.strip_prefix(folder) {
+        Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
+        Ok(rest) => rest,
+        Err(_) => path,
+    };
+    short.to_string_lossy().into_owned()
+}
+
+pub(super) fn real_folder(place: &Place) -> PathBuf {
+    place
+        .folder
+        .canonicalize()
+        .unwrap_or_else(|_| place.folder.clone())
+}
+
+fn absolute(path: &str, place: &Place) -> Result<PathBuf, String> {
+    if path.is_empty() {
+        return Err("the path is empty".to_string());
+    }
+    if path.contains('\0') {
+        return Err(format!("the path {path:?} holds a NUL byte"));
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Err(format!("the path has over {MAX_PATH_BYTES} bytes"));
+    }
+    let of_home = path
+        .strip_prefix('~')
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let expanded = match (of_home, &place.home) {
+        (Some(rest), Some(home)) => home.join(rest.trim_start_matches('/')),
+        (Some(_), None) => {
+            return Err(format!(
+                "cannot expand {path}: the home folder is not known\nhint: give an absolute path"
+            ));
+        }
+        (None, _) => PathBuf::from(path),
+    };
+    Ok(clean(&place.folder.join(expanded)))
+}
+
+/// `.` and `..` taken away by name.
+fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                cleaned.pop();
+            }
+            part => cleaned.push(part),
+        }
+    }
+    cleaned
+}
+
+/// The deepest part that exists, links followed, and the rest as it is written.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..=MAX_LINKS {
+        let (real, rest) = existing(&path)?;
+        let mut parts = rest.components();
+        let Some(first) = parts.next() else {
+            return Ok(real);
+        };
+        let Ok(target) = real.join(first).read_link() else {
+            return Ok(real.join(rest));
+        };
+        // A link to what does not exist yet.
+        path = clean(&real.join(target)).join(parts.as_path());
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn existing(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    for part in path.ancestors() {
+        match part.canonicalize() {
+            Ok(real) => {
+                let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
+                return Ok((real, rest.to_path_buf()));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(ErrorKind::NotFound.into())
+}
+
+/// What to say of a path that does not exist: the folder that is missing, or the names in
+/// its folder that are near.
+pub(super) fn missing(path: &str, resolved: &Path) -> String {
+    let Some(parent) = resolved.parent() else {
+        return format!("{path} does not exist");
+    };
+    if !parent.is_dir() {
+        let exists = parent.ancestors().find(|p| p.is_dir());
+        let exists = exists.unwrap_or(Path::new("/")).display();
+        return format!(
+            "{path} does not exist, nor does its folder; the path exists up to {exists}"
+        );
+    }
+    let near = near_names(parent, resolved.file_name().unwrap_or_default());
+    if near.is_empty() {
+        format!("{path} does not exist\nhint: glob finds files by name")
+    } else {
+        format!(
+            "{path} does not exist\nhint: near names in that folder: {}",
+            near.join(", ")
+        )
+    }
+}
+
+fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
+    let wanted = wanted.to_string_lossy().to_lowercase();
+    let Ok(entries) = folder.read_dir() else {
+        return Vec::new();
+    };
+    let mut near: Vec<(f32, String)> = entries
+        .take(MAX_NAMES)
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .map(|name| {
+            let ratio = TextDiff::from_chars(wanted.as_str(), name.to_lowercase().as_str()).ratio();
+            (ratio, name)
+        })
+        .filter(|(ratio, _)| *ratio >= 0.6)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    near.truncate(MAX_NEAR_NAMES);
+    near.into_iter().map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::super::support::Room;
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_key_however_it_is_named() {
+        let room = Room::new();
+        let file = room.put("dir/file", "x");
+        symlink("dir/file", room.path("link")).unwrap();
+        symlink("dir", room.path("folder-link")).unwrap();
+        let key = file.to_str().unwrap();
+        for name in [
+            "dir/file",
+            "./dir/../dir/file",
+            "link",
+            "folder-link/file",
+            key,
+        ] {
+            assert_eq!(room.key(name), key, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_exist_yet_has_the_key_it_will_have() {
+        let room = Room::new();
+        room.put("dir/other", "x");
+        symlink("dir", room.path("folder-link")).unwrap();
+        symlink("dir/new", room.path("dangling")).unwrap();
+        let want = room.path("dir/new").to_str().unwrap().to_string();
+        for name in [
+            "dir/new",
+            "folder-link/new",
+            "dangling",
+            "missing/../dir/new",
+        ] {
+            assert_eq!(room.key(name), want, "{name}");
+        }
+        assert_eq!(
+            room.key("no/such/folder"),
+            room.path("no/such/folder").to_str().unwrap()
+        );
+    }
+
+    #[test]
+    fn home_is_where_the_place_says() {
+        let mut room = Room::new();
+        assert_eq!(room.key("~/x"), room.path("home/x").to_str().unwrap());
+        assert_eq!(room.key("~x"), room.path("~x").to_str().unwrap());
+        room.place.home = None;
+        assert!(resolve("~/x", &room.place).unwrap_err().contains("hint"));
+    }
+
+    #[test]
+    fn impossible_paths_are_refused_in_words() {
+        let room = Room::new();
+        symlink("loop-b", room.path("loop-a")).unwrap();
+        symlink("loop-a", room.path("loop-b")).unwrap();
+        let refused = |path: &str| resolve(path, &room.place).unwrap_err();
+        assert!(refused("").contains("empty"));
+        assert!(refused("a\0b").contains("NUL"));
+        assert!(refused("loop-a").contains("cannot look at loop-a"));
+        assert!(refused(&"long/".repeat(5_000)).contains("over 4096"));
+        assert!(resolve(&"a/".repeat(2_000), &room.place).is_ok());
+    }
+
+    #[test]
+    fn a_missing_file_names_what_is_near() {
+        let room = Room::new();
+        room.put("Parser.rs", "");
+        room.put("lexer.rs", "");
+        let said = missing("parse.rs", &room.path("parse.rs"));
+        assert!(
+            said.contains("Parser.rs") && !said.contains("lexer"),
+            "{said}"
+        );
+        let said = missing("no/such/x", &room.path("no/such/x"));
+        assert!(said.contains("exists up to"), "{said}");
+    }
+}

@@ -1,0 +1,66 @@
+//! The task list of the model: it is kept in the log, not in a file.
+
+use super::Ran;
+use crate::core::entry::{Fact, StepState};
+use crate::core::tool::PlanArgs;
+
+const MAX_STEPS: usize = 100;
+const MAX_TEXT_BYTES: usize = 1_000;
+
+pub fn run(args: &PlanArgs) -> Ran {
+    if args.steps.len() > MAX_STEPS || args.goals.len() > MAX_STEPS {
+        return Ran::error(format!("a plan has at most {MAX_STEPS} steps and goals"));
+    }
+    let mut texts = args.steps.iter().map(|s| &s.text).chain(&args.goals);
+    if texts.any(|t| t.trim().is_empty() || t.len() > MAX_TEXT_BYTES) {
+        return Ran::error(format!(
+            "each step and goal has 1 to {MAX_TEXT_BYTES} bytes of text"
+        ));
+    }
+    let plan = args.plan();
+    let count = |state| plan.steps.iter().filter(|s| s.state == state).count();
+    let text = format!(
+        "plan: {} done, {} current, {} left",
+        count(StepState::Done),
+        count(StepState::Current),
+        count(StepState::Left)
+    );
+    Ran::done(text).with(Some(Fact::Planned { plan }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::{Room, done, error};
+    use super::*;
+
+    #[test]
+    fn a_plan_is_counted_and_kept() {
+        let ran = Room::new().pure(
+            "plan",
+            json!({"steps": [
+                {"text": "look", "state": "done"},
+                {"text": "fix", "state": "current"},
+                {"text": "test", "state": "left"},
+            ], "goals": ["green"]}),
+        );
+        assert_eq!(done(&ran), "plan: 1 done, 1 current, 1 left");
+        let Some(Fact::Planned { plan }) = &ran.fact else {
+            panic!("{:?}", ran.fact);
+        };
+        assert_eq!(plan.current().unwrap().text, "fix");
+        assert_eq!(plan.goals, ["green"]);
+    }
+
+    #[test]
+    fn a_plan_has_bounds() {
+        let room = Room::new();
+        let steps = |text: &str, count| vec![json!({"text": text, "state": "left"}); count];
+        let plan = |text: &str, count| room.pure("plan", json!({"steps": steps(text, count)}));
+        assert!(error(&plan("x", 101)).contains("100"));
+        assert!(error(&plan(" ", 1)).contains("text"));
+        assert!(error(&plan(&"x".repeat(1_001), 1)).contains("text"));
+        assert_eq!(done(&plan("x", 0)), "plan: 0 done, 0 current, 0 left");
+    }
+}

@@ -1,0 +1,92 @@
+//! What the tests of the tools share: a folder of their own, and calls in one line.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use super::{Place, Ran, path_key, run_pure};
+use crate::core::entry::Outcome;
+use crate::core::tool::Input;
+
+pub struct Room {
+    // Removed when the test ends.
+    _folder: tempfile::TempDir,
+    pub place: Place,
+}
+
+impl Room {
+    pub fn new() -> Room {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        Room {
+            _folder: folder,
+            place: Place {
+                folder: path.clone(),
+                home: Some(path.join("home")),
+                inline_max_bytes: 16 * 1024,
+            },
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.folder.join(name)
+    }
+
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn get(&self, name: &str) -> String {
+        String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    pub fn key(&self, name: &str) -> String {
+        path_key(name, &self.place)
+    }
+
+    /// The names of everything in the folder, sorted: a leftover would show.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.place.folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub fn pure(&self, name: &str, arguments: serde_json::Value) -> Ran {
+        run_pure(
+            &input(name, arguments),
+            &self.place,
+            &AtomicBool::new(false),
+        )
+    }
+}
+
+pub fn input(name: &str, arguments: serde_json::Value) -> Input {
+    Input::parse(name, &arguments.to_string()).unwrap()
+}
+
+pub fn hash(content: impl AsRef<[u8]>) -> String {
+    blake3::hash(content.as_ref()).to_hex().to_string()
+}
+
+pub fn done(ran: &Ran) -> &str {
+    match &ran.outcome {
+        Outcome::Done { output } => &output.text,
+        other => panic!("not done: {other:?}"),
+    }
+}
+
+pub fn error(ran: &Ran) -> &str {
+    error_of(&ran.outcome)
+}
+
+pub fn error_of(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Error { output } => &output.text,
+        other => panic!("not an error: {other:?}"),
+    }
+}
