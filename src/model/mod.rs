@@ -1,6 +1,38 @@
 //! Models: wire protocols over HTTP, and the scripted model.
+//!
+//! One request goes in, deltas come out while it runs, one whole [`Reply`] at the end.
+//!
+//! Invariant: nothing here is stored, and nothing waits for anything but the model. The
+//! future of a call may be dropped at any time; that ends the request.
+
+mod answer;
+pub mod anthropic;
+pub mod catalogue;
+pub mod errors;
+pub mod gemini;
+mod gemini_schema;
+pub mod http;
+mod image;
+mod names;
+pub mod openai_chat;
+pub mod openai_responses;
+mod plain;
+mod post;
+pub mod provider;
+mod registry;
+pub mod retry;
+#[cfg(test)]
+mod samples;
+pub mod script;
+pub mod sse;
+pub mod wire;
+
+pub use registry::{Figures, Models};
+
+use futures_util::future::Either;
 
 use crate::core::entry::{Block, Failure, StopReason, Usage};
+use crate::core::prompt::Request;
 
 /// What a stream gives while it runs. Shown and kept as a draft, never an entry.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,4 +56,34 @@ pub struct Reply {
     pub blocks: Vec<Block>,
     pub usage: Usage,
     pub stop: StopReason,
+}
+
+/// A model that can be asked.
+#[derive(Debug, Clone)]
+pub enum Backend {
+    Http(http::Client, provider::Provider),
+    Script(script::Script),
+}
+
+impl Backend {
+    /// Images are read before this returns; what it returns holds no store.
+    pub fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        blobs: wire::Blobs<'_>,
+        on: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<'a> {
+        match self {
+            Backend::Http(client, provider) => {
+                Either::Left(client.call(provider, request, blobs, on))
+            }
+            Backend::Script(script) => Either::Right(script.call(request, on)),
+        }
+    }
+}
+
+/// `provider/model` -> provider, model. The model's own name may have slashes.
+pub fn split_name(model: &str) -> Option<(&str, &str)> {
+    let (provider, name) = model.split_once('/')?;
+    (!provider.is_empty() && !name.is_empty()).then_some((provider, name))
 }

@@ -1,0 +1,214 @@
+//! An answer while it is streamed: blocks in the order the model gives them, within
+//! bounds. The decoders know the shapes of their protocols; this knows what is kept.
+//!
+//! Invariant: memory is bounded whatever a server sends, and nothing is ever allocated by
+//! a number that a server names.
+
+use serde_json::Value;
+
+use super::{Delta, Reply, errors};
+use crate::core::entry::{Block, Failure, StopReason, Usage};
+
+/// More calls than any real answer has; far more than are run.
+pub const MAX_CALLS: usize = 512;
+const MAX_BLOCKS: usize = 4096;
+const MAX_BYTES: usize = 32 << 20;
+
+#[derive(Debug, Default)]
+pub struct Answer {
+    blocks: Vec<Block>,
+    calls: usize,
+    bytes: usize,
+}
+
+impl Answer {
+    /// Text that goes on where the last text ended, unless that one is signed.
+    pub fn text(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        if !matches!(
+            self.blocks.last(),
+            Some(Block::Text {
+                signature: None,
+                ..
+            })
+        ) {
+            self.open(Block::text(""))?;
+        }
+        self.append(self.blocks.len() - 1, piece)?;
+        Ok(Some(Delta::Text(piece.to_string())))
+    }
+
+    /// Thinking that goes on where the last thinking ended, unless that one is sealed.
+    pub fn thinking(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        if !matches!(
+            self.blocks.last(),
+            Some(Block::Thinking { sealed: None, .. })
+        ) {
+            self.open(Block::Thinking {
+                text: String::new(),
+                sealed: None,
+            })?;
+        }
+        self.append(self.blocks.len() - 1, piece)?;
+        Ok(Some(Delta::Thinking(piece.to_string())))
+    }
+
+    /// A block of its own. Returns its place.
+    pub fn open(&mut self, block: Block) -> Result<usize, Failure> {
+        if matches!(block, Block::Call { .. }) {
+            self.calls += 1;
+            if self.calls > MAX_CALLS {
+                return Err(errors::nonsense(format!(
+                    "the answer has more than {MAX_CALLS} calls"
+                )));
+            }
+        }
+        if self.blocks.len() == MAX_BLOCKS {
+            return Err(errors::nonsense(format!(
+                "the answer has more than {MAX_BLOCKS} parts"
+            )));
+        }
+        self.charge(size(&block))?;
+        self.blocks.push(block);
+        Ok(self.blocks.len() - 1)
+    }
+
+    /// Adds to the text, thinking or arguments at a place.
+    pub fn append(&mut self, at: usize, piece: &str) -> Result<(), Failure> {
+        self.charge(piece.len())?;
+        match self.blocks.get_mut(at) {
+            Some(
+                Block::Text { text, .. }
+                | Block::Thinking { text, .. }
+                | Block::Call {
+                    arguments: text, ..
+                },
+            ) => text.push_str(piece),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Puts the whole in the place of its pieces.
+    pub fn replace(&mut self, at: usize, block: Block) -> Result<(), Failure> {
+        self.charge(size(&block))?;
+        if let Some(old) = self.blocks.get_mut(at) {
+            self.bytes = self.bytes.saturating_sub(size(old));
+            *old = block;
+        }
+        Ok(())
+    }
+
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    pub fn blocks_mut(&mut self) -> &mut [Block] {
+        &mut self.blocks
+    }
+
+    pub fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
+    /// The whole answer. Servers say "stop" although calls wait, and the other way round.
+    pub fn finish(mut self, usage: Usage, named: StopReason) -> Reply {
+        self.blocks.retain(|block| match block {
+            Block::Text { text, .. } => !text.trim().is_empty(),
+            Block::Thinking { text, sealed } => !text.trim().is_empty() || sealed.is_some(),
+            Block::Call { .. } => true,
+        });
+        let stop = match named {
+            StopReason::MaxTokens => StopReason::MaxTokens,
+            _ if self.has_calls() => StopReason::ToolUse,
+            StopReason::ToolUse => StopReason::Other,
+            StopReason::EndTurn | StopReason::Refusal | StopReason::Other => named,
+        };
+        Reply {
+            blocks: self.blocks,
+            usage,
+            stop,
+        }
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MAX_BYTES {
+            return Err(errors::nonsense(format!(
+                "the answer is larger than {MAX_BYTES} bytes"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The data of an event as JSON.
+pub fn json(data: &str) -> Result<Value, Failure> {
+    serde_json::from_str(data)
+        .map_err(|e| errors::nonsense(format!("the provider sent an event that is not JSON: {e}")))
+}
+
+/// A count that may be missing, null or nonsense.
+pub fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn size(block: &Block) -> usize {
+    match block {
+        Block::Text { text, signature } => text.len() + signature.as_ref().map_or(0, String::len),
+        Block::Thinking { text, sealed } => {
+            text.len() + sealed.as_ref().map_or(0, |v| v.to_string().len())
+        }
+        Block::Call {
+            name,
+            arguments,
+            provider_id,
+            signature,
+        } => {
+            let optional = [provider_id, signature].into_iter().flatten();
+            name.len() + arguments.len() + optional.map(String::len).sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::FailureClass;
+
+    #[test]
+    fn an_answer_without_end_is_refused() {
+        let piece = "x".repeat(1 << 20);
+        let mut answer = Answer::default();
+        let refused = (0..40).find_map(|_| answer.text(&piece).err());
+        assert_eq!(refused.map(|f| f.class), Some(FailureClass::Protocol));
+
+        let mut answer = Answer::default();
+        let opened = (0..9999).take_while(|_| answer.open(Block::call("a", "")).is_ok());
+        assert_eq!(opened.count(), MAX_CALLS);
+
+        let mut answer = Answer::default();
+        let alternating = |_: &i32| answer.text("a").is_ok() && answer.thinking("b").is_ok();
+        assert_eq!((0..9999).take_while(alternating).count(), MAX_BLOCKS / 2);
+    }
+
+    #[test]
+    fn the_stop_follows_the_calls() {
+        let stop = |calls: bool, named| {
+            let mut answer = Answer::default();
+            if calls {
+                answer.open(Block::call("a", "{}")).unwrap();
+            }
+            answer.finish(Usage::default(), named).stop
+        };
+        assert_eq!(stop(true, StopReason::EndTurn), StopReason::ToolUse);
+        assert_eq!(stop(true, StopReason::MaxTokens), StopReason::MaxTokens);
+        assert_eq!(stop(false, StopReason::ToolUse), StopReason::Other);
+        assert_eq!(stop(false, StopReason::EndTurn), StopReason::EndTurn);
+    }
+}

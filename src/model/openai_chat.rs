@@ -1,0 +1,705 @@
+//! OpenAI Chat Completions, as OpenAI and every compatible server speak it: Ollama,
+//! llama.cpp, vLLM, LM Studio, OpenRouter, DeepSeek and others.
+//! <https://platform.openai.com/docs/api-reference/chat>
+//!
+//! The servers agree on the request and differ in the stream, so the request is plain and
+//! the decoder takes every shape that was seen.
+//!
+//! Deliberately absent: `strict`, `parallel_tool_calls`, sampling and effort, which some
+//! servers refuse; `<think>` inside text, which is text here.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{self, Answer};
+use super::sse::Event;
+use super::wire::{Blobs, Target};
+use super::{Delta, Reply, errors, image, names, plain};
+use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
+use crate::core::prompt::{Part, Request, Role};
+
+pub use super::errors::classify;
+
+/// DeepSeek and Kimi refuse an answer with calls that comes back without the thinking it
+/// came with. Other fields for it (`reasoning`) are not taken back, and not sent.
+const SENT_BACK: &str = "reasoning_content";
+
+pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+    let mut messages = Vec::new();
+    let system = plain::system(request);
+    if !system.is_empty() {
+        messages.push(json!({ "role": "system", "content": system }));
+    }
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(&message.parts, blobs, &mut messages),
+            Role::Assistant => messages.extend(assistant(&message.parts)),
+        }
+    }
+    let mut body = Map::new();
+    body.insert("model".into(), target.model.into());
+    body.insert("messages".into(), messages.into());
+    body.insert("stream".into(), target.stream.into());
+    if target.stream {
+        body.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    // OpenAI's reasoning models refuse the old name, the compatible servers do not know the new.
+    let limit = match target.provider {
+        "openai" => "max_completion_tokens",
+        _ => "max_tokens",
+    };
+    body.insert(limit.into(), request.max_tokens.into());
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({ "type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.schema,
+            }})
+        });
+        body.insert("tools".into(), tools.collect());
+    }
+    Value::Object(body)
+}
+
+/// Results are messages of their own directly behind the calls; what else the user's
+/// message holds, and the images of results, follow in one message.
+fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
+    let mut content = Vec::new();
+    for part in parts {
+        match part {
+            Part::Result {
+                id,
+                name,
+                text,
+                images,
+                is_error,
+            } => {
+                let result = plain::result(text, *is_error);
+                messages.push(json!({ "role": "tool", "tool_call_id": id, "content": result }));
+                for (media_type, blob) in images {
+                    content.push(text_part(&plain::image_label(name, id)));
+                    content.push(image_part(media_type, blob, blobs));
+                }
+            }
+            Part::Text { text, .. } if text.is_empty() => {}
+            Part::Text { text, .. } => content.push(text_part(text)),
+            Part::Image { media_type, blob } => content.push(image_part(media_type, blob, blobs)),
+            Part::Thinking { .. } | Part::Call { .. } => {}
+        }
+    }
+    if !content.is_empty() {
+        messages.push(json!({ "role": "user", "content": joined(content) }));
+    }
+}
+
+/// Many local servers take only a string where there is only text.
+fn joined(content: Vec<Value>) -> Value {
+    let texts: Option<Vec<&str>> = content
+        .iter()
+        .map(|part| part.get("text")?.as_str())
+        .collect();
+    match texts {
+        Some(texts) => texts.join("\n\n").into(),
+        None => content.into(),
+    }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
+    match image::data_url(media_type, blob, blobs) {
+        Some(url) => json!({ "type": "image_url", "image_url": { "url": url } }),
+        None => text_part(image::MISSING),
+    }
+}
+
+fn assistant(parts: &[Part]) -> Option<Value> {
+    let mut texts = Vec::new();
+    let mut thinking = Vec::new();
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text { text, .. } if text.is_empty() => {}
+            Part::Text { text, .. } => texts.push(text.as_str()),
+            Part::Thinking { text, sealed } => {
+                if sealed.as_ref().is_some_and(|v| v == SENT_BACK) {
+                    thinking.push(text.as_str());
+                }
+            }
+            Part::Call {
+                id,
+                name,
+                arguments,
+                ..
+            } => calls.push(json!({ "id": id, "type": "function", "function": {
+                "name": names::tool_name(name), "arguments": arguments.to_string(),
+            }})),
+            Part::Image { .. } | Part::Result { .. } => {}
+        }
+    }
+    if texts.is_empty() && calls.is_empty() {
+        return None;
+    }
+    let content = match texts.is_empty() {
+        true => Value::Null,
+        false => texts.join("\n\n").into(),
+    };
+    let mut message = Map::new();
+    message.insert("role".into(), "assistant".into());
+    message.insert("content".into(), content);
+    if !calls.is_empty() {
+        message.insert("tool_calls".into(), calls.into());
+        if !thinking.is_empty() {
+            message.insert(SENT_BACK.into(), thinking.join("\n\n").into());
+        }
+    }
+    Some(Value::Object(message))
+}
+
+/// A stream of `chat.completion.chunk`, or one whole `chat.completion`.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    answer: Answer,
+    calls: Vec<OpenCall>,
+    usage: Usage,
+    stop: Option<StopReason>,
+    refused: bool,
+    /// The thinking came in the field that is sent back.
+    sent_back: bool,
+}
+
+/// A call that may still grow, by what its server tells it apart.
+#[derive(Debug)]
+struct OpenCall {
+    /// Its place in the answer.
+    at: usize,
+    index: Option<u64>,
+    id: Option<String>,
+}
+
+/// A call, or a piece of one.
+struct Piece<'a> {
+    index: Option<u64>,
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    has_arguments: bool,
+}
+
+impl Decoder {
+    pub fn new() -> Decoder {
+        Decoder::default()
+    }
+
+    pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+        let data = event.data.trim();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let chunk = answer::json(data)?;
+        if event.event == "error" || chunk.get("object").is_some_and(|o| o == "error") {
+            return Err(errors::in_stream(&chunk));
+        }
+        error_in(&chunk)?;
+        self.usage(&chunk);
+        let mut deltas = Vec::new();
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        let Some(choice) = choices.and_then(|c| c.iter().find(|c| answer::count(c, "/index") == 0))
+        else {
+            return Ok(deltas);
+        };
+        error_in(choice)?;
+        self.usage(choice);
+        if let Some(delta) = self.delta_of(choice) {
+            self.delta(delta, &mut deltas)?;
+        }
+        self.end(choice);
+        Ok(deltas)
+    }
+
+    /// The stream's pieces, or the whole message of an answer that is not a stream.
+    fn delta_of<'a>(&self, choice: &'a Value) -> Option<&'a Value> {
+        let delta = choice.get("delta").filter(|d| d.is_object());
+        delta.or_else(|| {
+            choice
+                .get("message")
+                .filter(|_| self.answer.blocks().is_empty())
+        })
+    }
+
+    fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        for field in [SENT_BACK, "reasoning"] {
+            let piece = delta.get(field).and_then(Value::as_str).unwrap_or("");
+            if !piece.is_empty() {
+                self.sent_back |= field == SENT_BACK;
+                deltas.extend(self.answer.thinking(piece)?);
+                break; // Some servers give the same piece in both.
+            }
+        }
+        match delta.get("content") {
+            Some(Value::String(piece)) => deltas.extend(self.answer.text(piece)?),
+            Some(Value::Array(parts)) => self.parts(parts, deltas)?,
+            _ => {}
+        }
+        if let Some(piece) = delta.get("refusal").and_then(Value::as_str) {
+            self.refused |= !piece.is_empty();
+            deltas.extend(self.answer.text(piece)?);
+        }
+        if let Some(call) = delta.get("function_call").filter(|c| c.is_object()) {
+            self.call(&json!({ "index": 0, "function": call }), deltas)?;
+        }
+        let calls = delta.get("tool_calls").and_then(Value::as_array);
+        for call in calls.into_iter().flatten() {
+            self.call(call, deltas)?;
+        }
+        Ok(())
+    }
+
+    /// Mistral's form: `[{"type":"text"}, {"type":"thinking","thinking":[{"type":"text"}]}]`.
+    fn parts(&mut self, parts: &[Value], deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        for part in parts {
+            let text = part.get("text").and_then(Value::as_str).unwrap_or("");
+            deltas.extend(self.answer.text(text)?);
+            let thinking = part.get("thinking").and_then(Value::as_array);
+            for piece in thinking.into_iter().flatten() {
+                let text = piece.get("text").and_then(Value::as_str).unwrap_or("");
+                deltas.extend(self.answer.thinking(text)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let text = |pointer| {
+            call.pointer(pointer)
+                .and_then(Value::as_str)
+                .filter(|t| !t.is_empty())
+        };
+        let piece = Piece {
+            index: call.get("index").and_then(Value::as_u64),
+            id: text("/id"),
+            name: text("/function/name"),
+            has_arguments: text("/function/arguments").is_some()
+                || call
+                    .pointer("/function/arguments")
+                    .is_some_and(Value::is_object),
+        };
+        let at = match self.find(&piece) {
+            Some(at) => at,
+            None => self.open(&piece)?,
+        };
+        if let (Some(Block::Call { name, .. }), Some(given)) =
+            (self.answer.blocks_mut().get_mut(at), piece.name)
+            && name.is_empty()
+        {
+            *name = given.to_string();
+            deltas.push(Delta::Call {
+                name: given.to_string(),
+            });
+        }
+        match call.pointer("/function/arguments") {
+            Some(Value::String(arguments)) => self.answer.append(at, arguments),
+            Some(whole @ Value::Object(_)) => self.answer.append(at, &whole.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, piece: &Piece) -> Result<usize, Failure> {
+        let id = piece.id.map(str::to_string);
+        let at = self.answer.open(Block::Call {
+            name: String::new(),
+            arguments: String::new(),
+            provider_id: id.clone(),
+            signature: None,
+        })?;
+        let index = piece.index;
+        self.calls.push(OpenCall { at, index, id });
+        Ok(at)
+    }
+
+    /// The call a piece belongs to; none when it begins a new one. Index and id are both
+    /// optional, both may be repeated for another call, and the id may change within one.
+    fn find(&self, piece: &Piece) -> Option<usize> {
+        let open = match (piece.index, piece.id) {
+            (Some(index), _) => self.calls.iter().rev().find(|c| c.index == Some(index)),
+            (None, Some(id)) => self
+                .calls
+                .iter()
+                .rev()
+                .find(|c| c.id.as_deref() == Some(id)),
+            // A name begins a call where nothing else tells them apart.
+            (None, None) => self.calls.last().filter(|_| piece.name.is_none()),
+        }?;
+        let begins = piece.name.is_some()
+            && match (&open.id, piece.id) {
+                (Some(a), Some(b)) if a != b => true,
+                _ => piece.has_arguments && self.is_whole(open.at),
+            };
+        (!begins).then_some(open.at)
+    }
+
+    /// The call has a name and all of its arguments.
+    fn is_whole(&self, at: usize) -> bool {
+        match self.answer.blocks().get(at) {
+            Some(Block::Call {
+                name, arguments, ..
+            }) => {
+                !name.is_empty()
+                    && arguments.trim_end().ends_with('}')
+                    && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    fn usage(&mut self, holder: &Value) {
+        let Some(usage) = holder.get("usage").filter(|u| u.is_object()) else {
+            return;
+        };
+        let prompt = answer::count(usage, "/prompt_tokens");
+        let cached = answer::count(usage, "/prompt_tokens_details/cached_tokens")
+            .max(answer::count(usage, "/prompt_cache_hit_tokens"));
+        self.usage = Usage {
+            input: prompt.saturating_sub(cached),
+            cached: cached.min(prompt),
+            cache_written: 0,
+            output: answer::count(usage, "/completion_tokens"),
+        };
+    }
+
+    fn end(&mut self, choice: &Value) {
+        let reason = choice
+            .get("finish_reason")
+            .and_then(Value::as_str)
+            .unwrap_or("");
+        self.stop = match reason {
+            "" => return,
+            "stop" => Some(StopReason::EndTurn),
+            "tool_calls" | "function_call" => Some(StopReason::ToolUse),
+            "length" => Some(StopReason::MaxTokens),
+            "content_filter" => Some(StopReason::Refusal),
+            _ => Some(StopReason::Other),
+        };
+    }
+
+    pub fn finish(mut self) -> Result<Reply, Failure> {
+        let stop = self.stop.ok_or_else(errors::cut)?;
+        if self.sent_back && self.answer.has_calls() {
+            for block in self.answer.blocks_mut() {
+                if let Block::Thinking { sealed, .. } = block {
+                    *sealed = Some(SENT_BACK.into());
+                }
+            }
+        }
+        let stop = match stop {
+            StopReason::EndTurn if self.refused => StopReason::Refusal,
+            stop => stop,
+        };
+        Ok(self.answer.finish(self.usage, stop))
+    }
+}
+
+fn error_in(holder: &Value) -> Result<(), Failure> {
+    match holder.get("error").filter(|e| !e.is_null()) {
+        Some(error) => Err(errors::in_stream(error)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{
+        bytes, conversation, cut_everywhere, data, decode, events, failed, junk, reply, shown,
+    };
+    use super::*;
+    use crate::core::entry::FailureClass;
+    use proptest::prelude::*;
+
+    fn target(provider: &str) -> Target<'_> {
+        Target {
+            model: "m",
+            provider,
+            stream: true,
+            thinking_budget: None,
+        }
+    }
+
+    #[test]
+    fn a_request_has_everything_in_its_place() {
+        let png =
+            json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AQID" } });
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        let want = json!({
+            "model": "m",
+            "messages": [
+                { "role": "system", "content": "You are an agent.\n\nBe brief." },
+                { "role": "user", "content": [text("What is this?"), png, text("[image not available]")] },
+                { "role": "assistant", "content": "I look.", "tool_calls": [
+                    { "id": "call_3_0", "type": "function",
+                      "function": { "name": "read", "arguments": "{\"path\":\"a.png\"}" } },
+                    { "id": "call_3_1", "type": "function",
+                      "function": { "name": "no_such_tool", "arguments": "{}" } },
+                ] },
+                { "role": "tool", "tool_call_id": "call_3_0", "content": "an image" },
+                { "role": "tool", "tool_call_id": "call_3_1", "content": "error: there is no such tool" },
+                { "role": "user", "content":
+                    [text("Image in the result of read (call_3_0):"), png, text("And now?")] },
+                { "role": "assistant", "content": "It is a cat." },
+                { "role": "user", "content": "Good.\n\nGo on." },
+            ],
+            "tools": [{ "type": "function", "function": {
+                "name": "read", "description": "Reads a file.",
+                "parameters": {
+                    "type": "object", "additionalProperties": false,
+                    "properties": { "path": { "type": "string" } }, "required": ["path"],
+                },
+            } }],
+            "max_tokens": 1000,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        let body = |target| body(&conversation(None, None), &target, &bytes);
+        assert_eq!(body(target("local")), want);
+
+        let openai = body(target("openai"));
+        assert_eq!(openai.get("max_tokens"), None);
+        assert_eq!(openai["max_completion_tokens"], 1000);
+    }
+
+    #[test]
+    fn calls_alone_have_null_content_and_their_thinking() {
+        let call = Part::Call {
+            id: "call_1_0".into(),
+            name: "read".into(),
+            arguments: json!({}),
+            signature: None,
+        };
+        let thinking = |sealed: Option<Value>| Part::Thinking {
+            text: "hm".into(),
+            sealed,
+        };
+        let message = assistant(&[thinking(Some(SENT_BACK.into())), call.clone()]).unwrap();
+        assert_eq!(message["content"], Value::Null);
+        assert_eq!(message["reasoning_content"], "hm");
+        let message = assistant(&[thinking(None), call]).unwrap();
+        assert_eq!(message.get("reasoning_content"), None);
+        assert_eq!(assistant(&[thinking(Some(SENT_BACK.into()))]), None);
+    }
+
+    const STREAM: &str = r#"
+        {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":null}],"usage":null}
+        {"choices":[{"index":0,"delta":{"reasoning_content":"Look ","content":null}}]}
+        {"choices":[{"index":0,"delta":{"reasoning_content":"first."}}]}
+        {"choices":[{"index":0,"delta":{"content":"I lo"}}]}
+        {"choices":[{"index":0,"delta":{"content":"ok."}}]}
+        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read","arguments":""}}]}}]}
+        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}}]}
+        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"glob","arguments":"{}"}}]}}]}
+        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"","arguments":"\"a\"}"}}]}}]}
+        {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+        {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":60}}}
+        [DONE]
+    "#;
+
+    fn call(id: Option<&str>, name: &str, arguments: &str) -> Block {
+        Block::Call {
+            name: name.into(),
+            arguments: arguments.into(),
+            provider_id: id.map(str::to_string),
+            signature: None,
+        }
+    }
+
+    #[test]
+    fn a_stream_becomes_an_answer() {
+        let (deltas, reply) = decode::<Decoder>(&events(STREAM));
+        let reply = reply.unwrap();
+        let want = [
+            Block::Thinking {
+                text: "Look first.".into(),
+                sealed: Some("reasoning_content".into()),
+            },
+            Block::text("I look."),
+            call(Some("a"), "read", r#"{"path":"a"}"#),
+            call(Some("b"), "glob", "{}"),
+        ];
+        assert_eq!(reply.blocks, want);
+        assert_eq!(reply.stop, StopReason::ToolUse);
+        let usage = reply.usage;
+        assert_eq!((usage.input, usage.cached, usage.output), (40, 60, 20));
+        assert_eq!(shown(&deltas), ("I look.".into(), "Look first.".into()));
+        let begun = deltas
+            .iter()
+            .filter(|d| matches!(d, Delta::Call { .. }))
+            .count();
+        assert_eq!(begun, 2);
+        cut_everywhere::<Decoder>(STREAM, 9);
+    }
+
+    /// The calls of a stream of these `tool_calls`, each in a chunk of its own.
+    fn calls(pieces: &[&str]) -> Vec<Block> {
+        let mut lines = String::new();
+        for piece in pieces {
+            lines += &format!("{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{piece}]}}}}]}}\n");
+        }
+        lines += r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+        let reply = reply::<Decoder>(&lines);
+        assert_eq!(reply.stop, StopReason::ToolUse, "a server that says stop");
+        reply.blocks
+    }
+
+    #[test]
+    fn every_servers_calls_are_told_apart() {
+        let two = |a, b| vec![call(a, "x", r#"{"n":1}"#), call(b, "y", r#"{"n":2}"#)];
+        let arguments = r#""arguments":"{\"n\":1}""#;
+        let x = format!(r#""function":{{"name":"x",{arguments}}}"#);
+        let y = x.replace('x', "y").replace('1', "2");
+
+        let whole_in_one_chunk = format!("{{{x}}},{{{y}}}");
+        assert_eq!(calls(&[&whole_in_one_chunk]), two(None, None));
+        let no_index_no_id = [format!("{{{x}}}"), format!("{{{y}}}")];
+        assert_eq!(
+            calls(&[&no_index_no_id[0], &no_index_no_id[1]]),
+            two(None, None)
+        );
+        let same_index = [
+            format!(r#"{{"index":0,"id":"a",{x}}}"#),
+            format!(r#"{{"index":0,"id":"b",{y}}}"#),
+        ];
+        assert_eq!(
+            calls(&[&same_index[0], &same_index[1]]),
+            two(Some("a"), Some("b"))
+        );
+        let same_index_no_id = [
+            format!(r#"{{"index":0,{x}}}"#),
+            format!(r#"{{"index":0,{y}}}"#),
+        ];
+        assert_eq!(
+            calls(&[&same_index_no_id[0], &same_index_no_id[1]]),
+            two(None, None)
+        );
+        let same_id = [
+            format!(r#"{{"id":"a",{x}}}"#),
+            format!(r#"{{"id":"a",{y}}}"#),
+        ];
+        assert_eq!(
+            calls(&[&same_id[0], &same_id[1]]),
+            two(Some("a"), Some("a"))
+        );
+        let without_arguments =
+            r#"{"function":{"name":"x"}},{"function":{"name":"y","arguments":"{}"}}"#;
+        let want = [call(None, "x", ""), call(None, "y", "{}")];
+        assert_eq!(calls(&[without_arguments]), want);
+        let object = r#"{"index":0,"function":{"name":"x","arguments":{"n":1}}},{"index":1,"function":{"name":"y","arguments":{"n":2}}}"#;
+        assert_eq!(calls(&[object]), two(None, None));
+    }
+
+    #[test]
+    fn pieces_of_one_call_stay_together() {
+        let one = |id| vec![call(id, "x", r#"{"n":1}"#)];
+        let name_again_and_again = [
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":""}}"#,
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":":1}"}}"#,
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":""}}"#,
+        ];
+        assert_eq!(calls(&name_again_and_again), one(Some("a")));
+        let another_id_each_time = [
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
+            r#"{"index":0,"id":"b","function":{"name":null,"arguments":":1}"}}"#,
+        ];
+        assert_eq!(calls(&another_id_each_time), one(Some("a")));
+        let without_index = [
+            r#"{"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
+            r#"{"function":{"arguments":":1}"}}"#,
+        ];
+        assert_eq!(calls(&without_index), one(Some("a")));
+        let huge_index = [
+            r#"{"index":18446744073709551615,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
+            r#"{"index":18446744073709551615,"function":{"arguments":":1}"}}"#,
+        ];
+        assert_eq!(calls(&huge_index), one(Some("a")));
+        let old_form = r#"
+            {"choices":[{"delta":{"function_call":{"name":"x","arguments":""}}}]}
+            {"choices":[{"delta":{"function_call":{"arguments":"{\"n\":1}"}}}]}
+            {"choices":[{"delta":{},"finish_reason":"function_call"}]}
+        "#;
+        assert_eq!(reply::<Decoder>(old_form).blocks, one(None));
+    }
+
+    #[test]
+    fn other_forms_of_content_are_read() {
+        let mistral = r#"
+            {"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}
+            {"choices":[{"delta":{"content":[{"type":"text","text":"Hi"}]}}]}
+            {"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}
+        "#;
+        let hm = Block::Thinking {
+            text: "hm".into(),
+            sealed: None,
+        };
+        assert_eq!(
+            reply::<Decoder>(mistral).blocks,
+            [hm.clone(), Block::text("Hi")]
+        );
+        let openrouter = r#"
+            {"choices":[{"delta":{"content":"","reasoning":"hm","reasoning_content":null,"reasoning_details":[{}]}}]}
+            {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}
+        "#;
+        assert_eq!(reply::<Decoder>(openrouter).blocks, [hm, Block::text("Hi")]);
+        let twice = r#"{"choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm"},"finish_reason":"stop"}]}"#;
+        let (deltas, _) = decode::<Decoder>(&events(twice));
+        assert_eq!(shown(&deltas).1, "hm");
+        let whole = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"length"}]}"#;
+        let reply = reply::<Decoder>(whole);
+        assert_eq!(
+            (reply.blocks, reply.stop),
+            (vec![Block::text("Hi")], StopReason::MaxTokens)
+        );
+    }
+
+    #[test]
+    fn errors_in_the_stream_have_their_class() {
+        use FailureClass::*;
+        for (line, want) in [
+            (
+                r#"{"error":{"message":"slow down","type":"rate_limit_error","code":429}}"#,
+                RateLimit,
+            ),
+            (
+                r#"{"choices":[{"delta":{},"finish_reason":"error","error":{"code":502,"message":"upstream"}}]}"#,
+                Overloaded,
+            ),
+            (
+                r#"{"object":"error","message":"maximum context length is 10 tokens","code":400}"#,
+                TooLong,
+            ),
+            (r#"{"error":"the model runner stopped"}"#, Overloaded),
+            ("{\"choices\":", Protocol),
+            ("[DONE]", Network),
+            (
+                r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":""}]}"#,
+                Network,
+            ),
+        ] {
+            assert_eq!(failed::<Decoder>(line), want, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_event_is_too_strange(junk in junk()) {
+            let mut decoder = Decoder::new();
+            for junk in junk {
+                for shape in [
+                    junk.clone(),
+                    json!({ "choices": [junk] }),
+                    json!({ "choices": [{ "delta": junk, "finish_reason": junk }] }),
+                    json!({ "choices": [{ "delta": { "tool_calls": [junk] } }], "usage": junk }),
+                ] {
+                    let _ = decoder.feed(&data(&shape.to_string()));
+                }
+            }
+            let _ = decoder.finish();
+        }
+    }
+}

@@ -1,0 +1,830 @@
+//! OpenAI Responses. <https://platform.openai.com/docs/api-reference/responses>
+//!
+//! Nothing is stored at the provider: `store` is false, and the encrypted reasoning items
+//! of an answer are kept and sent back before the calls they belong to.
+//!
+//! Deliberately absent: `previous_response_id` and the ids of items, which mean nothing to
+//! a provider that stored nothing; hosted tools.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{self, Answer};
+use super::sse::Event;
+use super::wire::{Blobs, Target};
+use super::{Delta, Reply, errors, image, names, plain};
+use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
+use crate::core::prompt::{Part, Request, Role};
+
+pub use super::errors::classify;
+
+pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+    let mut input = Vec::new();
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(&message.parts, blobs, &mut input),
+            Role::Assistant => assistant(&message.parts, &mut input),
+        }
+    }
+    let mut body = Map::new();
+    body.insert("model".into(), target.model.into());
+    body.insert("input".into(), input.into());
+    let system = plain::system(request);
+    if !system.is_empty() {
+        body.insert("instructions".into(), system.into());
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({
+                "type": "function", "name": tool.name, "description": tool.description,
+                "parameters": tool.schema, "strict": false,
+            })
+        });
+        body.insert("tools".into(), tools.collect());
+    }
+    body.insert("max_output_tokens".into(), request.max_tokens.into());
+    body.insert("store".into(), false.into());
+    body.insert("stream".into(), target.stream.into());
+    if reasons(target.model) {
+        body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+        if let Some(budget) = target.thinking_budget {
+            let effort = effort(budget);
+            body.insert(
+                "reasoning".into(),
+                json!({ "effort": effort, "summary": "auto" }),
+            );
+        }
+    }
+    Value::Object(body)
+}
+
+/// The older models refuse a request that asks for encrypted reasoning.
+fn reasons(model: &str) -> bool {
+    let model = model.rsplit('/').next().unwrap_or(model);
+    let plain = ["gpt-3", "gpt-4", "chatgpt", "gpt-5-chat"];
+    !plain.iter().any(|prefix| model.starts_with(prefix))
+}
+
+/// The protocol has three steps where others count tokens.
+fn effort(budget_tokens: u64) -> &'static str {
+    match budget_tokens {
+        0..=4_096 => "low",
+        4_097..=16_384 => "medium",
+        _ => "high",
+    }
+}
+
+fn user(parts: &[Part], blobs: Blobs, input: &mut Vec<Value>) {
+    let mut content = Vec::new();
+    for part in parts {
+        match part {
+            Part::Result {
+                id,
+                text,
+                images,
+                is_error,
+                ..
+            } => {
+                let text = plain::result(text, *is_error);
+                let output: Value = match images.is_empty() {
+                    true => text.into(),
+                    false => std::iter::once(text_part(&text))
+                        .chain(
+                            images
+                                .iter()
+                                .map(|(kind, blob)| image_part(kind, blob, blobs)),
+                        )
+                        .collect(),
+                };
+                input.push(
+                    json!({ "type": "function_call_output", "call_id": id, "output": output }),
+                );
+            }
+            Part::Text { text, .. } if text.is_empty() => {}
+            Part::Text { text, .. } => content.push(text_part(text)),
+            Part::Image { media_type, blob } => content.push(image_part(media_type, blob, blobs)),
+            Part::Thinking { .. } | Part::Call { .. } => {}
+        }
+    }
+    if !content.is_empty() {
+        input.push(json!({ "type": "message", "role": "user", "content": content }));
+    }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({ "type": "input_text", "text": text })
+}
+
+fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
+    match image::data_url(media_type, blob, blobs) {
+        Some(url) => json!({ "type": "input_image", "image_url": url }),
+        None => text_part(image::MISSING),
+    }
+}
+
+fn assistant(parts: &[Part], input: &mut Vec<Value>) {
+    // Reasoning that nothing follows is refused, so it waits for what it led to.
+    let mut reasoning = Vec::new();
+    for part in parts {
+        let item = match part {
+            Part::Thinking { sealed, .. } => {
+                reasoning.extend(sealed.as_ref().filter(|item| is_sealed(item)).cloned());
+                continue;
+            }
+            Part::Text { text, .. } if text.is_empty() => continue,
+            Part::Text { text, signature } => message(text, signature.as_deref()),
+            Part::Call {
+                id,
+                name,
+                arguments,
+                ..
+            } => json!({
+                "type": "function_call", "call_id": id,
+                "name": names::tool_name(name), "arguments": arguments.to_string(),
+            }),
+            Part::Image { .. } | Part::Result { .. } => continue,
+        };
+        input.append(&mut reasoning);
+        input.push(item);
+    }
+}
+
+/// The phase tells a remark on the way from the final answer; without it newer models take
+/// the one for the other and stop early.
+fn message(text: &str, phase: Option<&str>) -> Value {
+    let content = json!([{ "type": "output_text", "text": text }]);
+    match phase {
+        Some(phase @ ("commentary" | "final_answer")) => {
+            json!({ "type": "message", "role": "assistant", "phase": phase, "content": content })
+        }
+        _ => json!({ "type": "message", "role": "assistant", "content": content }),
+    }
+}
+
+/// A reasoning item that stands for itself: one without its content is only an id, of
+/// something the provider did not store.
+fn is_sealed(item: &Value) -> bool {
+    let content = item.get("encrypted_content").and_then(Value::as_str);
+    content.is_some_and(|content| !content.is_empty())
+}
+
+/// A stream of events that build output items, or one whole `response`.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    answer: Answer,
+    items: Vec<Item>,
+    usage: Usage,
+    stop: Option<StopReason>,
+    refused: bool,
+}
+
+/// An output item and its place in the answer.
+#[derive(Debug)]
+struct Item {
+    index: Option<u64>,
+    kind: Kind,
+    at: usize,
+    done: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Message,
+    Reasoning,
+    Call,
+}
+
+impl Decoder {
+    pub fn new() -> Decoder {
+        Decoder::default()
+    }
+
+    pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+        let data = event.data.trim();
+        let mut deltas = Vec::new();
+        if data.is_empty() || data == "[DONE]" {
+            return Ok(deltas);
+        }
+        let value = answer::json(data)?;
+        match kind_of(event, &value).as_str() {
+            "response.output_text.delta" => self.piece(Kind::Message, &value, &mut deltas)?,
+            "response.refusal.delta" => {
+                self.refused = true;
+                self.piece(Kind::Message, &value, &mut deltas)?;
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.piece(Kind::Reasoning, &value, &mut deltas)?;
+            }
+            "response.reasoning_summary_part.added" => self.paragraph(&value, &mut deltas)?,
+            "response.function_call_arguments.delta" => {
+                self.piece(Kind::Call, &value, &mut deltas)?
+            }
+            "response.function_call_arguments.done" => self.arguments(&value)?,
+            "response.output_item.added" => self.item(&value, false, &mut deltas)?,
+            "response.output_item.done" => self.item(&value, true, &mut deltas)?,
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.end(value.get("response").unwrap_or(&value), &mut deltas)?;
+            }
+            "error" => return Err(errors::in_stream(&value)),
+            _ => {}
+        }
+        Ok(deltas)
+    }
+
+    /// A piece of an item; it makes the item where the server did not announce it.
+    fn piece(&mut self, kind: Kind, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let piece = event.get("delta").and_then(Value::as_str).unwrap_or("");
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let at = match self.open_item(kind, index_of(event)) {
+            Some(item) => item.at,
+            None => self.open(kind, index_of(event), empty(kind))?,
+        };
+        self.answer.append(at, piece)?;
+        match kind {
+            Kind::Message => deltas.push(Delta::Text(piece.to_string())),
+            Kind::Reasoning => deltas.push(Delta::Thinking(piece.to_string())),
+            Kind::Call => {}
+        }
+        Ok(())
+    }
+
+    /// Parts of a summary are paragraphs.
+    fn paragraph(&mut self, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let at = self
+            .open_item(Kind::Reasoning, index_of(event))
+            .map(|item| item.at);
+        if let Some(at) = at
+            && matches!(self.answer.blocks().get(at), Some(Block::Thinking { text, .. }) if !text.is_empty())
+        {
+            self.answer.append(at, "\n\n")?;
+            deltas.push(Delta::Thinking("\n\n".to_string()));
+        }
+        Ok(())
+    }
+
+    /// All arguments of a call at once, where the item itself may come without them.
+    fn arguments(&mut self, event: &Value) -> Result<(), Failure> {
+        let given = event.get("arguments").and_then(Value::as_str).unwrap_or("");
+        let Some(at) = self
+            .open_item(Kind::Call, index_of(event))
+            .map(|item| item.at)
+        else {
+            return Ok(());
+        };
+        match self.answer.blocks().get(at).cloned() {
+            Some(Block::Call {
+                name,
+                provider_id,
+                signature,
+                ..
+            }) if !given.is_empty() => {
+                let arguments = given.to_string();
+                let call = Block::Call {
+                    name,
+                    arguments,
+                    provider_id,
+                    signature,
+                };
+                self.answer.replace(at, call)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An item as it begins, or as it is in the end: that one counts, the pieces before it
+    /// stand only for what it leaves out.
+    fn item(&mut self, event: &Value, done: bool, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let item = event.get("item").unwrap_or(&Value::Null);
+        let Some((kind, block)) = block(item) else {
+            return Ok(());
+        };
+        self.refused |= has_refusal(item);
+        let index = index_of(event);
+        if !done {
+            deltas.extend(shown(&block));
+            self.open(kind, index, block)?;
+            return Ok(());
+        }
+        match self.open_item(kind, index) {
+            Some(item) => {
+                item.done = true;
+                let at = item.at;
+                let block = match self.answer.blocks().get(at) {
+                    Some(pieces) => completed(block, pieces),
+                    None => block,
+                };
+                self.answer.replace(at, block)
+            }
+            None => {
+                deltas.extend(shown(&block));
+                self.open(kind, index, block)?;
+                if let Some(item) = self.items.last_mut() {
+                    item.done = true;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, kind: Kind, index: Option<u64>, block: Block) -> Result<usize, Failure> {
+        let at = self.answer.open(block)?;
+        self.items.push(Item {
+            index,
+            kind,
+            at,
+            done: false,
+        });
+        Ok(at)
+    }
+
+    /// The newest item of this kind that is not done. Some servers give every item the
+    /// same index, some none.
+    fn open_item(&mut self, kind: Kind, index: Option<u64>) -> Option<&mut Item> {
+        self.items.iter_mut().rev().find(|item| {
+            let same = index.is_none() || item.index.is_none() || item.index == index;
+            item.kind == kind && !item.done && same
+        })
+    }
+
+    fn end(&mut self, response: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let status = response
+            .get("status")
+            .and_then(Value::as_str)
+            .unwrap_or("completed");
+        if status == "failed" {
+            return Err(errors::in_stream(response));
+        }
+        if self.items.is_empty() {
+            let output = response.get("output").and_then(Value::as_array);
+            for item in output.into_iter().flatten() {
+                self.item(&json!({ "item": item }), true, deltas)?;
+            }
+        }
+        let usage = response.get("usage").unwrap_or(&Value::Null);
+        let input = answer::count(usage, "/input_tokens");
+        let cached = answer::count(usage, "/input_tokens_details/cached_tokens").min(input);
+        self.usage = Usage {
+            input: input - cached,
+            cached,
+            cache_written: 0,
+            output: answer::count(usage, "/output_tokens"),
+        };
+        let reason = response
+            .pointer("/incomplete_details/reason")
+            .and_then(Value::as_str);
+        self.stop = Some(match (status, reason) {
+            (_, Some("max_output_tokens")) => StopReason::MaxTokens,
+            (_, Some("content_filter")) => StopReason::Refusal,
+            ("completed", _) => StopReason::EndTurn,
+            _ => StopReason::Other,
+        });
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<Reply, Failure> {
+        let stop = match self.stop.ok_or_else(errors::cut)? {
+            StopReason::EndTurn if self.refused => StopReason::Refusal,
+            stop => stop,
+        };
+        Ok(self.answer.finish(self.usage, stop))
+    }
+}
+
+/// The type of an event. A whole response is taken for the event that would end it.
+fn kind_of(event: &Event, value: &Value) -> String {
+    let text = |key| value.get(key).and_then(Value::as_str);
+    match (text("type"), text("object")) {
+        (Some(kind), _) => kind.to_string(),
+        (None, Some("response")) => format!("response.{}", text("status").unwrap_or("completed")),
+        _ if value.get("error").is_some_and(|e| !e.is_null()) => "error".to_string(),
+        _ => event.event.clone(),
+    }
+}
+
+fn index_of(event: &Value) -> Option<u64> {
+    event.get("output_index").and_then(Value::as_u64)
+}
+
+fn empty(kind: Kind) -> Block {
+    match kind {
+        Kind::Message => Block::text(""),
+        Kind::Reasoning => Block::Thinking {
+            text: String::new(),
+            sealed: None,
+        },
+        Kind::Call => Block::call("", ""),
+    }
+}
+
+fn block(item: &Value) -> Option<(Kind, Block)> {
+    let text = |key| {
+        item.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or("")
+            .to_string()
+    };
+    let some = |key| Some(text(key)).filter(|t| !t.is_empty());
+    Some(match item.get("type").and_then(Value::as_str)? {
+        "message" => {
+            let text = texts(item, "content", &["text", "refusal"], "");
+            let signature = some("phase");
+            (Kind::Message, Block::Text { text, signature })
+        }
+        "reasoning" => {
+            let mut text = texts(item, "summary", &["text"], "\n\n");
+            if text.is_empty() {
+                text = texts(item, "content", &["text"], "\n\n");
+            }
+            // Without `status` and `content`, which are refused in a request.
+            let sealed = is_sealed(item).then(|| {
+                json!({
+                    "type": "reasoning", "id": item.get("id"),
+                    "summary": item.get("summary").filter(|s| s.is_array()).unwrap_or(&json!([])),
+                    "encrypted_content": item.get("encrypted_content"),
+                })
+            });
+            (Kind::Reasoning, Block::Thinking { text, sealed })
+        }
+        "function_call" => {
+            let call = Block::Call {
+                name: text("name"),
+                arguments: text("arguments"),
+                provider_id: some("call_id"),
+                signature: None,
+            };
+            (Kind::Call, call)
+        }
+        _ => return None,
+    })
+}
+
+fn texts(item: &Value, list: &str, keys: &[&str], between: &str) -> String {
+    let parts = item
+        .get(list)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let text = |part: &Value| {
+        keys.iter()
+            .find_map(|key| part.get(key)?.as_str().map(str::to_string))
+    };
+    parts.filter_map(text).collect::<Vec<_>>().join(between)
+}
+
+fn has_refusal(item: &Value) -> bool {
+    let parts = item.get("content").and_then(Value::as_array);
+    parts
+        .into_iter()
+        .flatten()
+        .any(|part| part.get("refusal").is_some())
+}
+
+/// What is shown of an item that comes as a whole.
+fn shown(block: &Block) -> Option<Delta> {
+    match block {
+        Block::Text { text, .. } if !text.is_empty() => Some(Delta::Text(text.clone())),
+        Block::Thinking { text, .. } if !text.is_empty() => Some(Delta::Thinking(text.clone())),
+        Block::Call { name, .. } if !name.is_empty() => Some(Delta::Call { name: name.clone() }),
+        _ => None,
+    }
+}
+
+/// The item as it is in the end, with the pieces for what it leaves out.
+fn completed(mut whole: Block, pieces: &Block) -> Block {
+    let keep = |text: &mut String, piece: &String| {
+        if text.is_empty() {
+            text.clone_from(piece);
+        }
+    };
+    match (&mut whole, pieces) {
+        (
+            Block::Text { text, signature },
+            Block::Text {
+                text: piece,
+                signature: phase,
+            },
+        ) => {
+            keep(text, piece);
+            *signature = signature.take().or_else(|| phase.clone());
+        }
+        (Block::Thinking { text, .. }, Block::Thinking { text: piece, .. }) => keep(text, piece),
+        (
+            Block::Call {
+                name,
+                arguments,
+                provider_id,
+                ..
+            },
+            Block::Call {
+                name: named,
+                arguments: piece,
+                provider_id: id,
+                ..
+            },
+        ) => {
+            keep(name, named);
+            keep(arguments, piece);
+            *provider_id = provider_id.take().or_else(|| id.clone());
+        }
+        _ => {}
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{
+        bytes, conversation, cut_everywhere, data, decode, events, failed, reply, shown,
+    };
+    use super::*;
+    use crate::core::entry::FailureClass;
+    use proptest::prelude::*;
+
+    fn target(model: &str) -> Target<'_> {
+        Target {
+            model,
+            provider: "openai",
+            stream: true,
+            thinking_budget: Some(8_000),
+        }
+    }
+
+    fn reasoning() -> Value {
+        json!({
+            "type": "reasoning", "id": "rs_1",
+            "summary": [{ "type": "summary_text", "text": "Look first." }],
+            "encrypted_content": "gAAA",
+        })
+    }
+
+    #[test]
+    fn a_request_has_everything_in_its_place() {
+        let body = body(
+            &conversation(Some(reasoning()), Some("commentary")),
+            &target("gpt-5.5"),
+            &bytes,
+        );
+        let says = |text: &str| {
+            json!({ "type": "message", "role": "assistant",
+                "content": [{ "type": "output_text", "text": text }] })
+        };
+        let png = json!({ "type": "input_image", "image_url": "data:image/png;base64,AQID" });
+        let text = |text: &str| json!({ "type": "input_text", "text": text });
+        let user =
+            |content: Vec<Value>| json!({ "type": "message", "role": "user", "content": content });
+        let want = json!({
+            "model": "gpt-5.5",
+            "instructions": "You are an agent.\n\nBe brief.",
+            "input": [
+                user(vec![text("What is this?"), png.clone(), text("[image not available]")]),
+                reasoning(),
+                says("I look."),
+                { "type": "function_call", "call_id": "call_3_0", "name": "read",
+                  "arguments": "{\"path\":\"a.png\"}" },
+                { "type": "function_call", "call_id": "call_3_1", "name": "no_such_tool", "arguments": "{}" },
+                { "type": "function_call_output", "call_id": "call_3_0", "output": [text("an image"), png] },
+                { "type": "function_call_output", "call_id": "call_3_1",
+                  "output": "error: there is no such tool" },
+                user(vec![text("And now?")]),
+                says("It is a cat."),
+                user(vec![text("Good."), text("Go on.")]),
+            ],
+            "tools": [{
+                "type": "function", "name": "read", "description": "Reads a file.", "strict": false,
+                "parameters": {
+                    "type": "object", "additionalProperties": false,
+                    "properties": { "path": { "type": "string" } }, "required": ["path"],
+                },
+            }],
+            "max_output_tokens": 1000,
+            "store": false,
+            "stream": true,
+            "include": ["reasoning.encrypted_content"],
+            "reasoning": { "effort": "medium", "summary": "auto" },
+        });
+        assert_eq!(body, want);
+    }
+
+    #[test]
+    fn older_models_are_not_asked_for_reasoning() {
+        let body = |model| body(&conversation(None, None), &target(model), &bytes);
+        assert_eq!(body("gpt-4.1-mini").get("include"), None);
+        assert_eq!(body("openai/gpt-4o").get("reasoning"), None);
+        assert!(body("o3").get("include").is_some());
+    }
+
+    #[test]
+    fn reasoning_goes_back_only_whole_and_before_what_it_led_to() {
+        let thinking = |sealed| Part::Thinking {
+            text: "t".into(),
+            sealed,
+        };
+        let text = || super::super::samples::text("x");
+        let types = |parts: &[Part]| {
+            let mut input = Vec::new();
+            assistant(parts, &mut input);
+            input
+                .iter()
+                .map(|i| i["type"].as_str().unwrap().to_string())
+                .collect::<Vec<_>>()
+        };
+        let only_an_id = json!({ "type": "reasoning", "id": "rs_1", "encrypted_content": null });
+        assert_eq!(
+            types(&[thinking(Some(reasoning())), text()]),
+            ["reasoning", "message"]
+        );
+        assert_eq!(types(&[text(), thinking(Some(reasoning()))]), ["message"]);
+        assert_eq!(types(&[thinking(Some(only_an_id)), text()]), ["message"]);
+        assert_eq!(types(&[thinking(None), text()]), ["message"]);
+    }
+
+    const STREAM: &str = r#"
+        {"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}
+        {"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}
+        {"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":0,"part":{"type":"summary_text","text":""}}
+        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Look"}
+        {"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":1,"part":{"type":"summary_text","text":""}}
+        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":1,"delta":"first."}
+        {"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","status":null,"summary":[{"type":"summary_text","text":"Look"},{"type":"summary_text","text":"first."}],"encrypted_content":"gAAA"}}
+        {"type":"response.output_item.added","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","phase":"commentary","content":[]}}
+        {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"I lo"}
+        {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"ok."}
+        {"type":"response.output_item.done","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"I look.","annotations":[]}]}}
+        {"type":"response.output_item.added","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_a","name":"read","arguments":""}}
+        {"type":"response.output_item.added","output_index":3,"item":{"id":"fc_2","type":"function_call","call_id":"call_b","name":"glob","arguments":""}}
+        {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"{\"path\":"}
+        {"type":"response.function_call_arguments.delta","item_id":"fc_2","output_index":3,"delta":"{}"}
+        {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"\"a\"}"}
+        {"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":2,"arguments":"{\"path\":\"a\"}"}
+        {"type":"response.output_item.done","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_a","name":"read","arguments":"{\"path\":\"a\"}","status":"completed"}}
+        {"type":"response.output_item.done","output_index":3,"item":{"id":"fc_2","type":"function_call","call_id":"call_b","name":"glob","arguments":"{}","status":"completed"}}
+        {"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":60},"output_tokens":20}}}
+    "#;
+
+    fn call(id: Option<&str>, name: &str, arguments: &str) -> Block {
+        Block::Call {
+            name: name.into(),
+            arguments: arguments.into(),
+            provider_id: id.map(str::to_string),
+            signature: None,
+        }
+    }
+
+    fn want() -> Vec<Block> {
+        vec![
+            Block::Thinking {
+                text: "Look\n\nfirst.".into(),
+                sealed: Some(json!({
+                    "type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA",
+                    "summary": [
+                        { "type": "summary_text", "text": "Look" },
+                        { "type": "summary_text", "text": "first." },
+                    ],
+                })),
+            },
+            Block::Text {
+                text: "I look.".into(),
+                signature: Some("commentary".into()),
+            },
+            call(Some("call_a"), "read", r#"{"path":"a"}"#),
+            call(Some("call_b"), "glob", "{}"),
+        ]
+    }
+
+    #[test]
+    fn a_stream_becomes_an_answer() {
+        let (deltas, reply) = decode::<Decoder>(&events(STREAM));
+        let reply = reply.unwrap();
+        assert_eq!(reply.blocks, want());
+        assert_eq!(reply.stop, StopReason::ToolUse);
+        let usage = reply.usage;
+        assert_eq!((usage.input, usage.cached, usage.output), (40, 60, 20));
+        assert_eq!(shown(&deltas), ("I look.".into(), "Look\n\nfirst.".into()));
+        let begun = deltas
+            .iter()
+            .filter(|d| matches!(d, Delta::Call { .. }))
+            .count();
+        assert_eq!(begun, 2);
+        cut_everywhere::<Decoder>(STREAM, 19);
+    }
+
+    #[test]
+    fn pieces_stand_for_items_that_never_come() {
+        let pieces: Vec<&str> = STREAM
+            .lines()
+            .filter(|line| !line.contains("output_item.done") && !line.contains("arguments.done"))
+            .collect();
+        let reply = reply::<Decoder>(&pieces.join("\n"));
+        let mut want = want();
+        want[0] = Block::Thinking {
+            text: "Look\n\nfirst.".into(),
+            sealed: None,
+        };
+        assert_eq!(reply.blocks, want);
+    }
+
+    #[test]
+    fn items_may_come_without_pieces_or_index() {
+        let lines = r#"
+            {"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hi"}]}}
+            {"type":"response.output_item.done","item":{"type":"function_call","name":"read","arguments":"{}"}}
+            {"type":"response.output_item.done","item":{"type":"function_call","name":"glob","arguments":"{}"}}
+            {"type":"response.unheard_of","x":[1]}
+            {"type":"response.output_item.done","item":{"type":"web_search_call"}}
+            {"type":"response.completed","response":{}}
+        "#;
+        let (deltas, reply) = decode::<Decoder>(&events(lines));
+        let want = [
+            Block::text("Hi"),
+            call(None, "read", "{}"),
+            call(None, "glob", "{}"),
+        ];
+        assert_eq!(reply.unwrap().blocks, want);
+        assert_eq!(shown(&deltas).0, "Hi");
+    }
+
+    #[test]
+    fn what_a_finished_item_leaves_out_is_taken_from_its_pieces() {
+        let lines = r#"
+            {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"read"}}
+            {"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}
+            {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call"}}
+            {"type":"response.output_text.delta","output_index":0,"delta":"Hi"}
+            {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[]}}
+            {"type":"response.completed"}
+        "#;
+        let want = [call(Some("a"), "read", "{}"), Block::text("Hi")];
+        assert_eq!(reply::<Decoder>(lines).blocks, want);
+    }
+
+    #[test]
+    fn a_whole_response_is_an_answer_too() {
+        let whole = r#"{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
+            "output":[{"type":"message","content":[{"type":"output_text","text":"Hi"}]}]}"#;
+        let reply = reply::<Decoder>(&whole.replace('\n', " "));
+        assert_eq!(
+            (reply.blocks, reply.stop),
+            (vec![Block::text("Hi")], StopReason::MaxTokens)
+        );
+    }
+
+    #[test]
+    fn errors_in_the_stream_have_their_class() {
+        use FailureClass::*;
+        for (line, want) in [
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"slow"}}}"#,
+                RateLimit,
+            ),
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"context_length_exceeded","message":"x"}}}"#,
+                TooLong,
+            ),
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#,
+                Overloaded,
+            ),
+            (
+                r#"{"type":"error","code":"server_error","message":"x"}"#,
+                Overloaded,
+            ),
+            (
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"x"}}"#,
+                BadRequest,
+            ),
+            (
+                r#"{"error":{"message":"bad key","code":"invalid_api_key"}}"#,
+                Auth,
+            ),
+            ("not json", Protocol),
+            ("null", Network),
+        ] {
+            assert_eq!(failed::<Decoder>(line), want, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_event_is_too_strange(
+            types in prop::collection::vec(0usize..10, 0..12),
+            junk in super::super::samples::junk(),
+        ) {
+            const TYPES: [&str; 10] = [
+                "response.output_text.delta", "response.reasoning_summary_text.delta",
+                "response.reasoning_summary_part.added", "response.function_call_arguments.delta",
+                "response.function_call_arguments.done", "response.output_item.added",
+                "response.output_item.done", "response.completed", "response.failed", "error",
+            ];
+            let mut decoder = Decoder::new();
+            for (kind, junk) in types.iter().zip(junk) {
+                let mut event = junk.clone();
+                if let Value::Object(map) = &mut event {
+                    map.insert("type".into(), TYPES[*kind].into());
+                }
+                let _ = decoder.feed(&data(&event.to_string()));
+            }
+            let _ = decoder.finish();
+        }
+    }
+}

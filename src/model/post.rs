@@ -1,0 +1,189 @@
+//! A request of ours as one of HTTP: address, headers, body. Made once, sent as often as it
+//! takes, so that every try sends the same bytes.
+//!
+//! Invariant: what is wrong with the configuration is found here, before anything is sent.
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::provider::Provider;
+use super::split_name;
+use super::wire::{Blobs, Codec, Target};
+use crate::core::entry::{Failure, FailureClass};
+use crate::core::prompt::Request;
+
+pub struct Post {
+    pub codec: Codec,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Post {
+    pub fn new(provider: &Provider, request: &Request, blobs: Blobs) -> Result<Post, Failure> {
+        let name = &provider.name;
+        let Some(codec) = provider.protocol.codec() else {
+            return Err(bad_request(format!(
+                "the protocol of {name} is not one over HTTP"
+            )));
+        };
+        let Some((_, model)) = split_name(&request.model) else {
+            return Err(bad_request(format!(
+                "{:?} is not of the form provider/model",
+                request.model
+            )));
+        };
+        let Some(url) = codec.url(&provider.base_url, model) else {
+            // It is not repeated: it may hold a password where a host is expected.
+            let mut failure = bad_request(format!("the base_url of {name} is not an HTTP address"));
+            failure.hint = Some("it begins with http:// or https://".to_string());
+            return Err(failure);
+        };
+        let target = Target {
+            model,
+            provider: name,
+            stream: true,
+            thinking_budget: provider.thinking_budget,
+        };
+        let body = codec.body(request, &target, blobs);
+        Ok(Post {
+            codec,
+            url,
+            headers: headers(codec, provider)?,
+            body: serde_json::to_vec(&body)
+                .map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?,
+        })
+    }
+}
+
+fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    headers.insert("accept", HeaderValue::from_static("text/event-stream"));
+    if codec == Codec::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    }
+    match &provider.key {
+        Some(key) => {
+            let (name, before) = codec.key_header();
+            let value = HeaderValue::from_str(&format!("{before}{}", key.expose().trim()));
+            let mut value = value.map_err(|_| no_key(provider, "cannot be sent in a header"))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        // A header of the user's may carry the key.
+        None if codec.needs_key() && provider.headers.is_empty() => {
+            return Err(no_key(provider, "is missing"));
+        }
+        None => {}
+    }
+    for (name, value) in &provider.headers {
+        let pair = HeaderName::try_from(name)
+            .ok()
+            .zip(HeaderValue::from_str(value).ok());
+        let Some((key, mut value)) = pair else {
+            let message = format!("the header {name:?} of {} cannot be sent", provider.name);
+            return Err(bad_request(message));
+        };
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+fn no_key(provider: &Provider, what: &str) -> Failure {
+    Failure {
+        class: FailureClass::Auth,
+        message: format!("the key for {} {what}", provider.name),
+        hint: Some(format!(
+            "set {}; a local server and `rewake demo` need none",
+            provider.key_env
+        )),
+    }
+}
+
+fn bad_request(message: String) -> Failure {
+    Failure {
+        class: FailureClass::BadRequest,
+        message,
+        hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::provider::{IDLE_TIMEOUT_MS, Secret};
+    use crate::model::wire::Protocol;
+
+    fn provider() -> Provider {
+        Provider {
+            name: "anthropic".into(),
+            protocol: Protocol::Anthropic,
+            base_url: "https://api.example".into(),
+            key: Some(Secret::new(" sk-12345678\n")),
+            key_env: "ANTHROPIC_API_KEY".into(),
+            headers: vec![],
+            idle_timeout_ms: IDLE_TIMEOUT_MS,
+            thinking_budget: None,
+        }
+    }
+
+    fn request(model: &str) -> Request {
+        Request {
+            model: model.into(),
+            system: "s".into(),
+            tools: vec![],
+            instructions: String::new(),
+            messages: vec![],
+            max_tokens: 100,
+        }
+    }
+
+    fn post(provider: &Provider) -> Result<Post, Failure> {
+        Post::new(provider, &request("anthropic/claude-x"), &|_| None)
+    }
+
+    #[test]
+    fn the_key_goes_into_the_header_of_the_protocol() {
+        let mut provider = provider();
+        assert_eq!(post(&provider).unwrap().headers["x-api-key"], "sk-12345678");
+        provider.protocol = Protocol::OpenaiChat;
+        let headers = post(&provider).unwrap().headers;
+        assert_eq!(headers["authorization"], "Bearer sk-12345678");
+        provider.headers = vec![("Authorization".into(), "Token x".into())];
+        assert_eq!(post(&provider).unwrap().headers["authorization"], "Token x");
+    }
+
+    #[test]
+    fn a_missing_key_is_said_with_the_variable_to_set() {
+        let mut provider = provider();
+        provider.key = None;
+        let failure = post(&provider).err().unwrap();
+        assert_eq!(failure.class, FailureClass::Auth);
+        assert!(failure.hint.unwrap().contains("ANTHROPIC_API_KEY"));
+        provider.headers = vec![("x-gateway".into(), "gw".into())];
+        assert!(post(&provider).is_ok());
+        provider.headers.clear();
+        provider.protocol = Protocol::OpenaiChat;
+        assert!(post(&provider).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_config_is_said_without_secrets() {
+        let with = |change: fn(&mut Provider)| {
+            let mut provider = provider();
+            change(&mut provider);
+            let failure = post(&provider).err().unwrap();
+            let said = format!("{} {:?}", failure.message, failure.hint);
+            assert!(!said.contains("12345678"), "{said}");
+            said
+        };
+        assert!(with(|p| p.base_url = "user:sk-12345678@host".into()).contains("base_url"));
+        assert!(with(|p| p.key = Some(Secret::new("sk-12345678\u{7f}x"))).contains("key"));
+        assert!(with(|p| p.headers = vec![("a b".into(), "12345678".into())]).contains("a b"));
+        assert!(with(|p| p.protocol = Protocol::Script).contains("protocol"));
+        let failure = Post::new(&provider(), &request("claude"), &|_| None);
+        assert!(failure.err().unwrap().message.contains("provider/model"));
+    }
+}

@@ -1,0 +1,117 @@
+//! A provider: where its models are, which protocol they speak, and the key.
+//!
+//! Invariant: a key is never printed. What may hold one goes through [`Provider::redact`].
+
+use super::wire::Protocol;
+
+/// A key. `Debug` and `Display` do not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(key: impl Into<String>) -> Secret {
+        Secret(key.into())
+    }
+
+    /// For the header of a request, nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// How long a stream may be silent.
+pub const IDLE_TIMEOUT_MS: u64 = 300_000;
+
+/// Shorter "keys" are the words that local servers want to see (`none`, `ollama`), no secrets.
+const MIN_SECRET_BYTES: usize = 8;
+
+#[derive(Clone)]
+pub struct Provider {
+    /// As in `provider/model`.
+    pub name: String,
+    pub protocol: Protocol,
+    /// Without the path of the protocol: `https://api.anthropic.com`, `http://localhost:8080/v1`.
+    pub base_url: String,
+    pub key: Option<Secret>,
+    /// The variable the key is looked for in: named in hints.
+    pub key_env: String,
+    /// Sent with every request. They win over the protocol's own.
+    pub headers: Vec<(String, String)>,
+    pub idle_timeout_ms: u64,
+    /// Tokens for thinking, for models that take a budget. Newer ones think as they see fit.
+    pub thinking_budget: Option<u64>,
+}
+
+impl Provider {
+    /// The text without the key and without the values of the headers, which often are keys.
+    pub fn redact(&self, text: &str) -> String {
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        let key = self.key.iter().map(Secret::expose);
+        key.chain(values)
+            .filter(|secret| secret.len() >= MIN_SECRET_BYTES)
+            .fold(text.to_string(), |text, secret| text.replace(secret, "…"))
+    }
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provider")
+            .field("name", &self.name)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_never_printed() {
+        let provider = Provider {
+            name: "p".into(),
+            protocol: Protocol::OpenaiChat,
+            base_url: "http://user:sk-12345678@h".into(),
+            key: Some(Secret::new("sk-12345678")),
+            key_env: "P_KEY".into(),
+            headers: vec![("x-gateway".into(), "gw-87654321".into())],
+            idle_timeout_ms: IDLE_TIMEOUT_MS,
+            thinking_budget: None,
+        };
+        for printed in [
+            format!("{provider:?}"),
+            format!("{:?} {}", provider.key, Secret::new("sk-12345678")),
+            provider.redact("bad key sk-12345678, gateway gw-87654321"),
+        ] {
+            assert!(!printed.contains("12345678"), "{printed}");
+            assert!(!printed.contains("87654321"), "{printed}");
+        }
+    }
+
+    #[test]
+    fn a_word_in_place_of_a_key_is_no_secret() {
+        let provider = Provider {
+            name: "p".into(),
+            protocol: Protocol::OpenaiChat,
+            base_url: String::new(),
+            key: Some(Secret::new("e")),
+            key_env: String::new(),
+            headers: vec![],
+            idle_timeout_ms: 1,
+            thinking_budget: None,
+        };
+        assert_eq!(provider.redact("server is down"), "server is down");
+    }
+}

@@ -1,0 +1,159 @@
+//! From `provider/model` to something that can be asked: what the config says of providers,
+//! with their keys, and what is known of models.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::provider::{Provider, Secret};
+use super::retry::Retry;
+use super::script::Script;
+use super::{Backend, Delta, Reply, catalogue, http, wire};
+use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
+use crate::core::entry::{Failure, FailureClass, Usage};
+use crate::core::prompt::Request;
+
+const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The models of the config. A provider is made ready when it is first asked.
+pub struct Models {
+    config: Config,
+    env: Env,
+    backends: RefCell<BTreeMap<String, Backend>>,
+}
+
+impl Models {
+    pub fn new(config: Config, env: Env) -> Models {
+        Models {
+            config,
+            env,
+            backends: RefCell::default(),
+        }
+    }
+
+    /// Whether the model could be asked: its provider is known and has its key. Gives what
+    /// the user should be warned of.
+    pub fn check(&self, model: &str) -> Result<Vec<String>, ConfigError> {
+        let name = ModelName::parse(model)?;
+        let provider = self.config.provider(&name.provider)?;
+        let key = provider.key(&self.env)?;
+        if provider.protocol == Protocol::Script {
+            self.backend(&name.provider)?;
+        }
+        Ok(key
+            .and_then(|k| k.warning)
+            .map(|w| w.text)
+            .into_iter()
+            .collect())
+    }
+
+    /// Asks the request's model.
+    pub async fn call(
+        &self,
+        request: &Request,
+        blobs: wire::Blobs<'_>,
+        on: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Reply, Failure> {
+        let backend = ModelName::parse(&request.model)
+            .and_then(|name| self.backend(&name.provider))
+            .map_err(|error| Failure {
+                class: FailureClass::Auth,
+                message: error.to_string(),
+                hint: error.hint().map(str::to_string),
+            })?;
+        backend.call(request, blobs, on).await
+    }
+
+    fn backend(&self, name: &str) -> Result<Backend, ConfigError> {
+        if let Some(backend) = self.backends.borrow().get(name) {
+            return Ok(backend.clone());
+        }
+        let config = self.config.provider(name)?;
+        let backend = match config.protocol {
+            Protocol::Script => Backend::Script(read_script(&config)?),
+            Protocol::Anthropic
+            | Protocol::OpenaiResponses
+            | Protocol::OpenaiChat
+            | Protocol::Gemini => self.http(&config)?,
+        };
+        self.backends
+            .borrow_mut()
+            .insert(name.to_string(), backend.clone());
+        Ok(backend)
+    }
+
+    fn http(&self, config: &ProviderConfig) -> Result<Backend, ConfigError> {
+        let key = config.key(&self.env)?;
+        let retry = Retry {
+            tries: u32::try_from(self.config.retry.tries).unwrap_or(u32::MAX),
+            base_ms: self.config.retry.base_ms,
+            cap_ms: self.config.retry.cap_ms,
+        };
+        let provider = Provider {
+            name: config.name.clone(),
+            protocol: config.protocol,
+            base_url: config.base_url.clone(),
+            key: key.map(|key| Secret::new(key.secret)),
+            key_env: config.api_key_env.first().cloned().unwrap_or_default(),
+            headers: config.headers.clone().into_iter().collect(),
+            idle_timeout_ms: config.idle_timeout_ms,
+            thinking_budget: self.config.thinking_budget_tokens,
+        };
+        Ok(Backend::Http(
+            http::Client::new(retry, config.ca_file.clone()),
+            provider,
+        ))
+    }
+}
+
+fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
+    let path = config.script.clone().unwrap_or_default();
+    let text = read_text(&path, SCRIPT_MAX_BYTES)
+        .map_err(|e| ConfigError::new(format!("cannot read the script {}: {e}", path.display())))?;
+    Script::parse(&text).map_err(|e| ConfigError::new(format!("{}: {e}", path.display())))
+}
+
+/// Context windows, output limits and prices: the catalogue's, with the config over them.
+pub struct Figures {
+    config: Config,
+}
+
+impl Figures {
+    pub fn new(config: &Config) -> Figures {
+        Figures {
+            config: config.clone(),
+        }
+    }
+
+    pub fn of(&self, model: &str) -> catalogue::ModelInfo {
+        let mut info = catalogue::lookup(model);
+        let Some(own) = self.config.models.get(model) else {
+            return info;
+        };
+        info.context_window = own.context_window.unwrap_or(info.context_window);
+        info.max_output = own.max_output.unwrap_or(info.max_output);
+        if let Some(input) = own.input_price {
+            info.long = None;
+            info.prices = Some(catalogue::Prices {
+                input,
+                cached: own.cached_price.unwrap_or(input),
+                cache_write: own.cache_write_price.unwrap_or(input),
+                output: own.output_price.unwrap_or(input),
+            });
+        }
+        info
+    }
+
+    /// Room for one answer, tokens.
+    pub fn answer_tokens(&self, model: &str) -> u64 {
+        let info = self.of(model);
+        match self.config.max_output_tokens {
+            Some(tokens) => tokens.min(info.max_output.max(1)),
+            None => info.default_output(),
+        }
+    }
+
+    /// US dollars for one answer; `None` when the price is not known.
+    pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
+        self.of(model).cost(usage)
+    }
+}

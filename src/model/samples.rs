@@ -1,0 +1,255 @@
+//! For the tests of the protocols: one conversation with everything in it, and streams.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::sse::Event;
+use super::{Delta, Reply};
+use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
+use crate::core::prompt::{Message, Part, Request, Role};
+
+/// System, instructions, images, thinking, two parallel calls with results, one failed.
+/// `sealed` and `signature` are what the protocol under test kept of the answer.
+pub fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
+    let message = |role, parts| Message {
+        role,
+        parts,
+        cache: false,
+    };
+    let call = |id: &str, name: &str, arguments, signature: Option<&str>| Part::Call {
+        id: id.into(),
+        name: name.into(),
+        arguments,
+        signature: signature.map(str::to_string),
+    };
+    let result = |id: &str, name: &str, said: &str, images, is_error| Part::Result {
+        id: id.into(),
+        name: name.into(),
+        text: said.into(),
+        images,
+        is_error,
+    };
+    Request {
+        model: "p/m".into(),
+        system: "You are an agent.\n".into(),
+        tools: vec![ToolSpec {
+            name: "read".into(),
+            description: "Reads a file.".into(),
+            schema: json!({
+                "type": "object", "additionalProperties": false,
+                "properties": { "path": { "type": "string" } }, "required": ["path"],
+            }),
+        }],
+        instructions: "Be brief.".into(),
+        messages: vec![
+            message(
+                Role::User,
+                vec![text("What is this?"), image("png"), image("gone")],
+            ),
+            message(
+                Role::Assistant,
+                vec![
+                    Part::Thinking {
+                        text: "Look first.".into(),
+                        sealed,
+                    },
+                    text("I look."),
+                    call("call_3_0", "read", json!({ "path": "a.png" }), signature),
+                    call("call_3_1", "no such tool", json!({}), None),
+                ],
+            ),
+            message(
+                Role::User,
+                vec![
+                    result(
+                        "call_3_0",
+                        "read",
+                        "an image",
+                        vec![("image/png".into(), blob("png"))],
+                        false,
+                    ),
+                    result(
+                        "call_3_1",
+                        "no such tool",
+                        "there is no such tool",
+                        vec![],
+                        true,
+                    ),
+                    text("And now?"),
+                ],
+            ),
+            message(Role::Assistant, vec![text("It is a cat.")]),
+            message(Role::User, vec![text("Good."), text("Go on.")]),
+        ],
+        max_tokens: 1000,
+    }
+}
+
+pub fn text(text: &str) -> Part {
+    Part::Text {
+        text: text.into(),
+        signature: None,
+    }
+}
+
+fn image(hash: &str) -> Part {
+    Part::Image {
+        media_type: "image/png".into(),
+        blob: blob(hash),
+    }
+}
+
+fn blob(hash: &str) -> BlobRef {
+    BlobRef {
+        hash: hash.into(),
+        bytes: 3,
+    }
+}
+
+/// Knows the bytes of one image, which are `AQID` in base64.
+pub fn bytes(blob: &BlobRef) -> Option<Vec<u8>> {
+    (blob.hash == "png").then(|| vec![1, 2, 3])
+}
+
+/// One event per line that is not empty.
+pub fn events(lines: &str) -> Vec<Event> {
+    lines
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(data)
+        .collect()
+}
+
+pub fn data(data: &str) -> Event {
+    Event {
+        event: String::new(),
+        data: data.into(),
+    }
+}
+
+/// What the decoders have in common.
+pub trait Decode: Default {
+    fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure>;
+    fn finish(self) -> Result<Reply, Failure>;
+}
+
+macro_rules! decode {
+    ($($protocol:ident),*) => {$(
+        impl Decode for super::$protocol::Decoder {
+            fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+                self.feed(event)
+            }
+            fn finish(self) -> Result<Reply, Failure> {
+                self.finish()
+            }
+        }
+    )*};
+}
+decode!(openai_chat, openai_responses, gemini);
+
+/// What is shown on the way, and the answer or the failure in the end.
+pub fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure>) {
+    let mut decoder = D::default();
+    let mut deltas = Vec::new();
+    for event in events {
+        match decoder.feed(event) {
+            Ok(more) => deltas.extend(more),
+            Err(failure) => return (deltas, Err(failure)),
+        }
+    }
+    (deltas, decoder.finish())
+}
+
+pub fn reply<D: Decode>(lines: &str) -> Reply {
+    decode::<D>(&events(lines)).1.unwrap()
+}
+
+/// The class of the failure a stream ends in.
+pub fn failed<D: Decode>(lines: &str) -> FailureClass {
+    decode::<D>(&events(lines)).1.unwrap_err().class
+}
+
+/// The stream cut behind every event before the one that ends the answer is a failure of
+/// the network; cut behind a later one it is the whole answer.
+pub fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
+    let events = events(lines);
+    let whole = decode::<D>(&events).1.unwrap();
+    for kept in 0..events.len() {
+        match decode::<D>(&events[..kept]).1 {
+            Err(failure) => assert_eq!((failure.class, kept <= end), (FailureClass::Network, true)),
+            Ok(reply) => assert_eq!((reply.blocks == whole.blocks, kept > end), (true, true)),
+        }
+    }
+}
+
+/// All that was shown as text, and all that was shown as thinking.
+pub fn shown(deltas: &[Delta]) -> (String, String) {
+    let mut out = (String::new(), String::new());
+    for delta in deltas {
+        match delta {
+            Delta::Text(text) => out.0.push_str(text),
+            Delta::Thinking(text) => out.1.push_str(text),
+            Delta::Call { .. } | Delta::Retry { .. } => {}
+        }
+    }
+    out
+}
+
+/// JSON of any shape, made of the keys that the protocols know.
+pub fn junk() -> impl Strategy<Value = Vec<Value>> {
+    const KEYS: [&str; 24] = [
+        "args",
+        "arguments",
+        "call_id",
+        "code",
+        "content",
+        "delta",
+        "encrypted_content",
+        "error",
+        "finishReason",
+        "finish_reason",
+        "function",
+        "functionCall",
+        "id",
+        "index",
+        "item",
+        "name",
+        "output_index",
+        "parts",
+        "response",
+        "summary",
+        "text",
+        "thought",
+        "thoughtSignature",
+        "type",
+    ];
+    let word = prop_oneof![
+        Just(""),
+        Just("{}"),
+        Just("{"),
+        Just("message"),
+        Just("reasoning"),
+        Just("function_call"),
+        Just("é\u{0}"),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        word.prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((0..KEYS.len(), inner), 0..6).prop_map(|fields| {
+                let fields = fields
+                    .into_iter()
+                    .map(|(key, value)| (KEYS[key].to_string(), value));
+                Value::Object(fields.collect::<Map<_, _>>())
+            }),
+        ]
+    });
+    prop::collection::vec(value, 0..12)
+}

@@ -1,0 +1,268 @@
+//! Server-sent events, from bytes.
+//!
+//! The format is the one of <https://html.spec.whatwg.org/multipage/server-sent-events.html>:
+//! lines end with LF, CR or CRLF, an empty line ends an event, and one that the stream ends
+//! in the middle of is dropped. That an answer is whole must be read from the protocol's own
+//! end event, never from the end of the stream.
+//!
+//! Invariant: no socket and no clock; the same bytes give the same events however they are
+//! cut. `id` and `retry` are read over, since a model call is never taken up in the middle.
+
+use crate::core::entry::{Failure, FailureClass};
+
+/// The most bytes one event may have.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Empty when the event has no name.
+    pub event: String,
+    /// The `data` lines, joined by LF. Bad UTF-8 is replaced.
+    pub data: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The line that the last chunk ended in the middle of.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    /// `None` until there is a `data` line: an event without one is none.
+    data: Option<Vec<u8>>,
+    /// The last byte was a CR: an LF that follows belongs to it.
+    after_cr: bool,
+    /// The first line may begin with a byte order mark.
+    begun: bool,
+}
+
+impl Parser {
+    pub fn new() -> Parser {
+        Parser::default()
+    }
+
+    /// The events that end in this chunk.
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<Vec<Event>, Failure> {
+        let mut events = Vec::new();
+        let mut rest = chunk;
+        if self.after_cr && !rest.is_empty() {
+            self.after_cr = false;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        while let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) {
+            let (line, tail) = rest.split_at(end);
+            self.check(line.len())?;
+            events.extend(self.take_line(line));
+            rest = match tail {
+                [b'\r', b'\n', rest @ ..] => rest,
+                [b'\r'] => {
+                    self.after_cr = true;
+                    &[]
+                }
+                [_, rest @ ..] => rest,
+                [] => &[],
+            };
+        }
+        self.check(rest.len())?;
+        self.line.extend_from_slice(rest);
+        Ok(events)
+    }
+
+    fn check(&self, more: usize) -> Result<(), Failure> {
+        let data = self.data.as_ref().map_or(0, Vec::len);
+        if self.line.len() + data + more <= MAX_EVENT_BYTES {
+            return Ok(());
+        }
+        Err(Failure {
+            class: FailureClass::Protocol,
+            message: format!(
+                "reading the answer: one event has more than {} MiB",
+                MAX_EVENT_BYTES / (1024 * 1024)
+            ),
+            hint: None,
+        })
+    }
+
+    /// `end` is the line, or what the last chunk left unfinished of it.
+    fn take_line(&mut self, end: &[u8]) -> Option<Event> {
+        if self.line.is_empty() {
+            return self.field(end);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(end);
+        self.field(&line)
+    }
+
+    fn field(&mut self, line: &[u8]) -> Option<Event> {
+        let line = match std::mem::replace(&mut self.begun, true) {
+            false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+            true => line,
+        };
+        if line.is_empty() {
+            return self.dispatch();
+        }
+        let (field, value) = match line.iter().position(|b| *b == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &line[line.len()..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"event" => self.name = value.to_vec(),
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                None => self.data = Some(value.to_vec()),
+            },
+            // A comment has an empty field name.
+            _ => {}
+        }
+        None
+    }
+
+    fn dispatch(&mut self) -> Option<Event> {
+        let name = std::mem::take(&mut self.name);
+        let data = self.data.take()?;
+        Some(Event {
+            event: text(name),
+            data: text(data),
+        })
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(chunks: &[&[u8]]) -> Vec<(String, String)> {
+        let mut parser = Parser::new();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            events.extend(parser.feed(chunk).unwrap());
+        }
+        events.into_iter().map(|e| (e.event, e.data)).collect()
+    }
+
+    fn check(stream: &[u8], expect: &[(&str, &str)]) {
+        let want: Vec<(String, String)> = expect
+            .iter()
+            .map(|(e, d)| (e.to_string(), d.to_string()))
+            .collect();
+        assert_eq!(parse(&[stream]), want, "in one chunk");
+        for at in 0..=stream.len() {
+            let (a, b) = stream.split_at(at);
+            assert_eq!(parse(&[a, b]), want, "split at {at}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(parse(&bytes), want, "byte by byte");
+    }
+
+    #[test]
+    fn the_format_is_understood_at_every_split_point() {
+        check(b"data: a\n\n", &[("", "a")]);
+        check(b"\xEF\xBB\xBFdata: a\n\n", &[("", "a")]);
+        check(b"event: x\r\ndata:a\r\n\r\n", &[("x", "a")]);
+        check(b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]);
+        check(b": comment\n\ndata:  two\n\n", &[("", " two")]);
+        check(b"data: a\ndata: b\ndata\n\n", &[("", "a\nb\n")]);
+        check(b"data\n\n", &[("", "")]);
+        check(b"event: x\n\ndata: a\n\n", &[("", "a")]);
+        check(b"id: 1\nretry: 5\nfoo: bar\ndata: a\n\n", &[("", "a")]);
+        check(b"data: \xff\xc3\xa9\n\n", &[("", "\u{fffd}é")]);
+        check("data: äöü 漢字 🦀\n\n".as_bytes(), &[("", "äöü 漢字 🦀")]);
+    }
+
+    #[test]
+    fn an_event_that_is_not_ended_is_none() {
+        check(b"data: a\n\ndata: b\n", &[("", "a")]);
+        check(b"data: a", &[]);
+        check(b"", &[]);
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut parser = Parser::new();
+        let chunk = vec![b'x'; 1024 * 1024];
+        let failed = (0..20).find_map(|_| parser.feed(&chunk).err()).unwrap();
+        assert_eq!(failed.class, FailureClass::Protocol);
+
+        let mut parser = Parser::new();
+        let mut lines = b"data: ".to_vec();
+        lines.extend(std::iter::repeat_n(b'x', 1024 * 1024));
+        lines.push(b'\n');
+        assert!((0..20).any(|_| parser.feed(&lines).is_err()));
+    }
+
+    /// Quadratic work would take minutes here.
+    #[test]
+    fn work_grows_with_the_bytes_only() {
+        let mut line = b"data: ".to_vec();
+        line.extend(std::iter::repeat_n(b'x', 8 * 1024 * 1024));
+        line.extend_from_slice(b"\n\n");
+        let chunks: Vec<&[u8]> = line.chunks(16 * 1024).collect();
+        assert_eq!(parse(&chunks)[0].1.len(), 8 * 1024 * 1024);
+
+        let many = b"data: {\"delta\":\"a few words of text\"}\n\n".repeat(20_000);
+        assert_eq!(parse(&[&many]).len(), 20_000);
+    }
+
+    /// The definition, line by line, on the whole stream.
+    fn oracle(stream: &[u8]) -> Vec<(String, String)> {
+        let text = String::from_utf8_lossy(stream).replace("\r\n", "\n");
+        let text = text.replace('\r', "\n");
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let (mut events, mut name, mut data) = (Vec::new(), String::new(), None::<String>);
+        let ended = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in ended.split('\n').filter(|_| text.contains('\n')) {
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                _ if line.is_empty() => {
+                    let name = std::mem::take(&mut name);
+                    events.extend(data.take().map(|d| (name, d)));
+                }
+                "event" => name = value.to_string(),
+                "data" => {
+                    data = Some(match data {
+                        Some(d) => d + "\n" + value,
+                        None => value.to_string(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+
+    proptest! {
+        #[test]
+        fn any_stream_is_read_as_defined_however_it_is_cut(
+            pieces in prop::collection::vec(prop::sample::select(vec![
+                "data", "event", ":", " ", "\n", "\r", "\r\n", "\n\n", "é", "x", "id", "\u{feff}",
+                "data: a\n\n",
+            ]), 0..60),
+            cuts in prop::collection::vec(1..9usize, 1..20),
+        ) {
+            let stream = pieces.concat().into_bytes();
+            let mut chunks = Vec::new();
+            let mut rest = &stream[..];
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() { break; }
+                let (chunk, tail) = rest.split_at((*cut).min(rest.len()));
+                chunks.push(chunk);
+                rest = tail;
+            }
+            prop_assert_eq!(parse(&chunks), oracle(&stream));
+        }
+
+        #[test]
+        fn bytes_without_sense_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            parse(&[&bytes]);
+        }
+    }
+}

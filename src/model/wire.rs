@@ -1,0 +1,219 @@
+//! What all protocols have in common, and the one place that knows all of them.
+//!
+//! A protocol is a file with `body` (Request -> JSON), `Decoder` (events -> deltas and one
+//! [`Reply`]) and `classify` (an HTTP error -> [`Failure`]). None of them knows of sockets,
+//! keys or time: where a request goes is said here, that it goes there is [`super::http`].
+//!
+//! Invariant: `Decoder::finish` gives an answer only if the protocol's own end was seen. A
+//! stream that was cut is never an answer.
+
+use reqwest::Url;
+use serde_json::Value;
+
+use super::sse::Event;
+use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
+pub use crate::config::Protocol;
+use crate::core::entry::{BlobRef, Failure};
+use crate::core::prompt::Request;
+
+impl Protocol {
+    /// `None` for the scripted model: nothing of it goes over a wire.
+    pub fn codec(self) -> Option<Codec> {
+        match self {
+            Protocol::Anthropic => Some(Codec::Anthropic),
+            Protocol::OpenaiResponses => Some(Codec::OpenaiResponses),
+            Protocol::OpenaiChat => Some(Codec::OpenaiChat),
+            Protocol::Gemini => Some(Codec::Gemini),
+            Protocol::Script => None,
+        }
+    }
+}
+
+/// What a codec needs to know beside the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The provider's own model name, without `provider/`.
+    pub model: &'a str,
+    pub provider: &'a str,
+    /// Always true for now.
+    pub stream: bool,
+    pub thinking_budget: Option<u64>,
+}
+
+/// Bytes of images.
+pub type Blobs<'a> = &'a dyn Fn(&BlobRef) -> Option<Vec<u8>>;
+
+/// A protocol that goes over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    Anthropic,
+    OpenaiResponses,
+    OpenaiChat,
+    Gemini,
+}
+
+impl Codec {
+    pub fn body(self, request: &Request, target: &Target, blobs: Blobs) -> Value {
+        match self {
+            Codec::Anthropic => anthropic::body(request, target, blobs),
+            Codec::OpenaiResponses => openai_responses::body(request, target, blobs),
+            Codec::OpenaiChat => openai_chat::body(request, target, blobs),
+            Codec::Gemini => gemini::body(request, target, blobs),
+        }
+    }
+
+    pub fn decoder(self) -> Decoder {
+        match self {
+            Codec::Anthropic => Decoder::Anthropic(anthropic::Decoder::new()),
+            Codec::OpenaiResponses => Decoder::OpenaiResponses(openai_responses::Decoder::new()),
+            Codec::OpenaiChat => Decoder::OpenaiChat(openai_chat::Decoder::new()),
+            Codec::Gemini => Decoder::Gemini(gemini::Decoder::new()),
+        }
+    }
+
+    pub fn classify(self, status: u16, body: &str) -> Failure {
+        match self {
+            Codec::Anthropic => anthropic::classify(status, body),
+            Codec::OpenaiResponses => openai_responses::classify(status, body),
+            Codec::OpenaiChat => openai_chat::classify(status, body),
+            Codec::Gemini => gemini::classify(status, body),
+        }
+    }
+
+    /// Where requests go. `base` keeps its query, which some gateways need. `None` when it
+    /// is no HTTP address.
+    pub fn url(self, base: &str, model: &str) -> Option<Url> {
+        let mut url = Url::parse(base).ok()?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return None;
+        }
+        // People copy the base with and without the version.
+        let version = match self {
+            Codec::Anthropic => Some("v1"),
+            Codec::Gemini => Some("v1beta"),
+            Codec::OpenaiResponses | Codec::OpenaiChat => None,
+        };
+        let last = url.path().trim_end_matches('/').rsplit('/').next();
+        let version = version.filter(|version| last != Some(version));
+        {
+            let mut path = url.path_segments_mut().ok()?;
+            path.pop_if_empty().extend(version);
+            match self {
+                Codec::Anthropic => path.push("messages"),
+                Codec::OpenaiResponses => path.push("responses"),
+                Codec::OpenaiChat => path.extend(["chat", "completions"]),
+                Codec::Gemini => path
+                    .push("models")
+                    .extend(format!("{model}:streamGenerateContent").split('/')),
+            };
+        }
+        if self == Codec::Gemini {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        Some(url)
+    }
+
+    /// The header that carries the key, and what stands before the key in it.
+    pub fn key_header(self) -> (&'static str, &'static str) {
+        match self {
+            Codec::Anthropic => ("x-api-key", ""),
+            Codec::OpenaiResponses | Codec::OpenaiChat => ("authorization", "Bearer "),
+            Codec::Gemini => ("x-goog-api-key", ""),
+        }
+    }
+
+    /// Servers on one's own machine speak Chat Completions and want no key.
+    pub fn needs_key(self) -> bool {
+        self != Codec::OpenaiChat
+    }
+
+    /// Nothing that matters follows this event: the stream need not be read to its end,
+    /// which some servers never send.
+    pub fn is_last(self, event: &Event) -> bool {
+        match self {
+            Codec::Anthropic => event.event == "message_stop",
+            Codec::OpenaiChat => event.data == "[DONE]",
+            Codec::OpenaiResponses => matches!(
+                event.event.as_str(),
+                "response.completed" | "response.incomplete"
+            ),
+            // The last chunk is one like the others.
+            Codec::Gemini => false,
+        }
+    }
+}
+
+pub enum Decoder {
+    Anthropic(anthropic::Decoder),
+    OpenaiResponses(openai_responses::Decoder),
+    OpenaiChat(openai_chat::Decoder),
+    Gemini(gemini::Decoder),
+}
+
+impl Decoder {
+    pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+        match self {
+            Decoder::Anthropic(d) => d.feed(event),
+            Decoder::OpenaiResponses(d) => d.feed(event),
+            Decoder::OpenaiChat(d) => d.feed(event),
+            Decoder::Gemini(d) => d.feed(event),
+        }
+    }
+
+    pub fn finish(self) -> Result<Reply, Failure> {
+        match self {
+            Decoder::Anthropic(d) => d.finish(),
+            Decoder::OpenaiResponses(d) => d.finish(),
+            Decoder::OpenaiChat(d) => d.finish(),
+            Decoder::Gemini(d) => d.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_are_named_as_in_the_config() {
+        for (protocol, name) in [
+            (Protocol::Anthropic, "\"anthropic\""),
+            (Protocol::OpenaiResponses, "\"openai-responses\""),
+            (Protocol::OpenaiChat, "\"openai-chat\""),
+            (Protocol::Gemini, "\"gemini\""),
+            (Protocol::Script, "\"script\""),
+        ] {
+            assert_eq!(serde_json::to_string(&protocol).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn requests_go_to_the_right_place() {
+        let url = |codec: Codec, base| codec.url(base, "m-1").unwrap().to_string();
+        assert_eq!(
+            url(Codec::Anthropic, "https://a.example"),
+            "https://a.example/v1/messages"
+        );
+        assert_eq!(
+            url(Codec::Anthropic, "https://a.example/v1/"),
+            "https://a.example/v1/messages"
+        );
+        assert_eq!(
+            url(Codec::OpenaiChat, "http://localhost:8080/v1"),
+            "http://localhost:8080/v1/chat/completions"
+        );
+        assert_eq!(
+            url(
+                Codec::OpenaiResponses,
+                "https://o.example/v1/?api-version=3"
+            ),
+            "https://o.example/v1/responses?api-version=3"
+        );
+        assert_eq!(
+            url(Codec::Gemini, "https://g.example"),
+            "https://g.example/v1beta/models/m-1:streamGenerateContent?alt=sse"
+        );
+        assert_eq!(Codec::Anthropic.url("localhost:80", "m"), None);
+        assert_eq!(Codec::Anthropic.url("", "m"), None);
+    }
+}
