@@ -1,3 +1,13 @@
 //! args -> config -> run -> exit code.
+//!
+//! The keeper comes before all: a process that is to outlive the agent must not first become
+//! one.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = rewake::command::keeper::keep_if_asked() {
+        return code;
+    }
+    ExitCode::from(rewake::cli::main())
+}

@@ -1,1 +1,92 @@
-//! cli
+//! The command line: arguments -> config -> what is asked -> exit code.
+//!
+//! One file for each subcommand. Only this room and `main` know of stdout, stderr and exit
+//! codes of subcommands; the rooms below return values and errors.
+
+pub mod args;
+mod completion;
+mod demo;
+mod doctor;
+mod fork;
+mod history;
+mod logging;
+mod output;
+mod ps;
+mod run;
+mod show;
+mod trouble;
+mod trust;
+
+use crate::config::{self, Env, Paths};
+use crate::headless::exit;
+use crate::session::Surroundings;
+use crate::workspace::here;
+use args::{Cli, Invocation};
+use trouble::Trouble;
+
+/// Runs what the arguments ask for, and gives the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(trouble) => trouble.tell(),
+    }
+}
+
+/// Help and versions go to stdout with 0, wrong usage to stderr with 2.
+fn usage(error: &clap::Error) -> u8 {
+    let code = error.exit_code();
+    let _ = error.print();
+    u8::try_from(code).unwrap_or(exit::USAGE)
+}
+
+fn dispatch(cli: Cli) -> Result<u8, Trouble> {
+    let cd = cli.cd().cloned();
+    let settings = cli.settings()?;
+    let invocation = match cli.invocation() {
+        Ok(invocation) => invocation,
+        Err(error) => return Ok(usage(&error)),
+    };
+    // These need nothing of the machine.
+    match invocation {
+        Invocation::Completion { shell } => return completion::run(shell),
+        Invocation::Demo => return demo::run(),
+        _ => {}
+    }
+    let env = Env::capture()?;
+    let paths = Paths::new(&env)?;
+    let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
+    if let Invocation::Doctor = invocation {
+        return doctor::run(&env, &paths, &here, &settings);
+    }
+    paths.create()?;
+    match invocation {
+        Invocation::Trust => return trust::trust(&paths, &here),
+        Invocation::Untrust => return trust::untrust(&paths, &here),
+        _ => {}
+    }
+    let loaded = config::load(&env, &paths, &here.root, &settings)?;
+    let around = Surroundings {
+        env,
+        paths,
+        here,
+        loaded,
+    };
+    let _log = logging::start(&around.paths, around.config().log.level);
+    match invocation {
+        Invocation::Run(run) => run::run(&around, run),
+        Invocation::History { query } => history::run(&around, &query),
+        Invocation::Show { id } => show::run(&around, &id),
+        Invocation::Fork { id } => fork::run(&around, &id),
+        Invocation::Ps => ps::list(&around),
+        Invocation::PsStop { run } => ps::stop(&around, &run),
+        Invocation::Completion { .. }
+        | Invocation::Demo
+        | Invocation::Doctor
+        | Invocation::Trust
+        | Invocation::Untrust => Ok(exit::DONE),
+    }
+}

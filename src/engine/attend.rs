@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Command, DRAFT_INTERVAL, Engine, EngineError, Event, Write};
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
 use crate::model::Delta;
-use crate::store::StoreError;
+use crate::store::{self, StoreError};
 use crate::world::World;
 
 /// The streamed text of the answer that is being made.
@@ -26,7 +26,8 @@ pub(super) struct Draft {
 impl Draft {
     fn add(&mut self, piece: &str) {
         self.text.push_str(piece);
-        self.due.get_or_insert_with(|| Instant::now() + DRAFT_INTERVAL);
+        self.due
+            .get_or_insert_with(|| Instant::now() + DRAFT_INTERVAL);
     }
 
     pub(super) fn reset(&mut self) {
@@ -130,10 +131,11 @@ impl<W: World> Engine<W> {
     /// True when the step in progress is to be dropped.
     async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
-            Command::Say { text, images, via } => {
+            Command::Say { message, blobs } => {
                 let at_ms = self.world.now_ms();
-                self.store.inbox_add(&self.head.session, &text, &images, via, at_ms)?;
-                (self.on_event)(&self.state, Event::Queued(&text));
+                self.store
+                    .queue(self.head.session(), &message, &blobs, at_ms)?;
+                (self.on_event)(&self.state, Event::Queued(&message.text));
                 Ok(false)
             }
             Command::Decide { call, verdict } => {
@@ -144,7 +146,7 @@ impl<W: World> Engine<W> {
                 if self.state.owed || self.state.first_open().is_some() {
                     let draft = self.draft.words();
                     let stopped = Entry::Stopped { draft };
-                    self.record(Write { clear_stream: true, ..Write::of(stopped) }).await?;
+                    self.record(Write::of(stopped).clearing_stream()).await?;
                 }
                 self.draft.reset();
                 Ok(true)
@@ -160,7 +162,11 @@ impl<W: World> Engine<W> {
 
     /// A verdict that comes too late is of no use and no harm.
     async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
-        let decided = Entry::Decided { call, verdict, by: By::Person };
+        let decided = Entry::Decided {
+            call,
+            verdict,
+            by: By::Person,
+        };
         match self.state.check(&decided) {
             Ok(()) => self.record(Write::of(decided)).await,
             Err(_) => Ok(()),
@@ -172,7 +178,8 @@ impl<W: World> Engine<W> {
             Delta::Text(text) => self.draft.add(text),
             Delta::Retry { .. } => {
                 self.draft.reset();
-                self.store.clear_stream(&self.head.session)?;
+                self.store
+                    .clear_draft(self.head.session(), store::Draft::Stream)?;
             }
             Delta::Thinking(_) | Delta::Call { .. } => {}
         }
@@ -189,7 +196,7 @@ impl<W: World> Engine<W> {
         if piece.is_empty() {
             return Ok(());
         }
-        match self.store.add_stream(&self.head.session, piece, self.world.now_ms()) {
+        match self.store.append_draft(self.head.session(), piece) {
             Ok(()) => {
                 self.draft.kept = self.draft.text.len();
                 Ok(())

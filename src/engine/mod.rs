@@ -16,21 +16,20 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::entry::{By, CallId, Entry, Image, Record, SaveReason, Verdict, Via};
+use crate::core::entry::{About, By, CallId, Entry, Layers, Record, SaveReason, Verdict};
 use crate::core::next::{Policy, Step, Why, next};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{Batch, Head, Store, StoreError};
+use crate::store::{self, Batch, Head, InboxId, Message, Store, StoreError};
 use crate::world::{Boundary, World};
 
 /// What a person or a signal wants of a running engine.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Waits in the inbox until no call is open.
+    /// Waits in the inbox until no call is open. `blobs` are the bytes of its images.
     Say {
-        text: String,
-        images: Vec<Image>,
-        via: Via,
+        message: Message,
+        blobs: Vec<Vec<u8>>,
     },
     Decide {
         call: CallId,
@@ -78,7 +77,22 @@ pub struct Settings {
     pub checkpoint_interval: Duration,
     /// Room for an answer of this model, tokens.
     pub max_tokens: Box<dyn Fn(&str) -> u64>,
+    /// Another version took the session up: its version and what it renders.
+    pub renewed: Option<(String, Layers)>,
+    /// What this start was told to use instead of what the session was using.
+    pub chosen: Option<Entry>,
 }
+
+/// A session's log: where it is kept, its end, and what is so after it.
+pub struct Log {
+    pub store: Store,
+    pub head: Head,
+    /// The fold of the log up to `head`.
+    pub state: State,
+}
+
+/// Told of everything, with the state after it.
+pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
 
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
@@ -90,7 +104,7 @@ pub struct Engine<W> {
     world: Rc<W>,
     settings: Settings,
     commands: UnboundedReceiver<Command>,
-    on_event: Box<dyn FnMut(&State, Event<'_>)>,
+    on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::Draft,
     /// Something happened since the last checkpoint.
@@ -100,16 +114,15 @@ pub struct Engine<W> {
 }
 
 impl<W: World> Engine<W> {
-    /// `state` is the fold of the log up to `head`. Must be called inside a tokio runtime.
+    /// Must be called inside a tokio runtime.
     pub fn new(
-        store: Store,
-        head: Head,
-        state: State,
+        log: Log,
         world: Rc<W>,
         settings: Settings,
         commands: UnboundedReceiver<Command>,
-        on_event: Box<dyn FnMut(&State, Event<'_>)>,
+        on_event: OnEvent,
     ) -> Engine<W> {
+        let Log { store, head, state } = log;
         let every = settings.checkpoint_interval;
         let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -133,17 +146,13 @@ impl<W: World> Engine<W> {
         &self.state
     }
 
-    pub fn store(&mut self) -> &mut Store {
-        &mut self.store
-    }
-
     /// Records that a process took the session up again. What was streaming at the crash
     /// moves from the drafts into the entry.
     pub async fn wake(&mut self, by: By, found: String) -> Result<(), EngineError> {
-        let draft = self.store.drafts(&self.head.session)?.stream;
-        let draft = Some(draft).filter(|d| !d.trim().is_empty());
+        let draft = self.store.drafts(self.head.session())?.stream;
+        let draft = draft.filter(|d| !d.trim().is_empty());
         let entry = Entry::Woke { by, found, draft };
-        self.record(Write { clear_stream: true, ..Write::of(entry) }).await
+        self.record(Write::of(entry).clearing_stream()).await
     }
 
     /// Works until there is nothing to do without a person, or until it is told to leave.
@@ -156,6 +165,7 @@ impl<W: World> Engine<W> {
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
             }
+            self.renew().await?;
             self.note_background().await?;
             self.take_inbox().await?;
             match next(&self.state, &self.settings.policy) {
@@ -169,9 +179,24 @@ impl<W: World> Engine<W> {
         }
     }
 
+    /// What this start brings with it goes into the log before the first step of its own.
+    async fn renew(&mut self) -> Result<(), EngineError> {
+        if let Some(chosen) = self.settings.chosen.take() {
+            self.record(Write::of(chosen)).await?;
+        }
+        if self.state.first_open().is_none()
+            && let Some((version, layers)) = self.settings.renewed.take()
+        {
+            self.record(Write::of(Entry::Rendered { version, layers }))
+                .await?;
+        }
+        Ok(())
+    }
+
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.record(Write::of(Entry::Saved { reason, tree: None })).await
+        self.record(Write::of(Entry::Saved { reason, tree: None }))
+            .await
     }
 
     /// Between steps, when no call is open, the oldest message of the inbox is said.
@@ -179,9 +204,14 @@ impl<W: World> Engine<W> {
         if self.state.first_open().is_some() {
             return Ok(());
         }
-        while let Some(row) = self.store.inbox_oldest(&self.head.session)? {
-            let said = Entry::Said { text: row.text, images: row.images, via: row.via };
-            self.record(Write { taken: Some(row.id), ..Write::of(said) }).await?;
+        while let Some(queued) = self.store.oldest_queued(self.head.session())? {
+            let Message { text, images, via } = queued.message;
+            let said = Entry::Said { text, images, via };
+            self.record(Write {
+                taken: Some(queued.id),
+                ..Write::of(said)
+            })
+            .await?;
         }
         Ok(())
     }
@@ -198,8 +228,14 @@ impl<W: World> Engine<W> {
             .filter_map(|(id, b)| Some((id.clone(), self.world.background_end(id, b)?)))
             .collect();
         for (id, end) in ended {
-            let about = crate::core::entry::About::BackgroundEnded { id, exit_code: end.exit_code };
-            let noted = Entry::Noted { text: end.text, about: Some(about) };
+            let about = About::BackgroundEnded {
+                id,
+                exit_code: end.exit_code,
+            };
+            let noted = Entry::Noted {
+                text: end.text,
+                about: Some(about),
+            };
             self.record(Write::of(noted)).await?;
         }
         Ok(())
@@ -215,7 +251,11 @@ impl<W: World> Engine<W> {
         let at_ms = self.world.now_ms();
         let first = self.state.next_seq();
         for (place, entry) in write.entries.iter().enumerate() {
-            let record = Record { seq: first + place as u64, at_ms, entry: entry.clone() };
+            let record = Record {
+                seq: first + place as u64,
+                at_ms,
+                entry: entry.clone(),
+            };
             if let Err(illegal) = self.state.fold(&record) {
                 self.reload()?;
                 return Err(illegal.into());
@@ -227,12 +267,10 @@ impl<W: World> Engine<W> {
             entries: write.entries,
             blobs: write.blobs,
             taken: write.taken,
-            clear_stream: write.clear_stream,
+            clear: write.clear,
             unfinished: self.state.unfinished(),
-            title: self.state.title().map(str::to_string),
-            plan_step: self.plan_step(),
         };
-        let records = match self.store.append(&mut self.head, batch) {
+        let records = match self.store.append(&mut self.head, &batch) {
             Ok(records) => records,
             Err(error) => {
                 self.reload()?;
@@ -247,13 +285,8 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    fn plan_step(&self) -> Option<String> {
-        let plan = self.state.plan.as_ref()?;
-        Some(plan.current()?.text.clone())
-    }
-
     fn reload(&mut self) -> Result<(), EngineError> {
-        let (head, records) = self.store.load(&self.head.session)?;
+        let (head, records) = self.store.load(self.head.session())?;
         self.head = head;
         self.state = State::of(&records)?;
         Ok(())
@@ -266,12 +299,21 @@ struct Write {
     entries: Vec<Entry>,
     blobs: Vec<Vec<u8>>,
     /// The row of the inbox that became `Said`.
-    taken: Option<crate::store::InboxId>,
-    clear_stream: bool,
+    taken: Option<InboxId>,
+    clear: Vec<store::Draft>,
 }
 
 impl Write {
     fn of(entry: Entry) -> Write {
-        Write { entries: vec![entry], ..Write::default() }
+        Write {
+            entries: vec![entry],
+            ..Write::default()
+        }
+    }
+
+    /// What was streaming is recorded with this, or void.
+    fn clearing_stream(mut self) -> Write {
+        self.clear.push(store::Draft::Stream);
+        self
     }
 }

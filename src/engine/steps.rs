@@ -47,7 +47,7 @@ impl<W: World> Engine<W> {
             Err(error) => Entry::Failed { error },
         };
         self.draft.reset();
-        self.record(Write { clear_stream: true, ..Write::of(entry) }).await
+        self.record(Write::of(entry).clearing_stream()).await
     }
 
     fn images(&self, request: &Request) -> Result<Images, EngineError> {
@@ -71,8 +71,11 @@ impl<W: World> Engine<W> {
 
     /// Several pure calls, or one call of any class.
     pub(super) async fn run_calls(&mut self, ids: Vec<CallId>) -> Result<(), EngineError> {
-        let calls: Vec<ToolCall> =
-            ids.iter().filter_map(|id| self.state.call(*id)).map(|open| open.call.clone()).collect();
+        let calls: Vec<ToolCall> = ids
+            .iter()
+            .filter_map(|id| self.state.call(*id))
+            .map(|open| open.call.clone())
+            .collect();
         match calls.first().and_then(ToolCall::class) {
             Some(Class::Pure) => self.run_pure(calls).await,
             Some(Class::Checked | Class::Supervised | Class::Opaque) => {
@@ -118,9 +121,22 @@ impl<W: World> Engine<W> {
         let prepared = self.world.prepare(call, &seen).await;
         self.world.boundary(Boundary::AfterPrepare).await;
         match prepared {
-            Err(outcome) => self.finish(call, Ran { outcome, fact: None, blobs: Vec::new() }).await,
+            Err(outcome) => {
+                self.finish(
+                    call,
+                    Ran {
+                        outcome,
+                        fact: None,
+                        blobs: Vec::new(),
+                    },
+                )
+                .await
+            }
             Ok(guard) => {
-                let started = Entry::Started { call: call.id, guard: guard.clone() };
+                let started = Entry::Started {
+                    call: call.id,
+                    guard: guard.clone(),
+                };
                 self.record(Write::of(started)).await?;
                 self.act(call, &guard).await
             }
@@ -149,8 +165,10 @@ impl<W: World> Engine<W> {
 
     /// A call that was begun by a process that died, or that is to be stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
-        let Some((call, guard)) =
-            self.state.call(id).and_then(|c| Some((c.call.clone(), c.guard.clone()?)))
+        let Some((call, guard)) = self
+            .state
+            .call(id)
+            .and_then(|c| Some((c.call.clone(), c.guard.clone()?)))
         else {
             return Ok(());
         };
@@ -172,11 +190,23 @@ impl<W: World> Engine<W> {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(&call, &guard, Ran { outcome, fact: None, blobs: Vec::new() }).await
+                self.end(
+                    &call,
+                    &guard,
+                    Ran {
+                        outcome,
+                        fact: None,
+                        blobs: Vec::new(),
+                    },
+                )
+                .await
             }
             Some(Settled::NotBegun(again)) => {
                 if again != guard {
-                    let started = Entry::Started { call: id, guard: again.clone() };
+                    let started = Entry::Started {
+                        call: id,
+                        guard: again.clone(),
+                    };
                     self.record(Write::of(started)).await?;
                     self.discard(&guard).await;
                 }
@@ -194,7 +224,15 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.finish(&call, Ran { outcome, fact: None, blobs: Vec::new() }).await
+        self.finish(
+            &call,
+            Ran {
+                outcome,
+                fact: None,
+                blobs: Vec::new(),
+            },
+        )
+        .await
     }
 
     async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {
@@ -213,7 +251,11 @@ impl<W: World> Engine<W> {
             fact: ran.fact,
             tree: None,
         };
-        self.record(Write { blobs: ran.blobs, ..Write::of(finished) }).await
+        self.record(Write {
+            blobs: ran.blobs,
+            ..Write::of(finished)
+        })
+        .await
     }
 
     async fn discard(&self, guard: &Guard) {

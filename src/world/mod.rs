@@ -4,6 +4,7 @@
 //! can die at every [`Boundary`].
 
 pub mod machine;
+mod report;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -89,12 +90,7 @@ pub trait World {
 
     /// What became of a call that was begun. With `stop` a running command is ended; without,
     /// it is waited for.
-    fn settle(
-        &self,
-        call: &ToolCall,
-        guard: &Guard,
-        stop: bool,
-    ) -> impl Future<Output = Settled>;
+    fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> impl Future<Output = Settled>;
 
     /// The result is recorded: what was kept for settling may go.
     fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;

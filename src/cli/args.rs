@@ -1,0 +1,590 @@
+//! The command line as typed, and as it is meant.
+//!
+//! [`Cli`] is what clap reads and `--help` shows; [`Invocation`] is what is to be done, in
+//! which nothing contradicts anything any more. Flags that stand for a key of the config
+//! become [`Setting`]s, so that the config alone knows what overrides what.
+//!
+//! Absent on purpose: looking at the terminal, at stdin or at the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::config::{ConfigError, Setting};
+use crate::core::entry::Mode;
+
+const EXAMPLES: &str = "\
+Examples:
+  rewake                                open the terminal; offers unfinished work of this folder
+  rewake -p \"fix the failing test\"      work without a terminal until it is done
+  git diff | rewake -p \"review this\"    what is piped in is added to the prompt
+  rewake -p -c                          go on with what was interrupted here
+  rewake -r 0197 --fork-session         try another way from where a session is
+  rewake -m ollama/qwen3 -p \"...\"       use a local model
+  rewake demo                           see it survive a kill: no key, no network
+
+Exit codes:
+  0 done   1 failed   2 usage or config   75 stopped, can be resumed   130 SIGINT   143 SIGTERM";
+
+/// A coding agent for the terminal that cannot lose its place.
+///
+/// Kill it, cut the power, run out of context: it goes on where it was.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(
+    name = "rewake",
+    version,
+    after_help = EXAMPLES,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    #[command(flatten)]
+    common: Common,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Clone, PartialEq, Args)]
+struct RunArgs {
+    /// Work without a terminal until the model ends its turn; stdin is added to the prompt
+    ///
+    /// A prompt that looks like a flag is given as --print="-like this".
+    #[arg(short, long, value_name = "PROMPT", num_args = 0..=1)]
+    print: Option<Option<String>>,
+
+    /// Go on with the newest session of this folder
+    #[arg(short, long = "continue", conflicts_with = "resume", group = "session")]
+    continue_: bool,
+
+    /// Go on with a session: by its id or the beginning of it; without an id, pick one
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, group = "session")]
+    resume: Option<Option<String>>,
+
+    /// With -c or -r: go on in a copy, and leave the session as it is
+    #[arg(long, requires = "session")]
+    fork_session: bool,
+
+    /// With -p: what is printed
+    #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
+    output_format: Option<OutputFormat>,
+
+    /// The model, as provider/model
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
+
+    /// What runs without asking
+    #[arg(long, value_name = "MODE", value_parser = mode())]
+    permission_mode: Option<String>,
+
+    /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
+    #[arg(long, conflicts_with = "permission_mode")]
+    yolo: bool,
+
+    /// Stop after N calls of the model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_turns: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Args)]
+struct Common {
+    /// Work in this folder
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    cd: Option<PathBuf>,
+
+    /// Override a key of the config: --set context.keep=12 (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, global = true)]
+    set: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+enum Command {
+    /// List sessions, or those in which QUERY was said or printed
+    History {
+        #[arg(value_name = "QUERY")]
+        query: Vec<String>,
+    },
+    /// Print a session
+    Show {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
+    /// Copy a session, and print the id of the copy
+    Fork {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
+    /// List the commands that run for sessions, also those whose agent is gone
+    Ps {
+        #[command(subcommand)]
+        action: Option<PsAction>,
+    },
+    /// Trust this folder: its own config may choose models, servers, rules and commands
+    Trust {
+        /// Trust it no longer
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Look at config, keys, store, locks, git and shell, and say what is wrong
+    Doctor,
+    /// Show a session that survives its own kill: needs no key and no network
+    Demo,
+    /// Print the completion script of a shell
+    Completion { shell: Shell },
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+enum PsAction {
+    /// End a command
+    Stop {
+        /// The id that `rewake ps` shows
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OutputFormat {
+    /// The last answer
+    #[default]
+    Text,
+    /// One JSON object at the end
+    Json,
+    /// One JSON object a line, as it happens
+    StreamJson,
+}
+
+fn mode() -> clap::builder::PossibleValuesParser {
+    Mode::ALL.map(Mode::name).into()
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Invocation {
+    Run(Run),
+    /// The words of the query; empty: all sessions.
+    History {
+        query: String,
+    },
+    Show {
+        id: String,
+    },
+    Fork {
+        id: String,
+    },
+    Ps,
+    /// Ends a running command.
+    PsStop {
+        run: String,
+    },
+    Trust,
+    Untrust,
+    Doctor,
+    Demo,
+    Completion {
+        shell: Shell,
+    },
+}
+
+/// The agent itself, with a terminal or without.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub prompt: Option<String>,
+    /// `None`: the terminal.
+    pub headless: Option<OutputFormat>,
+    pub session: Session,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Session {
+    New,
+    /// The newest one here.
+    Newest {
+        fork: bool,
+    },
+    /// Picked by a person; never when headless.
+    Pick {
+        fork: bool,
+    },
+    /// An id, or the beginning of one.
+    Named {
+        id: String,
+        fork: bool,
+    },
+}
+
+impl Cli {
+    /// Reads the arguments of a process, its name first.
+    pub fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(prompts_bound(argv))
+    }
+
+    /// The folder to work in, as typed.
+    pub fn cd(&self) -> Option<&PathBuf> {
+        self.common.cd.as_ref()
+    }
+
+    /// What the flags say of the config. A flag of its own is over `--set`.
+    pub fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
+        let run = &self.run;
+        let mut settings = self
+            .common
+            .set
+            .iter()
+            .map(|text| Setting::parse(text))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(model) = &run.model {
+            settings.push(Setting::new("--model", "model", model.as_str())?);
+        }
+        if let Some(mode) = &run.permission_mode {
+            settings.push(Setting::new(
+                "--permission-mode",
+                "permission_mode",
+                mode.as_str(),
+            )?);
+        }
+        if run.yolo {
+            let mode = Mode::BypassPermissions.name();
+            settings.push(Setting::new("--yolo", "permission_mode", mode)?);
+        }
+        if let Some(turns) = run.max_turns {
+            settings.push(Setting::new("--max-turns", "max_turns", i64::from(turns))?);
+        }
+        Ok(settings)
+    }
+
+    /// What is meant, or what contradicts itself.
+    pub fn invocation(self) -> Result<Invocation, clap::Error> {
+        let Some(command) = self.command else {
+            return run(self.prompt, self.run).map(Invocation::Run);
+        };
+        if let Some(flag) = first_of(self.prompt.as_deref(), &self.run) {
+            return Err(conflict(format!(
+                "{flag} cannot be used with the subcommand '{}'\n\n  \
+                 tip: to say it as a prompt, quote the whole prompt, or put '--' before it",
+                command.name()
+            )));
+        }
+        Ok(match command {
+            Command::History { query } => Invocation::History {
+                query: query.join(" "),
+            },
+            Command::Show { id } => Invocation::Show { id },
+            Command::Fork { id } => Invocation::Fork { id },
+            Command::Ps { action: None } => Invocation::Ps,
+            Command::Ps {
+                action: Some(PsAction::Stop { run }),
+            } => Invocation::PsStop { run },
+            Command::Trust { remove: false } => Invocation::Trust,
+            Command::Trust { remove: true } => Invocation::Untrust,
+            Command::Doctor => Invocation::Doctor,
+            Command::Demo => Invocation::Demo,
+            Command::Completion { shell } => Invocation::Completion { shell },
+        })
+    }
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Command::History { .. } => "history",
+            Command::Show { .. } => "show",
+            Command::Fork { .. } => "fork",
+            Command::Ps { .. } => "ps",
+            Command::Trust { .. } => "trust",
+            Command::Doctor => "doctor",
+            Command::Demo => "demo",
+            Command::Completion { .. } => "completion",
+        }
+    }
+}
+
+/// The first argument that only a run has a use for.
+fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
+    let given = [
+        (run.print.is_some(), "--print"),
+        (run.continue_, "--continue"),
+        (run.resume.is_some(), "--resume"),
+        (run.model.is_some(), "--model"),
+        (run.permission_mode.is_some(), "--permission-mode"),
+        (run.yolo, "--yolo"),
+        (run.max_turns.is_some(), "--max-turns"),
+    ];
+    prompt
+        .map(|text| format!("the prompt {text:?}"))
+        .or_else(|| {
+            given
+                .into_iter()
+                .find(|(given, _)| *given)
+                .map(|(_, flag)| format!("'{flag}'"))
+        })
+}
+
+fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
+    let prompt = match (prompt, args.print.clone().flatten()) {
+        (Some(one), Some(other)) => {
+            return Err(conflict(format!(
+                "there are two prompts, {other:?} and {one:?}: quote the whole prompt"
+            )));
+        }
+        (one, other) => one.or(other),
+    };
+    let headless = args
+        .print
+        .is_some()
+        .then(|| args.output_format.unwrap_or_default());
+    let fork = args.fork_session;
+    let session = match (args.continue_, args.resume) {
+        (true, _) => Session::Newest { fork },
+        (false, Some(Some(id))) => Session::Named { id, fork },
+        (false, Some(None)) if headless.is_some() => {
+            return Err(conflict(
+                "'--resume' needs the id of a session when there is no terminal to pick one; \
+                 `rewake history` lists them"
+                    .to_string(),
+            ));
+        }
+        (false, Some(None)) => Session::Pick { fork },
+        (false, None) => Session::New,
+    };
+    Ok(Run {
+        prompt,
+        headless,
+        session,
+    })
+}
+
+/// `-p "- a list"`: what follows `-p` and can be no flag, since no flag has such a second
+/// character, is bound to it. Scripts pass any text there.
+fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut bound: Vec<OsString> = Vec::new();
+    let mut options = true;
+    for arg in argv {
+        options &= arg != "--";
+        let after_print = bound.last().is_some_and(|l| l == "-p" || l == "--print");
+        if options && after_print && is_hyphenated_text(&arg) {
+            bound.pop();
+            let mut print = OsString::from("--print=");
+            print.push(arg);
+            bound.push(print);
+        } else {
+            bound.push(arg);
+        }
+    }
+    bound
+}
+
+fn is_hyphenated_text(arg: &OsString) -> bool {
+    match arg.as_encoded_bytes() {
+        [b'-', second, ..] => !second.is_ascii_alphabetic() && *second != b'-',
+        _ => false,
+    }
+}
+
+fn conflict(message: String) -> clap::Error {
+    Cli::command().error(ErrorKind::ArgumentConflict, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(argv: &str) -> Result<Cli, clap::Error> {
+        // Words between single quotes are one argument, as in a shell.
+        let mut args: Vec<OsString> = vec!["rewake".into()];
+        for (i, part) in argv.split('\'').enumerate() {
+            match i % 2 {
+                0 => args.extend(part.split_whitespace().map(OsString::from)),
+                _ => args.push(part.into()),
+            }
+        }
+        Cli::read(args)
+    }
+
+    fn meant(argv: &str) -> Invocation {
+        parse(argv).and_then(Cli::invocation).unwrap()
+    }
+
+    fn refused(argv: &str) -> String {
+        let err = parse(argv).and_then(Cli::invocation).unwrap_err();
+        assert_eq!(err.exit_code(), 2, "{argv}");
+        err.to_string()
+    }
+
+    fn a_run(prompt: Option<&str>, headless: Option<OutputFormat>, session: Session) -> Invocation {
+        Invocation::Run(Run {
+            prompt: prompt.map(str::to_string),
+            headless,
+            session,
+        })
+    }
+
+    #[test]
+    fn clap_finds_no_fault_in_the_definition() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_run_is_read_as_meant() {
+        use OutputFormat::{Json, StreamJson, Text};
+        let newest = |fork| Session::Newest { fork };
+        let named = |id: &str, fork| Session::Named {
+            id: id.to_string(),
+            fork,
+        };
+        let table = [
+            ("", None, None, Session::New),
+            ("'fix it'", Some("fix it"), None, Session::New),
+            ("-p 'fix it'", Some("fix it"), Some(Text), Session::New),
+            ("-p", None, Some(Text), Session::New),
+            ("-c", None, None, newest(false)),
+            ("-p -c", None, Some(Text), newest(false)),
+            ("-c -p", None, Some(Text), newest(false)),
+            ("-p -c 'go on'", Some("go on"), Some(Text), newest(false)),
+            ("-c -p 'go on'", Some("go on"), Some(Text), newest(false)),
+            (
+                "-p x --output-format json",
+                Some("x"),
+                Some(Json),
+                Session::New,
+            ),
+            (
+                "-p --output-format stream-json x",
+                Some("x"),
+                Some(StreamJson),
+                Session::New,
+            ),
+            ("-r", None, None, Session::Pick { fork: false }),
+            ("-r 0197", None, None, named("0197", false)),
+            (
+                "-r 0197 -p x --fork-session",
+                Some("x"),
+                Some(Text),
+                named("0197", true),
+            ),
+            ("-c --fork-session", None, None, newest(true)),
+            ("-- history", Some("history"), None, Session::New),
+            ("-p history", Some("history"), Some(Text), Session::New),
+            (
+                "-p -- '-x is wrong'",
+                Some("-x is wrong"),
+                Some(Text),
+                Session::New,
+            ),
+            (
+                "-p '- a list' -c",
+                Some("- a list"),
+                Some(Text),
+                newest(false),
+            ),
+            (
+                "'--print=- a list'",
+                Some("- a list"),
+                Some(Text),
+                Session::New,
+            ),
+            (
+                "'history of this file'",
+                Some("history of this file"),
+                None,
+                Session::New,
+            ),
+            ("-C /tmp -m a/b x", Some("x"), None, Session::New),
+        ];
+        for (argv, prompt, headless, session) in table {
+            assert_eq!(meant(argv), a_run(prompt, headless, session), "{argv}");
+        }
+    }
+
+    #[test]
+    fn a_subcommand_wins_over_the_prompt() {
+        let history = |query: &str| Invocation::History {
+            query: query.to_string(),
+        };
+        let id = || "0197".to_string();
+        let table = [
+            ("history", history("")),
+            ("history the parser", history("the parser")),
+            ("-C /tmp history", history("")),
+            ("history -C /tmp", history("")),
+            ("show 0197", Invocation::Show { id: id() }),
+            ("fork 0197", Invocation::Fork { id: id() }),
+            ("ps", Invocation::Ps),
+            ("ps stop 0197", Invocation::PsStop { run: id() }),
+            ("trust", Invocation::Trust),
+            ("trust --remove", Invocation::Untrust),
+            ("doctor --set log.level=debug", Invocation::Doctor),
+            ("demo", Invocation::Demo),
+            (
+                "completion zsh",
+                Invocation::Completion { shell: Shell::Zsh },
+            ),
+        ];
+        for (argv, invocation) in table {
+            assert_eq!(meant(argv), invocation, "{argv}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let table = [
+            ("-c -r", "cannot be used with"),
+            ("--fork-session", "required arguments were not provided"),
+            ("--output-format json x", "--print"),
+            ("--yolo --permission-mode plan", "cannot be used with"),
+            ("-p one two", "there are two prompts, \"one\" and \"two\""),
+            ("-- -p '- x'", "unexpected argument"),
+            ("-p -r", "'--resume' needs the id of a session"),
+            (
+                "-c history",
+                "'--continue' cannot be used with the subcommand 'history'",
+            ),
+            (
+                "fix history",
+                "the prompt \"fix\" cannot be used with the subcommand 'history'",
+            ),
+            ("--permission-mode yes", "acceptEdits"),
+            ("--max-turns 0", "0 is not in 1..=1000000"),
+            ("show", "<ID>"),
+            ("--modle x", "'--model'"),
+        ];
+        for (argv, part) in table {
+            let message = refused(argv);
+            assert!(message.contains(part), "{argv}: {message}");
+        }
+    }
+
+    #[test]
+    fn flags_become_settings_and_are_over_set() {
+        let cli =
+            parse("--set model=a/b --set context.keep=12 -m c/d --yolo --max-turns 3 -C /tmp")
+                .unwrap();
+        assert_eq!(cli.cd(), Some(&PathBuf::from("/tmp")));
+        let want = [
+            Setting::parse("model=a/b"),
+            Setting::parse("context.keep=12"),
+            Setting::new("--model", "model", "c/d"),
+            Setting::new("--yolo", "permission_mode", "bypassPermissions"),
+            Setting::new("--max-turns", "max_turns", 3),
+        ]
+        .map(Result::unwrap);
+        assert_eq!(cli.settings().unwrap(), want);
+    }
+
+    #[test]
+    fn help_shows_examples_and_exit_codes() {
+        let help = Cli::command().render_help().to_string();
+        assert!(help.contains("rewake -p -c"));
+        assert!(help.contains("75 stopped, can be resumed"));
+    }
+}

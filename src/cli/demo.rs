@@ -1,0 +1,410 @@
+//! `rewake demo`: the real agent, killed in the middle of a command, and its coming back.
+//!
+//! Only the model is played (`assets/demo/script.toml`). Engine, tools, keeper, store and
+//! processes are the real ones, in a temporary folder. What is printed at the end is read
+//! from the log and from the files, and the demo fails when any of it does not hold.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::output::line;
+use super::trouble::Trouble;
+use crate::command::{self, RunState, Runs};
+use crate::core::entry::{CallId, Entry, Fact, Outcome, Record};
+use crate::core::state::State;
+use crate::core::text::one_line;
+use crate::headless::exit;
+use crate::session::short_id;
+use crate::store::Store;
+
+const TOTAL: &str = include_str!("../../assets/demo/total.sh");
+const TEST: &str = include_str!("../../assets/demo/test.sh");
+const SCRIPT: &str = include_str!("../../assets/demo/script.toml");
+const CONFIG: &str = "\
+model = \"demo/played\"
+permission_mode = \"acceptEdits\"
+[permissions]
+allow = [\"Bash(sh test.sh:*)\"]
+[providers.demo]
+protocol = \"script\"
+script = \"script.toml\"
+";
+
+const TASK: &str = "The test fails: sh test.sh. Find out why, and mend it.";
+const SLOW: &str = "sh test.sh";
+
+/// Nothing in the demo takes so long.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+pub fn run() -> Result<u8, Trouble> {
+    let scene = Scene::set().map_err(|e| failed(&format!("cannot set the scene: {e}")))?;
+    line(
+        "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",
+    );
+    first_life(&scene)?;
+    while_nobody_is_there(&scene)?;
+    second_life(&scene)?;
+    line("\nWhat the log and the files say:");
+    match check(&scene)? {
+        true => {
+            line(
+                "\nNothing was lost, and nothing ran twice. Try it on your own work: rewake -p \"…\"",
+            );
+            Ok(exit::DONE)
+        }
+        false => Err(failed(
+            "the demo did not show what it promises; see the lines marked FAILED",
+        )),
+    }
+}
+
+fn failed(why: &str) -> Trouble {
+    Trouble::new(exit::FAILED, why)
+}
+
+/// The temporary folder: the project, and a home of its own for rewake.
+struct Scene {
+    _dir: tempfile::TempDir,
+    exe: PathBuf,
+    home: PathBuf,
+    project: PathBuf,
+}
+
+impl Scene {
+    fn set() -> std::io::Result<Scene> {
+        let dir = tempfile::Builder::new().prefix("rewake-demo-").tempdir()?;
+        let home = dir.path().join("home");
+        let project = dir.path().join("project");
+        std::fs::create_dir(&home)?;
+        std::fs::create_dir(&project)?;
+        std::fs::write(home.join("config.toml"), CONFIG)?;
+        std::fs::write(home.join("script.toml"), SCRIPT)?;
+        std::fs::write(project.join("total.sh"), TOTAL)?;
+        std::fs::write(project.join("test.sh"), TEST)?;
+        let exe = command::own_exe()?;
+        Ok(Scene {
+            _dir: dir,
+            exe,
+            home,
+            project,
+        })
+    }
+
+    fn runs(&self) -> Runs {
+        Runs::new(self.home.join("runs"), &self.exe)
+    }
+}
+
+/// A rewake of its own, whose JSON lines are read as they come.
+struct Worker {
+    child: Child,
+    events: Receiver<Value>,
+    notes: Receiver<String>,
+    until: Instant,
+}
+
+impl Worker {
+    fn start(scene: &Scene, args: &[&str]) -> Result<Worker, Trouble> {
+        let mut child = Command::new(&scene.exe)
+            .args(args)
+            .args(["--output-format", "stream-json"])
+            .current_dir(&scene.project)
+            .env("REWAKE_HOME", &scene.home)
+            .env_remove("REWAKE_MODEL")
+            .env_remove("REWAKE_PERMISSION_MODE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| failed(&format!("cannot start the agent: {e}")))?;
+        let (to_events, events) = channel();
+        let (to_notes, notes) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            read_lines(stdout, move |l| {
+                serde_json::from_str(&l).is_ok_and(|v| to_events.send(v).is_ok())
+            });
+        }
+        if let Some(stderr) = child.stderr.take() {
+            read_lines(stderr, move |l| to_notes.send(l).is_ok());
+        }
+        Ok(Worker {
+            child,
+            events,
+            notes,
+            until: Instant::now() + PATIENCE,
+        })
+    }
+
+    /// The next event; `None` when the worker closed its output.
+    fn next(&self) -> Result<Option<Value>, Trouble> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(failed("the agent took too long")),
+        }
+    }
+
+    fn end(mut self) -> Result<ExitStatus, Trouble> {
+        self.child
+            .wait()
+            .map_err(|e| failed(&format!("cannot wait for the agent: {e}")))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_lines(
+    from: impl std::io::Read + Send + 'static,
+    mut each: impl FnMut(String) -> bool + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines() {
+            let Ok(line) = line else { return };
+            if !each(line) {
+                return;
+            }
+        }
+    });
+}
+
+fn first_life(scene: &Scene) -> Result<(), Trouble> {
+    let worker = Worker::start(scene, &["-p", TASK])?;
+    line(&format!(
+        "The agent starts (process {}).",
+        worker.child.id()
+    ));
+    let mut calls = Calls::default();
+    while let Some(event) = worker.next()? {
+        calls.tell(&event);
+        if calls.is_running(SLOW) {
+            std::thread::sleep(Duration::from_millis(2500));
+            let pid = worker.child.id();
+            drop(worker);
+            line(&format!(
+                "\n*** SIGKILL: process {pid} is gone, 2.5 s into the slow test. ***\n"
+            ));
+            return Ok(());
+        }
+    }
+    let notes: Vec<String> = worker.notes.try_iter().collect();
+    Err(failed(&format!(
+        "the agent ended before it could be killed: {}",
+        notes.join("; ")
+    )))
+}
+
+/// Two looks at the command, a second apart.
+fn while_nobody_is_there(scene: &Scene) -> Result<(), Trouble> {
+    for _ in 0..2 {
+        let runs = scene.runs();
+        let running = runs
+            .list()
+            .into_iter()
+            .find(|r| matches!(r.state, RunState::Running { .. }));
+        let Some(running) = running else {
+            return Err(failed("the command did not outlive the agent"));
+        };
+        let tail = runs.tail(&running.run, 200).unwrap_or_default();
+        let tail = String::from_utf8_lossy(&tail);
+        let last = tail.lines().last().unwrap_or("").to_string();
+        line(&format!(
+            "No agent, but the command runs on: {} … {last}",
+            one_line(&running.spec.command, 40)
+        ));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+fn second_life(scene: &Scene) -> Result<(), Trouble> {
+    let worker = Worker::start(scene, &["-p", "-c"])?;
+    line(&format!(
+        "\nThe agent starts again (process {}).",
+        worker.child.id()
+    ));
+    if let Ok(found) = worker.notes.recv_timeout(PATIENCE) {
+        line(&format!("  {found}"));
+    }
+    let mut calls = Calls::default();
+    while let Some(event) = worker.next()? {
+        calls.tell(&event);
+    }
+    let status = worker.end()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(failed(&format!(
+            "the agent failed after the kill: {status}"
+        ))),
+    }
+}
+
+/// The calls of the last answer, as the stream tells of them.
+#[derive(Default)]
+struct Calls {
+    last: Vec<(String, String)>,
+    started: Option<usize>,
+}
+
+impl Calls {
+    fn tell(&mut self, event: &Value) {
+        match event["type"].as_str() {
+            Some("entry.replied") => self.replied(event),
+            Some("entry.started") => {
+                self.started = event["call"]["index"]
+                    .as_u64()
+                    .and_then(|i| usize::try_from(i).ok());
+            }
+            Some("entry.finished") => self.finished(event),
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, event: &Value) {
+        self.last.clear();
+        self.started = None;
+        for block in event["blocks"].as_array().into_iter().flatten() {
+            match block["type"].as_str() {
+                Some("text") => line(&format!(
+                    "  model: {}",
+                    block["text"].as_str().unwrap_or("")
+                )),
+                Some("call") => {
+                    let name = block["name"].as_str().unwrap_or("").to_string();
+                    let arguments = block["arguments"].as_str().unwrap_or("");
+                    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+                    let about = arguments["command"].as_str().or(arguments["path"].as_str());
+                    self.last.push((name, about.unwrap_or("").to_string()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn finished(&self, event: &Value) {
+        let outcome = &event["outcome"];
+        let text = outcome["output"]["text"].as_str().unwrap_or("");
+        let last = text.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("");
+        let index = event["call"]["index"]
+            .as_u64()
+            .and_then(|i| usize::try_from(i).ok());
+        let about = match index.and_then(|i| self.last.get(i)) {
+            Some((name, about)) => format!("{name} {about}"),
+            None => "the interrupted call".to_string(),
+        };
+        let how = outcome["outcome"].as_str().unwrap_or("");
+        line(&format!("  {about}: {how} … {}", one_line(last, 70)));
+    }
+
+    fn is_running(&self, command: &str) -> bool {
+        let call = self.started.and_then(|i| self.last.get(i));
+        call.is_some_and(|(name, about)| name == "bash" && about == command)
+    }
+}
+
+fn check(scene: &Scene) -> Result<bool, Trouble> {
+    let store = Store::open(&scene.home)?;
+    let info = store
+        .newest(None)?
+        .ok_or_else(|| failed("no session was recorded"))?;
+    let (_, records) = store.load(&info.id)?;
+    let state = State::of(&records).map_err(|e| failed(&e.to_string()))?;
+    line(&format!(
+        "  session {}, {} entries",
+        short_id(&info.id),
+        records.len()
+    ));
+
+    let slow = result_of(&records, SLOW);
+    let runs_log = std::fs::read_to_string(scene.project.join("runs.log")).unwrap_or_default();
+    let results: Vec<CallId> = records.iter().filter_map(finished).collect();
+    let mut once = results.clone();
+    once.sort();
+    once.dedup();
+    let points = [
+        (
+            "the agent was started twice",
+            records
+                .iter()
+                .any(|r| matches!(r.entry, Entry::Woke { .. })),
+        ),
+        (
+            "every call has exactly one result",
+            once.len() == results.len() && state.first_open().is_none(),
+        ),
+        (
+            "the test that ran at the kill gave its real output",
+            slow.is_some_and(|(text, _)| {
+                text.contains("checking part 1 of 6")
+                    && text.contains("checking part 6 of 6")
+                    && text.contains("ok:")
+            }),
+        ),
+        (
+            "and its real exit code, 0",
+            slow.is_some_and(|(_, code)| code == Some(0)),
+        ),
+        (
+            "the test was run twice in all: once to see it fail, once to see it pass",
+            runs_log.lines().count() == 2,
+        ),
+        ("the model ended its turn", !state.unfinished()),
+        ("the test passes", test_passes(&scene.project)),
+    ];
+    let mut all = true;
+    for (what, holds) in points {
+        line(&format!(
+            "  {} {what}",
+            if holds { "ok    " } else { "FAILED" }
+        ));
+        all &= holds;
+    }
+    Ok(all)
+}
+
+fn finished(record: &Record) -> Option<CallId> {
+    match &record.entry {
+        Entry::Finished { call, .. } => Some(*call),
+        _ => None,
+    }
+}
+
+/// Output and exit code of a command, from the log.
+fn result_of<'a>(records: &'a [Record], command: &str) -> Option<(&'a str, Option<i32>)> {
+    let mut state = State::default();
+    for record in records {
+        state.fold(record).ok()?;
+        if let Entry::Finished {
+            call,
+            outcome: Outcome::Done { output },
+            fact: Some(Fact::Ran { exit_code, .. }),
+            ..
+        } = &record.entry
+        {
+            let open = state.call(*call)?;
+            if open.input().is_some_and(|i| i.subject() == command) {
+                return Some((&output.text, *exit_code));
+            }
+        }
+    }
+    None
+}
+
+fn test_passes(project: &Path) -> bool {
+    Command::new("sh")
+        .args(["test.sh", "quick"])
+        .current_dir(project)
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

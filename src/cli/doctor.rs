@@ -1,0 +1,283 @@
+//! `rewake doctor`: what was looked at, and what is wrong.
+//!
+//! It changes nothing, and one broken thing does not keep it from looking at the next.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::output::line;
+use super::trouble::Trouble;
+use crate::command::{self, How, RunState, Runs};
+use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
+use crate::headless::exit;
+use crate::session::short_id;
+use crate::store::{SessionFilter, SessionLock, Store, StoreError};
+use crate::workspace::Here;
+
+/// Sessions whose lock is looked at.
+const MAX_SESSIONS: u32 = 1_000;
+
+struct Report {
+    wrong: u32,
+}
+
+impl Report {
+    fn ok(&self, what: &str, text: impl AsRef<str>) {
+        line(&format!("ok     {what:<8} {}", text.as_ref()));
+    }
+
+    fn note(&self, what: &str, text: impl AsRef<str>) {
+        line(&format!("note   {what:<8} {}", text.as_ref()));
+    }
+
+    fn wrong(&mut self, what: &str, text: impl AsRef<str>, hint: Option<&str>) {
+        self.wrong += 1;
+        line(&format!("WRONG  {what:<8} {}", text.as_ref()));
+        if let Some(hint) = hint {
+            line(&format!("       {:<8} hint: {hint}", ""));
+        }
+    }
+}
+
+pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Result<u8, Trouble> {
+    let mut report = Report { wrong: 0 };
+    report.ok(
+        "folder",
+        format!(
+            "{} (workspace {})",
+            here.folder.display(),
+            here.root.display()
+        ),
+    );
+    folders(&mut report, paths);
+    match config::load(env, paths, &here.root, settings) {
+        Ok(loaded) => {
+            config_of(&report, paths, here, &loaded);
+            keys(&mut report, env, &loaded);
+            shell(&mut report, env, &loaded);
+        }
+        Err(error) => report.wrong("config", error.to_string(), error.hint()),
+    }
+    store(&mut report, paths);
+    runs(&mut report, paths);
+    git(&report);
+    if report.wrong == 0 {
+        line("nothing is wrong");
+        return Ok(exit::DONE);
+    }
+    line(&format!("{} thing(s) wrong", report.wrong));
+    Ok(exit::FAILED)
+}
+
+fn folders(report: &mut Report, paths: &Paths) {
+    let all = [
+        ("config", &paths.config_dir),
+        ("data", &paths.data_dir),
+        ("logs", &paths.state_dir),
+    ];
+    for (what, dir) in all {
+        match std::fs::metadata(dir) {
+            Ok(found) if !found.is_dir() => {
+                report.wrong(
+                    "folder",
+                    format!("{} ({what}) is not a folder", dir.display()),
+                    None,
+                );
+            }
+            Ok(found) => match open_to_others(&found) {
+                true => report.wrong(
+                    "folder",
+                    format!("{} ({what}) can be read by others", dir.display()),
+                    Some(&format!("chmod 700 {}", dir.display())),
+                ),
+                false => report.ok("folder", format!("{} ({what})", dir.display())),
+            },
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                report.note(
+                    "folder",
+                    format!("{} ({what}) will be made by the first run", dir.display()),
+                );
+            }
+            Err(e) => report.wrong("folder", format!("{} ({what}): {e}", dir.display()), None),
+        }
+    }
+}
+
+fn open_to_others(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    found.permissions().mode() & 0o077 != 0
+}
+
+fn config_of(report: &Report, paths: &Paths, here: &Here, loaded: &Loaded) {
+    let set: Vec<String> = loaded
+        .origins
+        .iter()
+        .filter(|(_, origin)| !matches!(origin, Origin::Default))
+        .map(|(key, origin)| format!("{key} ({origin})"))
+        .collect();
+    match set.is_empty() {
+        true => report.ok("config", "all defaults"),
+        false => report.ok("config", format!("set: {}", set.join(", "))),
+    }
+    for warning in &loaded.warnings {
+        report.note("config", &warning.text);
+    }
+    match trust::is_trusted(paths, &here.root) {
+        Ok(true) => report.ok("trust", "this folder is trusted"),
+        Ok(false) => report.note(
+            "trust",
+            "this folder is not trusted: its own config may only set [context] and the like",
+        ),
+        Err(error) => report.note("trust", error.to_string()),
+    }
+}
+
+fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
+    let config = &loaded.config;
+    for name in config.provider_names() {
+        let provider = match config.provider(name) {
+            Ok(provider) => provider,
+            Err(error) => {
+                report.wrong("provider", error.to_string(), error.hint());
+                continue;
+            }
+        };
+        match provider.key(env) {
+            Ok(Some(key)) => {
+                report.ok("key", format!("{name}: from {}", key.origin));
+                if let Some(warning) = key.warning {
+                    report.wrong("key", &warning.text, warning.hint.as_deref());
+                }
+            }
+            Ok(None) => report.note("key", format!("{name}: needs none ({})", provider.base_url)),
+            Err(error) => report.note("key", error.to_string()),
+        }
+    }
+    match config.model_name(env) {
+        Ok(model) => match config
+            .provider(&model.provider)
+            .and_then(|p| p.key(env).map(|_| ()))
+        {
+            Ok(()) => report.ok("model", model.to_string()),
+            Err(error) => report.wrong("model", format!("{model}: {error}"), error.hint()),
+        },
+        Err(error) => report.wrong("model", error.to_string(), error.hint()),
+    }
+}
+
+fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
+    let path = loaded.config.shell.program(env);
+    let works = Command::new(&path)
+        .args(["-c", "exit 0"])
+        .stdin(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    match works {
+        true => report.ok("shell", path.display().to_string()),
+        false => report.wrong(
+            "shell",
+            format!("{} does not run", path.display()),
+            Some("set shell.path in the config"),
+        ),
+    }
+}
+
+fn store(report: &mut Report, paths: &Paths) {
+    if !paths.data_dir.join("rewake.db").exists() {
+        report.note("store", "there is none yet");
+        return;
+    }
+    let store = match Store::open(&paths.data_dir) {
+        Ok(store) => store,
+        Err(error) => {
+            report.wrong("store", error.to_string(), error.hint().as_deref());
+            return;
+        }
+    };
+    match store.quick_check() {
+        Ok(problems) if problems.is_empty() => report.ok("store", size(&paths.data_dir)),
+        Ok(problems) => report.wrong("store", problems.join("; "), None),
+        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+    }
+    sessions(report, &store, paths);
+}
+
+fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
+    let sessions = match store.sessions(SessionFilter::default(), MAX_SESSIONS) {
+        Ok(sessions) => sessions,
+        Err(error) => {
+            report.wrong("store", error.to_string(), error.hint().as_deref());
+            return;
+        }
+    };
+    let mut unreadable = 0;
+    for info in &sessions {
+        if let Err(error) = store.load(&info.id) {
+            unreadable += 1;
+            report.wrong("session", error.to_string(), error.hint().as_deref());
+        }
+        if let Err(StoreError::Held { pid, .. }) = SessionLock::take(&paths.data_dir, &info.id) {
+            let by = pid.map(|p| format!(" by process {p}")).unwrap_or_default();
+            report.note("lock", format!("{} is in use{by}", short_id(&info.id)));
+        }
+    }
+    let unfinished = sessions.iter().filter(|s| s.unfinished).count();
+    if unreadable == 0 {
+        report.ok(
+            "sessions",
+            format!("{}, all readable; {unfinished} unfinished", sessions.len()),
+        );
+    }
+}
+
+fn size(dir: &Path) -> String {
+    let bytes: u64 = ["rewake.db", "rewake.db-wal"]
+        .iter()
+        .filter_map(|name| Some(std::fs::metadata(dir.join(name)).ok()?.len()))
+        .sum();
+    format!("{:.1} MB, checked", bytes as f64 / 1e6)
+}
+
+fn runs(report: &mut Report, paths: &Paths) {
+    let exe = match command::own_exe() {
+        Ok(exe) => exe,
+        Err(error) => {
+            report.wrong(
+                "keeper",
+                format!("cannot find this program's own file: {error}"),
+                None,
+            );
+            return;
+        }
+    };
+    let all = Runs::new(paths.data_dir.join("runs"), exe).list();
+    let running = all
+        .iter()
+        .filter(|r| matches!(r.state, RunState::Running { .. }))
+        .count();
+    report.ok("commands", format!("{running} running"));
+    for info in &all {
+        if let RunState::Ended(ended) = &info.state
+            && let How::Lost { group: Some(group) } = ended.how
+        {
+            report.wrong(
+                "commands",
+                format!("group {group} runs on without its keeper"),
+                Some(&format!("rewake ps stop {}", short_id(&info.run))),
+            );
+        }
+    }
+}
+
+fn git(report: &Report) {
+    let output = Command::new("git")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            report.ok("git", String::from_utf8_lossy(&output.stdout).trim());
+        }
+        _ => report.note("git", "not found; rewake works without it"),
+    }
+}

@@ -1,0 +1,66 @@
+//! `rewake history [QUERY]`: sessions, or where something was said or printed.
+
+use super::output::{self, local_time};
+use super::trouble::Trouble;
+use crate::headless::exit;
+use crate::session::{Surroundings, short_id};
+use crate::store::{Order, Scope, SessionFilter};
+
+const MAX_SESSIONS: u32 = 100;
+const MAX_HITS: u32 = 50;
+
+pub fn run(around: &Surroundings, query: &str) -> Result<u8, Trouble> {
+    match query.trim() {
+        "" => list(around),
+        query => search(around, query),
+    }
+}
+
+fn list(around: &Surroundings) -> Result<u8, Trouble> {
+    let store = around.open_store()?;
+    let here = around.workspace();
+    let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
+    for info in &sessions {
+        let state = if info.unfinished {
+            "unfinished"
+        } else {
+            "done"
+        };
+        let place = if info.workspace == here {
+            "here".to_string()
+        } else {
+            info.folder.clone()
+        };
+        output::line(&format!(
+            "{}  {}  {state:<10}  {:>5} entries  {}  {}",
+            short_id(&info.id),
+            local_time(info.updated_ms),
+            info.entries,
+            info.title.as_deref().unwrap_or("untitled"),
+            place,
+        ));
+    }
+    if sessions.is_empty() {
+        crate::headless::note("there are no sessions yet; rewake -p \"what to do\" starts one");
+    }
+    Ok(exit::DONE)
+}
+
+fn search(around: &Surroundings, query: &str) -> Result<u8, Trouble> {
+    let mut store = around.open_store()?;
+    let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
+    for hit in &hits {
+        output::line(&format!(
+            "{}  {}  {:>5} {:<9} {}",
+            short_id(&hit.session),
+            local_time(hit.at_ms),
+            hit.seq,
+            hit.kind,
+            hit.snippet.split_whitespace().collect::<Vec<_>>().join(" "),
+        ));
+    }
+    if hits.is_empty() {
+        crate::headless::note(&format!("nothing of {query:?} was said or printed"));
+    }
+    Ok(exit::DONE)
+}

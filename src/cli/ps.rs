@@ -1,0 +1,82 @@
+//! `rewake ps`: the commands of all sessions, also those whose agent is gone.
+
+use super::output;
+use super::trouble::Trouble;
+use crate::command::{How, RunInfo, RunState};
+use crate::core::text::one_line;
+use crate::headless::{exit, note};
+use crate::session::{Surroundings, clock, now_ms, short_id};
+
+pub fn list(around: &Surroundings) -> Result<u8, Trouble> {
+    let mut shown = 0;
+    for info in around.runs()?.list() {
+        if let Some(state) = state(&info) {
+            shown += 1;
+            output::line(&format!(
+                "{}  {}  {:>8}  {state}  {}",
+                short_id(&info.run),
+                short_id(&info.spec.session),
+                clock(now_ms() - info.since_ms),
+                one_line(&info.spec.command, 100),
+            ));
+        }
+    }
+    if shown == 0 {
+        note("no command runs");
+    }
+    Ok(exit::DONE)
+}
+
+/// `None` for what is over.
+fn state(info: &RunInfo) -> Option<String> {
+    match &info.state {
+        RunState::Running { group, .. } => {
+            let group = group.map(|g| format!(" group {g}")).unwrap_or_default();
+            let kind = if info.spec.background {
+                "background"
+            } else {
+                "running"
+            };
+            Some(format!("{kind}{group}"))
+        }
+        RunState::Ended(ended) => match ended.how {
+            How::Lost { group: Some(group) } => Some(format!("left behind, group {group}")),
+            _ => None,
+        },
+        RunState::NotBegun => None,
+    }
+}
+
+pub fn stop(around: &Surroundings, run: &str) -> Result<u8, Trouble> {
+    let runs = around.runs()?;
+    let found: Vec<RunInfo> = runs
+        .list()
+        .into_iter()
+        .filter(|r| r.run.starts_with(run))
+        .collect();
+    let info = match &found[..] {
+        [info] => info,
+        [] => {
+            return Err(
+                Trouble::new(exit::USAGE, format!("there is no command {run:?}"))
+                    .with_hint("rewake ps lists them"),
+            );
+        }
+        _ => {
+            return Err(Trouble::new(
+                exit::USAGE,
+                format!("{run:?} could be any of {} commands", found.len()),
+            )
+            .with_hint("give more of the id"));
+        }
+    };
+    match runs.stop(&info.run) {
+        Ok(true) => output::line(&format!(
+            "{} is being stopped",
+            one_line(&info.spec.command, 100)
+        )),
+        Ok(false) => output::line("it had ended already"),
+        Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),
+    }
+    Ok(exit::DONE)
+}

@@ -1,0 +1,151 @@
+//! `rewake -p`: the agent without a terminal.
+
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt;
+
+use super::args::{OutputFormat, Run, Session as Asked};
+use super::trouble::Trouble;
+use crate::core::entry::By;
+use crate::headless::{self, Format, Task, exit};
+use crate::model::Figures;
+use crate::session::{Surroundings, Which, ago, short_id};
+use crate::store::StoreError;
+
+/// What is piped in is read up to this size.
+const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
+    let Some(format) = run.headless else {
+        return Err(without_terminal());
+    };
+    let format = match format {
+        OutputFormat::Text => Format::Text,
+        OutputFormat::Json => Format::Json,
+        OutputFormat::StreamJson => Format::StreamJson,
+    };
+    let piped = match has_stdin() {
+        true => piped()?,
+        false => None,
+    };
+    let prompt = join(run.prompt, piped);
+    let (which, by) = match run.session {
+        Asked::New => (Which::New, By::Start),
+        Asked::Newest { fork } => (Which::Newest { fork }, By::Start),
+        Asked::Named { id, fork } => (Which::Named { id, fork }, By::Person),
+        Asked::Pick { .. } => return Err(without_terminal()),
+    };
+    if which == Which::New && prompt.is_none() {
+        return Err(
+            Trouble::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
+                "rewake -p \"what to do\"; rewake -p -c goes on with the newest session here",
+            ),
+        );
+    }
+    for warning in &around.loaded.warnings {
+        headless::note(&warning.text);
+        if let Some(hint) = &warning.hint {
+            headless::note(&format!("hint: {hint}"));
+        }
+    }
+    if which == Which::New {
+        tell_unfinished(around)?;
+    }
+    let session = around.open(&which, false).map_err(in_use)?;
+    let figures = Figures::new(around.config());
+    Ok(headless::run(
+        session,
+        Task {
+            prompt,
+            format,
+            by,
+            figures,
+        },
+    ))
+}
+
+fn without_terminal() -> Trouble {
+    Trouble::new(
+        exit::USAGE,
+        "the terminal screen is not part of this version",
+    )
+    .with_hint("rewake -p \"what to do\" works without it; rewake -p -c goes on with what is here")
+}
+
+/// A session that another process has is never replaced by an older one.
+fn in_use(error: crate::session::SessionError) -> Trouble {
+    let held = matches!(
+        &error,
+        crate::session::SessionError::Store(StoreError::Held { .. })
+    );
+    let trouble = Trouble::from(error);
+    match held {
+        true => {
+            trouble.with_hint("wait for it, close that process, or go on in a copy: --fork-session")
+        }
+        false => trouble,
+    }
+}
+
+/// A start in a folder with unfinished work says so.
+fn tell_unfinished(around: &Surroundings) -> Result<(), Trouble> {
+    let store = around.open_store()?;
+    for info in around.unfinished(&store)?.iter().take(3) {
+        headless::note(&format!(
+            "unfinished here: {} \"{}\", {} ago; rewake -p -r {} goes on with it",
+            short_id(&info.id),
+            info.title.as_deref().unwrap_or("untitled"),
+            ago(crate::session::now_ms() - info.updated_ms),
+            short_id(&info.id),
+        ));
+    }
+    Ok(())
+}
+
+/// stdin is read only when it is a pipe or a file.
+fn has_stdin() -> bool {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return false;
+    }
+    let Ok(metadata) = std::fs::metadata("/dev/stdin") else {
+        return false;
+    };
+    let kind = metadata.file_type();
+    kind.is_fifo() || kind.is_file()
+}
+
+fn piped() -> Result<Option<String>, Trouble> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(STDIN_MAX_BYTES + 1)
+        .read_to_end(&mut bytes);
+    read.map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+    if bytes.len() as u64 > STDIN_MAX_BYTES {
+        return Err(Trouble::new(exit::USAGE, "stdin is larger than 10 MiB")
+            .with_hint("put it into a file and name the file in the prompt"));
+    }
+    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{2400}");
+    Ok(Some(text).filter(|t| !t.trim().is_empty()))
+}
+
+fn join(prompt: Option<String>, piped: Option<String>) -> Option<String> {
+    let prompt = prompt.filter(|p| !p.trim().is_empty());
+    match (prompt, piped) {
+        (Some(prompt), Some(piped)) => Some(format!("{prompt}\n\n{piped}")),
+        (prompt, piped) => prompt.or(piped),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_piped_in_follows_the_prompt() {
+        let text = |t: &str| Some(t.to_string());
+        assert_eq!(join(text("a"), text("b\n")), text("a\n\nb\n"));
+        assert_eq!(join(text(" "), text("b")), text("b"));
+        assert_eq!(join(None, None), None);
+    }
+}

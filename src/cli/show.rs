@@ -1,0 +1,171 @@
+//! `rewake show ID`: a session, entry by entry.
+
+use super::output::{line, local_time};
+use super::trouble::Trouble;
+use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
+use crate::core::prompt::told;
+use crate::core::state::State;
+use crate::core::text::{clip, one_line};
+use crate::headless::exit;
+use crate::model::Figures;
+use crate::session::{SessionError, Surroundings};
+
+/// Of a result, this much is shown.
+const RESULT_BYTES: usize = 2_000;
+
+pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
+    let store = around.open_store()?;
+    let info = store.find(id)?;
+    let (_, records) = store.load(&info.id)?;
+    let state = State::of(&records).map_err(|why| SessionError::Illegal {
+        session: info.id.clone(),
+        why,
+    })?;
+    head(around, &info.id, &records, &state);
+    for record in &records {
+        if let Some(text) = told_of(record) {
+            line(&format!(
+                "{:>5}  {}",
+                record.seq,
+                text.replace('\n', "\n       ")
+            ));
+        }
+    }
+    Ok(exit::DONE)
+}
+
+fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {
+    let figures = Figures::new(around.config());
+    let cost = records.iter().try_fold(0.0, |sum, r| match &r.entry {
+        Entry::Replied { model, usage, .. } => Some(sum + figures.cost(model, usage)?),
+        _ => Some(sum),
+    });
+    let at = |r: Option<&Record>| r.map(|r| local_time(r.at_ms)).unwrap_or_default();
+    line(&format!("session   {id}"));
+    line(&format!(
+        "title     {}",
+        state.title().unwrap_or("untitled")
+    ));
+    line(&format!("folder    {}", state.folder));
+    line(&format!(
+        "model     {}  mode {}",
+        state.model,
+        state.mode.name()
+    ));
+    line(&format!(
+        "from      {}  to {}",
+        at(records.first()),
+        at(records.last())
+    ));
+    let usage = state.usage;
+    line(&format!(
+        "tokens    {} in, {} cached, {} written to the cache, {} out{}",
+        usage.input,
+        usage.cached,
+        usage.cache_written,
+        usage.output,
+        cost.filter(|c| *c > 0.0)
+            .map(|c| format!("; ${c:.4}"))
+            .unwrap_or_default()
+    ));
+    if let Some(from) = &state.forked_from {
+        line(&format!("forked    from {} at {}", from.session, from.seq));
+    }
+    if let Some(plan) = &state.plan {
+        for step in &plan.steps {
+            line(&format!("plan      {:?}  {}", step.state, step.text).to_lowercase());
+        }
+    }
+    if state.unfinished() {
+        line("state     unfinished");
+    }
+    line("");
+}
+
+/// `None` for what says nothing to a person.
+fn told_of(record: &Record) -> Option<String> {
+    Some(match &record.entry {
+        Entry::Opened { version, .. } => format!("opened by rewake {version}"),
+        Entry::Rendered { version, .. } => format!("taken up by rewake {version}"),
+        Entry::Said { text, images, .. } => match images.len() {
+            0 => format!("you: {text}"),
+            n => format!("you: {text} [{n} image(s)]"),
+        },
+        Entry::Replied {
+            blocks,
+            usage,
+            took_ms,
+            ..
+        } => {
+            let said: Vec<String> = blocks.iter().filter_map(block).collect();
+            format!(
+                "model ({:.1} s, {} in, {} out): {}",
+                *took_ms as f64 / 1000.0,
+                usage.prompt(),
+                usage.output,
+                said.join("\n")
+            )
+        }
+        Entry::Decided {
+            call,
+            verdict: Verdict::Allow,
+            ..
+        } => format!("you allowed {call}"),
+        Entry::Decided {
+            call,
+            verdict: Verdict::Deny { reason },
+            ..
+        } => format!("you denied {call}: {reason}"),
+        Entry::Started { call, guard } => match guard {
+            Guard::Checked { path, .. } => format!("began {call}: {path}"),
+            Guard::Supervised { run, .. } => format!("began {call}: run {run}"),
+            Guard::Opaque => format!("began {call}"),
+        },
+        Entry::Finished { call, outcome, .. } => {
+            let (text, is_error) = told(outcome);
+            let mark = if is_error { " (error)" } else { "" };
+            format!("result of {call}{mark}: {}", clip(&text, RESULT_BYTES))
+        }
+        Entry::Stopped { .. } => "stopped by you".to_string(),
+        Entry::Failed { error } => format!("failed: {}", error.message),
+        Entry::Noted { text, .. } => format!("note: {text}"),
+        Entry::Closed {
+            first,
+            last,
+            by,
+            summary,
+            ..
+        } => {
+            let by = match by {
+                SummaryBy::Model => "",
+                SummaryBy::Digest => ", as a digest",
+                SummaryBy::Placeholder => ", as a placeholder",
+            };
+            format!("entries {first} to {last} were summarised{by}:\n{summary}")
+        }
+        Entry::Continued { note } => format!("the context began again from this note:\n{note}"),
+        Entry::Saved { reason, .. } => format!("saved ({reason:?})").to_lowercase(),
+        Entry::Forked { from } => format!("forked from {} at {}", from.session, from.seq),
+        Entry::Chose { model, mode } => {
+            let model = model.as_deref().unwrap_or("the same model");
+            let mode = mode.map_or("the same mode", |m| m.name());
+            format!("chose {model}, {mode}")
+        }
+        Entry::Named { title } => format!("named {title}"),
+        Entry::Learned { model, limit } => format!("{model} takes at most {limit} tokens"),
+        Entry::Woke { found, draft, .. } => match draft {
+            Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
+            None => format!("woke: {found}"),
+        },
+    })
+}
+
+fn block(block: &Block) -> Option<String> {
+    match block {
+        Block::Text { text, .. } => Some(text.clone()).filter(|t| !t.trim().is_empty()),
+        Block::Thinking { .. } => None,
+        Block::Call {
+            name, arguments, ..
+        } => Some(format!("[{name} {}]", one_line(arguments, 300))),
+    }
+}

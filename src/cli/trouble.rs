@@ -1,0 +1,102 @@
+//! What went wrong, what to do, and the exit code.
+
+use crate::config::ConfigError;
+use crate::headless::{exit, trouble};
+use crate::session::SessionError;
+use crate::store::StoreError;
+use crate::workspace::HereError;
+
+#[derive(Debug)]
+pub struct Trouble {
+    message: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Trouble {
+    pub fn new(code: u8, message: impl Into<String>) -> Trouble {
+        Trouble {
+            message: message.into(),
+            hint: None,
+            code,
+        }
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Trouble {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn tell(&self) -> u8 {
+        tracing::error!(code = self.code, "{}", self.message);
+        trouble(&self.message, self.hint.as_deref());
+        self.code
+    }
+}
+
+impl From<ConfigError> for Trouble {
+    fn from(error: ConfigError) -> Trouble {
+        let hint = error.hint().map(str::to_string);
+        Trouble {
+            message: error.to_string(),
+            hint,
+            code: exit::USAGE,
+        }
+    }
+}
+
+impl From<HereError> for Trouble {
+    fn from(error: HereError) -> Trouble {
+        Trouble::new(exit::USAGE, error.to_string())
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        let code = match &error {
+            StoreError::Held { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Busy { .. }
+            | StoreError::Full { .. }
+            | StoreError::HeadMoved { .. } => exit::RESUMABLE,
+            StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
+            StoreError::Newer { .. }
+            | StoreError::Unknown { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Io { .. }
+            | StoreError::Sqlite { .. }
+            | StoreError::Encode { .. } => exit::FAILED,
+        };
+        Trouble {
+            message: error.to_string(),
+            hint: error.hint(),
+            code,
+        }
+    }
+}
+
+impl From<SessionError> for Trouble {
+    fn from(error: SessionError) -> Trouble {
+        match error {
+            SessionError::Store(error) => error.into(),
+            SessionError::Config(error) => error.into(),
+            SessionError::NothingHere(_) => {
+                let hint = error.hint();
+                Trouble {
+                    message: error.to_string(),
+                    hint,
+                    code: exit::USAGE,
+                }
+            }
+            SessionError::Illegal { .. } | SessionError::OwnExe(_) => {
+                let hint = error.hint();
+                Trouble {
+                    message: error.to_string(),
+                    hint,
+                    code: exit::FAILED,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The engine without a screen: `rewake -p`.
+//!
+//! stdout is data, stderr is what a person watching wants to know. Nothing here waits for a
+//! person. A reader that goes away stops the printing, never the work.
+
+mod print;
+mod signals;
+
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::core::entry::{By, Entry, FailureClass, Outcome, SaveReason, Via};
+use crate::core::next::Why;
+use crate::core::state::Halt;
+use crate::engine::{Engine, EngineError, Rest};
+use crate::model::Figures;
+use crate::session::{Session, short_id};
+use crate::store::{Message, StoreError};
+
+use print::Printer;
+pub use print::{Format, entry_line, note, trouble};
+
+/// Process exit codes, as the manual names them.
+pub mod exit {
+    pub const DONE: u8 = 0;
+    pub const FAILED: u8 = 1;
+    pub const USAGE: u8 = 2;
+    /// Stopped, but it can be gone on with.
+    pub const RESUMABLE: u8 = 75;
+    pub const SIGHUP: u8 = 129;
+    pub const SIGINT: u8 = 130;
+    pub const SIGTERM: u8 = 143;
+}
+
+/// What is asked of a headless run.
+pub struct Task {
+    pub prompt: Option<String>,
+    pub format: Format,
+    /// The user named this session: a hold is lifted.
+    pub by: By,
+    pub figures: Figures,
+}
+
+/// Works until the model ends its turn, and gives the exit code.
+pub fn run(session: Session, task: Task) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            print::trouble(&format!("cannot start the runtime: {error}"), None);
+            return exit::FAILED;
+        }
+    };
+    let code = runtime.block_on(work(session, task));
+    // A search that was cut short may still sit on a thread; it ends with the process.
+    runtime.shutdown_background();
+    code
+}
+
+async fn work(mut session: Session, task: Task) -> u8 {
+    let printer = Printer::new(task.format, &session, task.figures);
+    for warning in &session.warnings {
+        print::note(warning);
+    }
+    if let Some(found) = &session.found {
+        print::note(&found.line());
+        if task.prompt.is_none() && !found.owed {
+            print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
+            printer
+                .borrow_mut()
+                .result(&session.log.state, exit::DONE, None);
+            return exit::DONE;
+        }
+    }
+    // In the inbox first: from here on the words survive.
+    if let Some(prompt) = &task.prompt {
+        let message = Message {
+            text: prompt.clone(),
+            images: Vec::new(),
+            via: Via::Prompt,
+        };
+        if let Err(error) =
+            session
+                .log
+                .store
+                .queue(&session.id, &message, &[], crate::session::now_ms())
+        {
+            return refused(&session.id, &error.into());
+        }
+    }
+    let found = session.found.take();
+    let id = session.id.clone();
+    let (commands, inbox) = unbounded_channel();
+    let told = std::rc::Rc::clone(&printer);
+    let mut engine = Engine::new(
+        session.log,
+        session.world,
+        session.settings,
+        inbox,
+        Box::new(move |state, event| told.borrow_mut().event(state, &event)),
+    );
+    let _lock = session.lock;
+    let life = async {
+        if let Some(found) = found {
+            let by = if task.prompt.is_some() {
+                By::Person
+            } else {
+                task.by
+            };
+            engine.wake(by, found.line()).await?;
+        }
+        engine.run().await
+    };
+    let rest = tokio::select! {
+        biased;
+        never = signals::forward(commands) => match never {},
+        rest = life => rest,
+    };
+    let (code, why) = match rest {
+        Ok(rest) => verdict(&engine, rest),
+        Err(error) => return refused(&id, &error),
+    };
+    finish(&mut engine, &printer, code, why, &id).await
+}
+
+/// The exit code of a rest, and what to say of it.
+fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> (u8, Option<String>) {
+    let state = engine.state();
+    match rest {
+        Rest::Waiting(Why::Idle) => (exit::DONE, None),
+        Rest::Waiting(Why::Turns) => {
+            (exit::RESUMABLE, Some("stopped: the number of turns is used up; --max-turns gives more".into()))
+        }
+        Rest::Waiting(Why::Held) => (
+            exit::RESUMABLE,
+            Some(
+                "held: the last starts all ended without getting anywhere, so what they ran into is not \
+                 tried again by itself"
+                    .into(),
+            ),
+        ),
+        Rest::Waiting(Why::Nonsense) => {
+            (exit::FAILED, Some("the model's last answers cannot be used: no words, or only calls that make no sense".into()))
+        }
+        Rest::Waiting(Why::Halted) => match &state.halted {
+            Some(Halt::Failed(failure)) => {
+                let hint = failure.hint.as_ref().map(|h| format!("\nhint: {h}")).unwrap_or_default();
+                (code_of(failure.class), Some(format!("{}{hint}", failure.message)))
+            }
+            Some(Halt::Stopped) | None => (exit::SIGINT, Some("stopped".into())),
+        },
+        Rest::Left(reason) => {
+            tracing::info!(?reason, "left");
+            let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
+            (code, Some("left; what runs goes on".into()))
+        }
+    }
+}
+
+/// What may pass by itself can be gone on with; the rest needs a person first.
+fn code_of(class: FailureClass) -> u8 {
+    match class {
+        FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => {
+            exit::RESUMABLE
+        }
+        FailureClass::TooLong
+        | FailureClass::Auth
+        | FailureClass::BadRequest
+        | FailureClass::Protocol
+        | FailureClass::Nonsense => exit::FAILED,
+    }
+}
+
+async fn finish<W: crate::world::World>(
+    engine: &mut Engine<W>,
+    printer: &print::Shared,
+    code: u8,
+    why: Option<String>,
+    id: &str,
+) -> u8 {
+    // Told apart from a kill by the next start.
+    if engine.state().unfinished()
+        && !matches!(engine.state().halted, Some(Halt::Failed(_)))
+        && let Err(error) = engine.save(SaveReason::Exit).await
+    {
+        tracing::warn!(%error, "the leaving was not recorded");
+    }
+    let mut printer = printer.borrow_mut();
+    printer.result(engine.state(), code, why.as_deref());
+    if let Some(why) = &why {
+        print::note(why);
+    }
+    let background = engine.state().background.len();
+    if background > 0 {
+        print::note(&format!(
+            "{background} background command(s) go on; rewake ps lists them"
+        ));
+    }
+    if code != exit::DONE {
+        let short = short_id(id);
+        let how = match code {
+            exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
+            _ => format!("rewake -p -c, or rewake -p -r {short}"),
+        };
+        print::note(&format!("to go on: {how}"));
+    }
+    code
+}
+
+/// The log cannot be written, so nothing more is done.
+fn refused(id: &str, error: &EngineError) -> u8 {
+    tracing::error!(%error, "stopped");
+    let hint = match error {
+        EngineError::Store(e) => e.hint(),
+        EngineError::Illegal(_) => {
+            Some("this is a fault of rewake; rewake doctor looks at the store".into())
+        }
+    };
+    print::trouble(&error.to_string(), hint.as_deref());
+    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
+    match error {
+        EngineError::Store(
+            StoreError::Full { .. } | StoreError::Busy { .. } | StoreError::HeadMoved { .. },
+        ) => exit::RESUMABLE,
+        EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
+    }
+}
+
+/// Whether a call was denied for want of a person or by a rule.
+fn is_denied(entry: &Entry) -> bool {
+    matches!(
+        entry,
+        Entry::Finished {
+            outcome: Outcome::Denied { .. },
+            ..
+        }
+    )
+}

@@ -1,0 +1,196 @@
+//! What a start finds of a session: how it ended, and what still runs.
+
+use crate::command::{RunState, Runs};
+use crate::core::entry::{Entry, Record, SaveReason};
+use crate::core::state::{Halt, State};
+use crate::core::text::one_line;
+use crate::store::SessionInfo;
+
+/// How the last process of a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It had done what it was asked.
+    Done,
+    /// It left in order, with work still owed.
+    Left,
+    /// The user stopped it.
+    Stopped,
+    /// The model call failed for good.
+    Failed,
+    /// It was cut off: a kill, a crash, the power.
+    Killed,
+}
+
+impl Ending {
+    pub fn word(self) -> &'static str {
+        match self {
+            Ending::Done => "done",
+            Ending::Left => "left",
+            Ending::Stopped => "stopped",
+            Ending::Failed => "failed",
+            Ending::Killed => "killed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub id: String,
+    pub title: String,
+    pub ending: Ending,
+    /// Since its last entry.
+    pub age_ms: i64,
+    pub entries: u64,
+    /// Command and age of what still runs.
+    pub running: Vec<(String, i64)>,
+    /// Messages that wait in its inbox.
+    pub queued: usize,
+    /// Something is to be done without a new message.
+    pub owed: bool,
+    forked: bool,
+}
+
+impl Found {
+    pub(super) fn look(
+        info: &SessionInfo,
+        records: &[Record],
+        state: &State,
+        runs: &Runs,
+        queued: usize,
+        now_ms: i64,
+    ) -> Found {
+        let last_ms = records.last().map_or(now_ms, |r| r.at_ms);
+        let running = runs
+            .list()
+            .into_iter()
+            .filter(|r| r.spec.session == info.id && matches!(r.state, RunState::Running { .. }))
+            .map(|r| (one_line(&r.spec.command, 60), now_ms - r.since_ms))
+            .collect();
+        Found {
+            id: info.id.clone(),
+            title: info.title.clone().unwrap_or_else(|| "untitled".into()),
+            ending: ending(records, state),
+            age_ms: (now_ms - last_ms).max(0),
+            entries: records.len() as u64,
+            running,
+            queued,
+            owed: queued > 0 || state.unfinished(),
+            forked: state.forked_from.is_some(),
+        }
+    }
+
+    /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)`
+    pub fn line(&self) -> String {
+        let Found { title, entries, .. } = self;
+        let verb = if self.forked { "forked" } else { "resumed" };
+        let mut line = format!(
+            "{verb} {} \"{title}\", {} {} ago: {entries} entries",
+            short_id(&self.id),
+            self.ending.word(),
+            ago(self.age_ms),
+        );
+        if self.queued > 0 {
+            line.push_str(&format!(", {} queued", count(self.queued, "message")));
+        }
+        if !self.running.is_empty() {
+            let each: Vec<String> = self
+                .running
+                .iter()
+                .map(|(command, age)| format!("{command}, {}", clock(*age)))
+                .collect();
+            line.push_str(&format!(
+                ", {} still running ({})",
+                count(self.running.len(), "command"),
+                each.join("; ")
+            ));
+        }
+        line
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
+}
+
+/// Read from the end: what came last of the things that tell.
+fn ending(records: &[Record], state: &State) -> Ending {
+    match &state.halted {
+        Some(Halt::Stopped) => return Ending::Stopped,
+        Some(Halt::Failed(_)) => return Ending::Failed,
+        None => {}
+    }
+    if !state.owed && state.first_open().is_none() {
+        return Ending::Done;
+    }
+    match records.last().map(|r| &r.entry) {
+        Some(Entry::Saved {
+            reason: SaveReason::Exit | SaveReason::Signal,
+            ..
+        }) => Ending::Left,
+        _ => Ending::Killed,
+    }
+}
+
+/// As it is shown: enough of an id to name the session here.
+pub fn short_id(id: &str) -> &str {
+    id.get(..13).unwrap_or(id)
+}
+
+/// A time span in one unit: `3 min`.
+pub fn ago(ms: i64) -> String {
+    let s = ms / 1000;
+    match s {
+        ..60 => format!("{s} s"),
+        60..3600 => format!("{} min", s / 60),
+        3600..172_800 => format!("{} h", s / 3600),
+        _ => format!("{} days", s / 86_400),
+    }
+}
+
+/// A running time: `4m12s`.
+pub fn clock(ms: i64) -> String {
+    let s = ms / 1000;
+    match s {
+        ..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        _ => format!("{}h{:02}m", s / 3600, s / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_few_words() {
+        assert_eq!(ago(3_000), "3 s");
+        assert_eq!(ago(181_000), "3 min");
+        assert_eq!(ago(3_600_000), "1 h");
+        assert_eq!(ago(400_000_000), "4 days");
+        assert_eq!(clock(252_000), "4m12s");
+        assert_eq!(clock(3_720_000), "1h02m");
+    }
+
+    #[test]
+    fn the_line_says_what_was_taken_and_what_was_found() {
+        let found = Found {
+            id: "0197a1b2-c3d4-7000-8000-000000000000".into(),
+            title: "fix the parser".into(),
+            ending: Ending::Killed,
+            age_ms: 180_000,
+            entries: 41,
+            running: vec![("cargo test".into(), 252_000)],
+            queued: 0,
+            owed: true,
+            forked: false,
+        };
+        assert_eq!(
+            found.line(),
+            "resumed 0197a1b2-c3d4 \"fix the parser\", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)"
+        );
+    }
+}

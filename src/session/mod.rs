@@ -1,0 +1,344 @@
+//! A session of this folder, opened: lock, log, state, world and settings put together.
+//!
+//! Used by whatever drives the engine, with a screen or without. Opening writes only what
+//! starting a session or forking one means; waking it is the engine's.
+
+mod found;
+mod judge;
+mod layers;
+
+pub use found::{Ending, Found, ago, clock, short_id};
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::command::{self, RunState, Runs};
+use crate::config::{Config, ConfigError, Env, Loaded, Origin, Paths};
+use crate::core::entry::{Entry, Guard};
+use crate::core::next::Policy;
+use crate::core::state::{Illegal, State};
+use crate::engine::{Log, Settings};
+use crate::model::{Figures, Models};
+use crate::store::{NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::tools::Place;
+use crate::workspace::Here;
+use crate::world::machine::{Machine, Shell};
+
+/// The version that renders layers and opens sessions.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where and with what settings rewake was started.
+pub struct Surroundings {
+    pub env: Env,
+    pub paths: Paths,
+    pub here: Here,
+    pub loaded: Loaded,
+}
+
+/// Which session is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    New,
+    /// The newest one here, and never an older one.
+    Newest {
+        fork: bool,
+    },
+    /// An id, or the beginning of one.
+    Named {
+        id: String,
+        fork: bool,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("cannot read session {session}: {why}")]
+    Illegal { session: String, why: Illegal },
+    #[error("there is no session in {0}")]
+    NothingHere(PathBuf),
+    #[error("cannot find this program's own file: {0}")]
+    OwnExe(std::io::Error),
+}
+
+impl SessionError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SessionError::Store(e) => e.hint(),
+            SessionError::Config(e) => e.hint().map(str::to_string),
+            SessionError::Illegal { session, .. } => Some(format!(
+                "rewake history lists the others; rewake doctor looks at the store ({session})"
+            )),
+            SessionError::NothingHere(_) => Some(
+                "start one: rewake -p \"what to do\"; rewake history lists those of other folders"
+                    .into(),
+            ),
+            SessionError::OwnExe(_) => None,
+        }
+    }
+}
+
+/// A session that is ours: nobody else has it while `lock` lives.
+pub struct Session {
+    pub id: String,
+    pub lock: SessionLock,
+    pub log: Log,
+    pub world: Rc<Machine>,
+    pub settings: Settings,
+    /// What was there, when it is not new.
+    pub found: Option<Found>,
+    /// For the user, not for the model.
+    pub warnings: Vec<String>,
+}
+
+/// A session before its world is made.
+struct Opened {
+    log: Log,
+    lock: SessionLock,
+    found: Option<Found>,
+    warnings: Vec<String>,
+}
+
+impl Surroundings {
+    pub fn config(&self) -> &Config {
+        &self.loaded.config
+    }
+
+    pub fn workspace(&self) -> String {
+        self.here.root.to_string_lossy().into_owned()
+    }
+
+    pub fn open_store(&self) -> Result<Store, StoreError> {
+        Store::open(&self.paths.data_dir)
+    }
+
+    pub fn runs(&self) -> Result<Runs, SessionError> {
+        let exe = command::own_exe().map_err(SessionError::OwnExe)?;
+        Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
+    }
+
+    /// Unfinished sessions of this folder, newest first.
+    pub fn unfinished(&self, store: &Store) -> Result<Vec<SessionInfo>, StoreError> {
+        let workspace = self.workspace();
+        let filter = SessionFilter {
+            workspace: Some(&workspace),
+            unfinished: true,
+        };
+        store.sessions(filter, 10)
+    }
+
+    /// Opens a session; a new one, or a fork, is recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] when another process has it.
+    pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
+        let store = self.open_store()?;
+        let now_ms = now_ms();
+        match which {
+            Which::New => self.create(store, now_ms, interactive),
+            Which::Newest { fork } => {
+                let newest = store.newest(Some(&self.workspace()))?;
+                let info =
+                    newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
+                self.reopen(store, info, *fork, now_ms, interactive)
+            }
+            Which::Named { id, fork } => {
+                let info = store.find(id)?;
+                self.reopen(store, info, *fork, now_ms, interactive)
+            }
+        }
+        .inspect(|session| {
+            tracing::info!(
+                session = session.id,
+                entries = session.log.state.next_seq(),
+                "opened"
+            )
+        })
+    }
+
+    fn create(
+        &self,
+        mut store: Store,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let model = self.config().model_name(&self.env)?.to_string();
+        // A session that could never ask its model is not begun.
+        Models::new(self.config().clone(), self.env.clone()).check(&model)?;
+        let (layers, warnings) = layers::render(self, now_ms);
+        let folder = self.here.folder.to_string_lossy().into_owned();
+        let opened = Entry::Opened {
+            folder: folder.clone(),
+            version: VERSION.to_string(),
+            model,
+            mode: self.config().permission_mode,
+            layers,
+        };
+        let new = NewSession {
+            workspace: self.workspace(),
+            folder,
+        };
+        let (head, first) = store.create(&new, now_ms, opened)?;
+        let lock = SessionLock::take(&self.paths.data_dir, head.session())?;
+        let id = head.session().to_string();
+        let state =
+            State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
+        let log = Log { store, head, state };
+        let opened = Opened {
+            log,
+            lock,
+            found: None,
+            warnings,
+        };
+        self.assemble(opened, interactive)
+    }
+
+    fn reopen(
+        &self,
+        mut store: Store,
+        info: SessionInfo,
+        fork: bool,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let (id, lock) = if fork {
+            let (head, _) = store.load(&info.id)?;
+            let forked = store.fork(&info.id, head.seq(), now_ms)?;
+            let id = forked.session().to_string();
+            let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+            (id, lock)
+        } else {
+            let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+            (info.id.clone(), lock)
+        };
+        let (head, records) = store.load(&id)?;
+        let state = State::of(&records).map_err(|why| SessionError::Illegal {
+            session: id.clone(),
+            why,
+        })?;
+        let runs = self.runs()?;
+        let queued = store.queued(&id)?.len();
+        let found = Found::look(&info, &records, &state, &runs, queued, now_ms);
+        sweep(&runs, &id, &state);
+        let log = Log { store, head, state };
+        let opened = Opened {
+            log,
+            lock,
+            found: Some(found),
+            warnings: Vec::new(),
+        };
+        self.assemble(opened, interactive)
+    }
+
+    fn assemble(&self, opened: Opened, interactive: bool) -> Result<Session, SessionError> {
+        let Opened {
+            log,
+            lock,
+            found,
+            mut warnings,
+        } = opened;
+        let state = &log.state;
+        let id = log.head.session().to_string();
+        let config = self.config();
+        let folder = PathBuf::from(&state.folder);
+        let runs = self.runs()?;
+        let place = Place {
+            folder: folder.clone(),
+            home: self.env.home().map(PathBuf::from),
+            inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
+        };
+        let shell = Shell {
+            path: config.shell.program(&self.env),
+            timeout_ms: config.shell.timeout_ms,
+            output_cap_bytes: config.shell.output_cap_bytes,
+            env_remove: config.key_env_names().into_iter().collect(),
+        };
+        let chosen = self.choices(state)?;
+        let model = match &chosen {
+            Some(Entry::Chose {
+                model: Some(model), ..
+            }) => model.clone(),
+            _ => state.model.clone(),
+        };
+        let models = Models::new(config.clone(), self.env.clone());
+        warnings.extend(models.check(&model)?);
+        let world = Machine::new(place, shell, runs, models, id.clone());
+        let policy = Policy {
+            judge: judge::judge(self, &folder)?,
+            interactive,
+            max_turns: config
+                .max_turns
+                .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+        };
+        let renewed = (state.version != VERSION).then(|| layers::render(self, now_ms()).0);
+        let figures = Figures::new(config);
+        let settings = Settings {
+            policy,
+            checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
+            max_tokens: Box::new(move |model| figures.answer_tokens(model)),
+            renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
+            chosen,
+        };
+        let world = Rc::new(world);
+        Ok(Session {
+            id,
+            lock,
+            log,
+            world,
+            settings,
+            found,
+            warnings,
+        })
+    }
+
+    /// A flag of this start wins over what the session was using.
+    fn choices(&self, state: &State) -> Result<Option<Entry>, SessionError> {
+        let by_flag = |key: &str| matches!(self.loaded.origins.of(key), Origin::Flag(_));
+        let model = match by_flag("model") {
+            true => Some(self.config().model_name(&self.env)?.to_string()),
+            false => None,
+        };
+        let model = model.filter(|m| *m != state.model);
+        let mode = Some(self.config().permission_mode)
+            .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
+        Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
+    }
+}
+
+/// Run folders of this session that nothing in its log speaks of any more: a crash came
+/// between their making and their `Started`, or between a result and its tidying up.
+fn sweep(runs: &Runs, session: &str, state: &State) {
+    let open = state
+        .calls
+        .iter()
+        .filter(|c| !c.finished)
+        .filter_map(|c| match &c.guard {
+            Some(Guard::Supervised { run, .. }) => Some(run.as_str()),
+            _ => None,
+        });
+    let known: Vec<&str> = open
+        .chain(state.background.values().map(|b| b.run.as_str()))
+        .collect();
+    for info in runs.list() {
+        let over = !matches!(info.state, RunState::Running { .. });
+        if info.spec.session == session
+            && over
+            && !known.contains(&info.run.as_str())
+            && let Err(error) = runs.remove(&info.run)
+        {
+            tracing::warn!(run = info.run, %error, "a run folder stays");
+        }
+    }
+}
+
+/// UTC, milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

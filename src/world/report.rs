@@ -1,0 +1,111 @@
+//! What the model reads of a command that is over.
+
+use super::BackgroundEnd;
+use super::machine::how;
+use crate::command::{Ended, How, Runs};
+use crate::core::entry::{Fact, Outcome, Output};
+use crate::core::state::Background;
+use crate::tools::{self, Ran};
+
+/// Of the lines of a background command, this many bytes are told when it ends.
+const LAST_LINES_BYTES: u64 = 2_000;
+
+/// At most this much of an output is kept in the store.
+const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
+pub fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
+    let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
+        Ok(text) => tools::fit(text, inline_max_bytes),
+        Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
+    };
+    let (line, exit_code) = how(&ended.how);
+    let fact = Some(Fact::Ran {
+        exit_code,
+        took_ms: ended.took_ms,
+    });
+    let outcome = match &ended.how {
+        How::Exited(0) => Outcome::Done { output },
+        // A command that fails is a result like any other: the model reads how.
+        How::Exited(_) | How::Signalled(_) | How::TimedOut => Outcome::Done {
+            output: with_line(output, &line),
+        },
+        How::NotRun(_) => Outcome::Error {
+            output: with_line(output, &line),
+        },
+        How::Stopped | How::Lost { .. } => Outcome::Interrupted { output, why: line },
+    };
+    Ran {
+        outcome,
+        fact,
+        blobs,
+    }
+}
+
+/// The system prompt tells the model what this line means.
+const WENT_ON: &str = "the command went on while rewake was down";
+
+/// The real result of a command that outlived the agent that started it.
+pub fn after_restart(mut ran: Ran) -> Ran {
+    ran.outcome = match ran.outcome {
+        Outcome::Done { output } => Outcome::Done {
+            output: with_line(output, WENT_ON),
+        },
+        other => other,
+    };
+    ran
+}
+
+fn with_line(mut output: Output, line: &str) -> Output {
+    if !output.text.is_empty() && !output.text.ends_with('\n') {
+        output.text.push('\n');
+    }
+    output.text.push_str(&format!("[{line}]"));
+    output
+}
+
+pub fn background_end(
+    runs: &Runs,
+    id: &str,
+    background: &Background,
+    ended: &Ended,
+) -> BackgroundEnd {
+    let (line, exit_code) = how(&ended.how);
+    let last = match printed(runs, ended, LAST_LINES_BYTES) {
+        Ok(text) if text.trim().is_empty() => "it printed nothing".to_string(),
+        Ok(text) => format!("its output:\n{text}"),
+        Err(why) => why,
+    };
+    let text = format!(
+        "the background command {id} ({}) ended: {line}; {last}",
+        crate::core::text::one_line(&background.command, 80)
+    );
+    BackgroundEnd { exit_code, text }
+}
+
+pub fn never_ran(id: &str, background: &Background) -> BackgroundEnd {
+    let command = crate::core::text::one_line(&background.command, 80);
+    BackgroundEnd {
+        exit_code: None,
+        text: format!("the background command {id} ({command}) never ran"),
+    }
+}
+
+/// What was printed, as text; what is no UTF-8 is shown as replacement characters.
+fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String> {
+    let printed = runs
+        .output(ended, max_bytes)
+        .map_err(|e| format!("the output cannot be read: {e}"))?;
+    let mut text = String::from_utf8_lossy(&printed.head).into_owned();
+    if printed.left_out > 0 {
+        text.push_str(&format!(
+            "\n[… {} bytes were not kept …]\n",
+            printed.left_out
+        ));
+        text.push_str(&String::from_utf8_lossy(&printed.tail));
+    }
+    if let Some(error) = &ended.write_error {
+        text.push_str(&format!("\n[not all of the output was kept: {error}]"));
+    }
+    Ok(text.replace('\0', "\u{2400}"))
+}

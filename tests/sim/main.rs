@@ -1,0 +1,425 @@
+//! The crash simulation: the real engine on a real store, in a world that can die at every
+//! boundary. What must hold: a finished call is never lost, a side effect is never repeated
+//! without being told, every request is valid, and the session comes to its end.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod fake;
+
+#[path = "../valid/mod.rs"]
+mod valid;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use fake::{Fake, Outside, Rng, Script};
+use rewake::core::entry::*;
+use rewake::core::next::{Policy, Why};
+use rewake::core::policy::Decision;
+use rewake::core::state::State;
+use rewake::core::tool::{Class, Input};
+use rewake::engine::{Engine, Event, Log, OnEvent, Rest, Settings};
+use rewake::store::{Batch, NewSession, Store};
+use tokio::sync::mpsc::unbounded_channel;
+
+/// What happens to a session in one run of the simulation.
+#[derive(Debug, Clone, Default)]
+struct Case {
+    seed: u64,
+    /// The process dies at these boundaries, counted over the whole case.
+    crashes: Vec<u64>,
+    /// A crash is a power cut: another boot, and no process survives.
+    power_cut: bool,
+    /// A keeper that was spawned at the crash comes to life after the restart.
+    late_keeper: bool,
+    stop_at: Option<u64>,
+    say_at: Option<u64>,
+    /// At the end, fork at this entry and run the fork too.
+    fork_at: Option<u64>,
+    random_script: bool,
+}
+
+struct Ran {
+    /// Boundaries passed.
+    boundaries: u64,
+    entries: u64,
+}
+
+/// A folder of its own in memory where there is such a thing: what dies here is a process,
+/// not a disk.
+fn scratch() -> PathBuf {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() {
+        shm.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+/// A migrated, empty store, made once for each thread.
+fn template() -> PathBuf {
+    thread_local! {
+        static TEMPLATE: tempfile::TempDir = {
+            let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
+            drop(Store::open(dir.path()).expect("a new store"));
+            dir
+        };
+    }
+    TEMPLATE.with(|dir| dir.path().to_path_buf())
+}
+
+fn fresh_store() -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
+    for file in std::fs::read_dir(template()).expect("the template") {
+        let file = file.expect("a file");
+        if file.file_type().expect("its type").is_file() {
+            std::fs::copy(file.path(), dir.path().join(file.file_name())).expect("a copy");
+        }
+    }
+    dir
+}
+
+fn policy() -> Policy {
+    Policy {
+        judge: Box::new(|input, _| match input {
+            Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
+                reason: "no".into(),
+            },
+            _ => Decision::Allow,
+        }),
+        interactive: false,
+        max_turns: None,
+    }
+}
+
+/// Runs a case to its end, through all its crashes.
+fn run(case: &Case) -> Ran {
+    let dir = fresh_store();
+    let script = if case.random_script {
+        Script::random(case.seed)
+    } else {
+        Script::all_classes()
+    };
+    let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
+    outside.borrow_mut().late_keeper = case.late_keeper;
+    outside.borrow_mut().stop_at = case.stop_at;
+    outside.borrow_mut().say_at = case.say_at;
+
+    let mut store = Store::open(dir.path()).expect("the store opens");
+    let new = NewSession {
+        workspace: "/w".into(),
+        folder: "/w".into(),
+    };
+    let (mut head, _) = store.create(&new, 0, fake::opened()).expect("a session");
+    let session = head.session().to_string();
+    let said = Entry::Said {
+        text: "go".into(),
+        images: vec![],
+        via: Via::Prompt,
+    };
+    let batch = Batch {
+        entries: vec![said],
+        unfinished: true,
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch).expect("said");
+    drop(store);
+
+    go_on(case, dir.path(), &session, &outside);
+    let boundaries = outside.borrow().passed;
+    let records = check_end(dir.path(), &session, &outside);
+    if let Some(at) = case.fork_at {
+        let at = at % records.len() as u64;
+        let mut store = Store::open(dir.path()).expect("the store opens");
+        let fork = store.fork(&session, at, 0).expect("a fork");
+        drop(store);
+        outside.borrow_mut().forget_after(at);
+        let before = outside.borrow().effects.clone();
+        go_on(case, dir.path(), fork.session(), &outside);
+        let records = check_end(dir.path(), fork.session(), &outside);
+        for record in records.iter().filter(|r| r.seq <= at) {
+            if let Entry::Replied { blocks, .. } = &record.entry {
+                for marker in fake::markers(record.seq, blocks) {
+                    assert_eq!(
+                        before.get(&marker),
+                        outside.borrow().effects.get(&marker),
+                        "{marker} ran in the fork"
+                    );
+                }
+            }
+        }
+    }
+    Ran {
+        boundaries,
+        entries: records.len() as u64,
+    }
+}
+
+/// Starts the engine again and again until the session is at rest.
+fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) {
+    let mut by = By::Start;
+    for start in 0..200 {
+        match one_process(dir, session, outside, start > 0, by) {
+            None => {
+                let mut outside = outside.borrow_mut();
+                outside.die(case.power_cut);
+                by = By::Start;
+            }
+            Some(Rest::Waiting(Why::Held)) => by = By::Person,
+            Some(_) => return,
+        }
+    }
+    panic!("the session never comes to rest: {case:?}");
+}
+
+/// One life of a process. `None` when it died.
+fn one_process(
+    dir: &Path,
+    session: &str,
+    outside: &Rc<RefCell<Outside>>,
+    again: bool,
+    by: By,
+) -> Option<Rest> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let crash = outside.borrow().crash.clone();
+    runtime.block_on(async {
+        let (commands, inbox) = unbounded_channel();
+        outside.borrow_mut().commands = Some(commands);
+        let store = Store::open(dir).expect("the store opens");
+        let (head, records) = store.load(session).expect("the session loads");
+        let state = State::of(&records).expect("the log folds");
+        check_acknowledged(&records, session, outside);
+        let told = Rc::clone(outside);
+        let of = session.to_string();
+        let on_event: OnEvent = Box::new(move |_, event| {
+            if let Event::Recorded(record) = event {
+                told.borrow_mut()
+                    .acknowledged
+                    .push((of.clone(), record.clone()));
+            }
+        });
+        let settings = Settings {
+            policy: policy(),
+            checkpoint_interval: Duration::from_secs(600),
+            max_tokens: Box::new(|_| 1000),
+            renewed: None,
+            chosen: None,
+        };
+        let world = Rc::new(Fake::new(Rc::clone(outside)));
+        let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
+        let life = async {
+            if again {
+                engine.wake(by, "found".into()).await.expect("woke");
+            }
+            engine.run().await.expect("the engine runs")
+        };
+        tokio::select! {
+            biased;
+            () = crash.notified() => None,
+            rest = life => Some(rest),
+        }
+    })
+}
+
+/// What was told to be in the log is in the log.
+fn check_acknowledged(records: &[Record], session: &str, outside: &Rc<RefCell<Outside>>) {
+    for (of, record) in &outside.borrow().acknowledged {
+        if of == session {
+            assert_eq!(
+                records.get(record.seq as usize),
+                Some(record),
+                "an acknowledged entry is lost"
+            );
+        }
+    }
+}
+
+/// The invariants of a session that is at rest.
+fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
+    let store = Store::open(dir).expect("the store opens");
+    let (_, records) = store.load(session).expect("the session loads");
+    let state = State::of(&records).expect("the log folds");
+    assert!(state.first_open().is_none(), "no call is left open");
+    assert!(!state.owed || state.halted.is_some(), "the model answered");
+    check_acknowledged(&records, session, outside);
+    let outside = outside.borrow();
+    let results = |call: CallId| {
+        records.iter().find_map(|r| match &r.entry {
+            Entry::Finished {
+                call: c, outcome, ..
+            } if *c == call => Some(outcome),
+            _ => None,
+        })
+    };
+    let fork = records
+        .iter()
+        .rposition(|r| matches!(r.entry, Entry::Forked { .. }))
+        .unwrap_or(0) as u64;
+    for record in &records {
+        let Entry::Replied { blocks, .. } = &record.entry else {
+            continue;
+        };
+        for call in fake::calls(record.seq, blocks) {
+            let times = outside
+                .effects
+                .get(&fake::marker(call.id))
+                .copied()
+                .unwrap_or(0);
+            assert!(
+                times <= 1,
+                "the effect of call {} happened {times} times",
+                call.id
+            );
+            let outcome = match results(call.id) {
+                Some(outcome) => outcome,
+                None if record.seq < fork => continue,
+                None => panic!("call {} has no result", call.id),
+            };
+            match (call.class(), outcome) {
+                (Some(Class::Pure) | None, _) => {}
+                (Some(_), Outcome::Done { output }) => {
+                    assert_eq!(times, 1, "call {} is done but had no effect", call.id);
+                    assert!(
+                        output.text.contains(&fake::marker(call.id)),
+                        "a made-up result: {}",
+                        output.text
+                    );
+                }
+                (Some(_), Outcome::Error { .. } | Outcome::Denied { .. }) => {
+                    assert_eq!(
+                        times, 0,
+                        "call {} failed or was denied, and had an effect",
+                        call.id
+                    );
+                }
+                // Told: it may have happened, once.
+                (Some(_), Outcome::Interrupted { .. }) => {}
+            }
+        }
+    }
+    records
+}
+
+#[test]
+fn nothing_happens_twice_without_a_crash() {
+    let ran = run(&Case::default());
+    assert!(ran.boundaries > 50, "{} boundaries", ran.boundaries);
+    assert!(ran.entries > 20, "{} entries", ran.entries);
+}
+
+/// A crash at every boundary, of each kind.
+#[test]
+fn every_boundary() {
+    let last = run(&Case::default()).boundaries;
+    for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            run(&Case {
+                crashes: vec![at],
+                power_cut,
+                late_keeper,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// A crash, and another one at every boundary of the recovery and of what follows.
+#[test]
+fn every_pair_of_boundaries() {
+    let last = run(&Case::default()).boundaries;
+    for first in 1..=last {
+        for second in first + 1..=last + 12 {
+            let late_keeper = (first + second) % 2 == 0;
+            run(&Case {
+                crashes: vec![first, second],
+                late_keeper,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// The user stops at every boundary, and the process dies at every one near it.
+#[test]
+fn every_stop() {
+    let last = run(&Case::default()).boundaries;
+    for stop in 1..=last {
+        for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
+            let crashes = crash.map(|after| stop + after).into_iter().collect();
+            run(&Case {
+                stop_at: Some(stop),
+                crashes,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// A fork at every entry leaves the effects of the other branch alone.
+#[test]
+fn every_fork() {
+    let clean = run(&Case::default());
+    for at in 0..clean.entries {
+        run(&Case {
+            fork_at: Some(at),
+            ..Case::default()
+        });
+        // The session died in the middle; the fork is taken from what is left.
+        run(&Case {
+            fork_at: Some(at),
+            crashes: vec![2 * at + 1],
+            ..Case::default()
+        });
+    }
+}
+
+/// Random answers, crashes, power cuts, stops, messages and forks.
+fn random(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let mut crashes: Vec<u64> = (0..rng.below(6)).map(|_| 1 + rng.below(120)).collect();
+        crashes.sort_unstable();
+        let case = Case {
+            seed,
+            crashes,
+            power_cut: rng.below(4) == 0,
+            late_keeper: rng.below(2) == 0,
+            stop_at: (rng.below(4) == 0).then(|| 1 + rng.below(100)),
+            say_at: (rng.below(2) == 0).then(|| 1 + rng.below(100)),
+            fork_at: (rng.below(4) == 0).then(|| rng.below(60)),
+            random_script: true,
+        };
+        let result = std::panic::catch_unwind(|| run(&case));
+        if let Err(panic) = result {
+            eprintln!("seed {seed} fails: {case:?}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// `REWAKE_SIM_SEEDS` gives another number of seeds for each half.
+fn seeds() -> u64 {
+    let of = std::env::var("REWAKE_SIM_SEEDS").ok();
+    of.and_then(|n| n.parse().ok()).unwrap_or(5_000)
+}
+
+#[test]
+fn random_schedules_first_half() {
+    random(0..seeds());
+}
+
+#[test]
+fn random_schedules_second_half() {
+    random(1_000_000..1_000_000 + seeds());
+}

@@ -1,0 +1,41 @@
+//! What the tests and benches share: a model server that plays scripted answers in the four
+//! wire protocols and checks every request as the real APIs do, and a home of its own for
+//! each run of the real binary.
+//!
+//! Invariant: nothing here uses the code under test, so that one mistake cannot be made on
+//! both sides of the wire and go unseen.
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses its own part of this"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests and benches include this; clippy knows them by #[test] alone"
+)]
+
+#[macro_use]
+mod rules;
+
+mod answer;
+mod anthropic;
+mod chat;
+mod gemini;
+mod home;
+mod http;
+mod responses;
+mod seal;
+mod server;
+
+pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
+pub use home::{Home, Live, Run, run};
+pub use server::{KEY, Logged, Options, Seen, Server};
+
+/// What a real API gives with these thoughts and calls, for requests made by hand.
+pub mod given {
+    pub use super::anthropic::signature as anthropic_signature;
+    pub use super::gemini::signature as gemini_signature;
+    pub use super::responses::encrypted as responses_encrypted;
+}
