@@ -143,7 +143,7 @@ fn told_of(record: &Record) -> Option<String> {
             };
             format!("entries {first} to {last} were summarised{by}:\n{summary}")
         }
-        Entry::Continued { note } => format!("the context began again from this note:\n{note}"),
+        Entry::Continued { note, .. } => format!("the context began again from this note:\n{note}"),
         Entry::Saved { reason, .. } => format!("saved ({reason:?})").to_lowercase(),
         Entry::Forked { from } => format!("forked from {} at {}", from.session, from.seq),
         Entry::Chose { model, mode } => {
@@ -152,7 +152,7 @@ fn told_of(record: &Record) -> Option<String> {
             format!("chose {model}, {mode}")
         }
         Entry::Named { title } => format!("named {title}"),
-        Entry::Learned { model, limit } => format!("{model} takes at most {limit} tokens"),
+        Entry::Learned { model, limit, .. } => format!("{model} takes at most {limit} tokens"),
         Entry::Woke { found, draft, .. } => match draft {
             Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
             None => format!("woke: {found}"),

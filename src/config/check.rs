@@ -86,6 +86,11 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             4_000..=10_000_000,
         ),
         (
+            "context.idle_minutes",
+            Some(context.idle_minutes),
+            1..=10_080,
+        ),
+        (
             "context.summary_max_tokens",
             Some(context.summary_max_tokens),
             50..=10_000,

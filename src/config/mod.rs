@@ -36,8 +36,8 @@ pub use origin::{Origin, Origins};
 pub use paths::Paths;
 pub use provider::{ModelName, Protocol, ProviderConfig};
 pub use schema::{
-    Config, ContextConfig, Fallback, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, Strategy,
+    Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
+    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,
 };
 pub use setting::Setting;
 

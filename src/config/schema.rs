@@ -13,6 +13,8 @@ use serde::Deserialize;
 
 use super::{Env, Protocol};
 use crate::core::entry::Mode;
+use crate::core::summary::Fallback;
+use crate::core::window::Strategy;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
@@ -76,6 +78,8 @@ pub struct ContextConfig {
     pub keep: u64,
     pub max_messages: u64,
     pub max_tokens: u64,
+    /// A pause as long as this ends a window when windows close by `minutes`.
+    pub idle_minutes: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
 }
@@ -87,29 +91,11 @@ impl Default for ContextConfig {
             keep: 10,
             max_messages: 50,
             max_tokens: 120_000,
+            idle_minutes: 30,
             summary_max_tokens: 500,
             fallback: Fallback::Digest,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    Tokens,
-    Messages,
-    Minutes,
-    Manual,
-}
-
-/// What stands for a summary that could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum Fallback {
-    Digest,
-    Placeholder,
 }
 
 /// Rules as written, all layers together. `crate::core::policy` reads them.

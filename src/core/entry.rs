@@ -82,6 +82,9 @@ pub enum Entry {
         /// From the request to the last byte, milliseconds.
         #[serde(default)]
         took_ms: u64,
+        /// What the request had, about: what tokens are learnt from.
+        #[serde(default)]
+        asked_bytes: u64,
     },
     /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
     Decided {
@@ -131,6 +134,8 @@ pub enum Entry {
     /// Continuation checkpoint: the context starts again from this note.
     Continued {
         note: String,
+        #[serde(default)]
+        by: SummaryBy,
     },
     /// A checkpoint without a call.
     Saved {
@@ -155,6 +160,11 @@ pub enum Entry {
     Learned {
         model: String,
         limit: u64,
+        /// What the provider counted in the request that was too long, and what it had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+        #[serde(default)]
+        bytes: u64,
     },
     /// A process took the session up again.
     Woke {
@@ -496,12 +506,17 @@ pub enum About {
     },
     /// AGENTS.md or another instruction file changed.
     Instructions,
+    /// What had left the context and is of use now.
+    Recalled,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Who wrote what stands for the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummaryBy {
     Model,
+    /// Made from the log, since the model could not be asked.
+    #[default]
     Digest,
     Placeholder,
 }

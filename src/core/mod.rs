@@ -4,8 +4,12 @@
 //! function is a function of its arguments, so every rule of the agent can be tested as
 //! a table of `log -> Step`.
 
+pub mod budget;
+pub mod continuation;
 pub mod entry;
 pub mod harmless;
+pub mod ledger;
+pub mod limits;
 pub mod next;
 pub mod offer;
 pub mod path;
@@ -14,5 +18,7 @@ pub mod prompt;
 pub mod rule;
 pub mod shell;
 pub mod state;
+pub mod summary;
 pub mod text;
 pub mod tool;
+pub mod window;

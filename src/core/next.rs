@@ -3,11 +3,13 @@
 //! It is asked only when no step is in progress. So an open `Started` that it sees means a
 //! crash, or a stop that is still to be obeyed; both are settled in the same way.
 
+use super::budget::Budget;
 use super::entry::{CallId, Mode, Outcome, Output, Verdict};
 use super::policy::Decision;
 use super::state::{OpenCall, State};
 use super::text;
 use super::tool::{Class, Input};
+use super::window::{self, Pressure, Range, Windows};
 
 /// Starts in a row without progress, after which the session is held.
 pub const MAX_WAKES: u32 = 3;
@@ -24,6 +26,21 @@ pub struct Policy {
     pub interactive: bool,
     /// Answers for one message of the user.
     pub max_turns: Option<u32>,
+    /// The context window of the session's model, with what was learnt of it.
+    pub budget: Budgeting,
+    pub windows: Windows,
+}
+
+/// What a model has room for, with what the session learnt of its limit (tokens) and of its
+/// bytes per token.
+pub type Budgeting = Box<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
+
+impl Policy {
+    pub fn budget_of(&self, state: &State, model: &str) -> Budget {
+        let limit = state.limits.get(model).copied();
+        let ratio = state.ratios.get(model).copied();
+        (self.budget)(model, limit, ratio)
+    }
 }
 
 /// What is to be done now.
@@ -39,6 +56,10 @@ pub enum Step {
     Settle(CallId),
     /// A call will not run: give it the result that [`fate`] says.
     Close(CallId),
+    /// The request is too long: these are summarised first.
+    CloseWindow(Range),
+    /// The request is too long however much is summarised: begin again from a note.
+    Continue,
     Wait(Why),
 }
 
@@ -80,8 +101,17 @@ pub fn next(state: &State, policy: &Policy) -> Step {
         return Step::Wait(Why::Nonsense);
     }
     match policy.max_turns {
-        Some(max) if state.turns >= max => Step::Wait(Why::Turns),
-        _ => Step::CallModel,
+        Some(max) if state.turns >= max => return Step::Wait(Why::Turns),
+        _ => {}
+    }
+    match window::pressure(
+        state,
+        &policy.budget_of(state, &state.model),
+        &policy.windows,
+    ) {
+        Pressure::Fits => Step::CallModel,
+        Pressure::Close(range) => Step::CloseWindow(range),
+        Pressure::Continue => Step::Continue,
     }
 }
 

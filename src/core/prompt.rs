@@ -6,8 +6,10 @@
 
 use serde_json::Value;
 
+use super::budget::{BYTES_PER_TOKEN, Budget, IMAGE_TOKENS};
 use super::entry::{BlobRef, Block, CallId, Entry, Outcome, Record, Seq, ToolSpec};
-use super::state::{Preface, State};
+use super::state::State;
+use super::text::head_tail;
 
 /// A request in no provider's form. The protocols in `crate::model` put it on the wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,8 +72,8 @@ pub enum Part {
 }
 
 /// The request that is sent now: the same bytes for the same log, whenever it is asked.
-pub fn request(state: &State, max_tokens: u64) -> Request {
-    let mut messages = messages(state);
+pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Request {
+    let mut messages = messages(state, budget.inline_bytes(inline_max_bytes));
     if state.preface.is_some()
         && let Some(first) = messages.first_mut()
     {
@@ -86,23 +88,16 @@ pub fn request(state: &State, max_tokens: u64) -> Request {
         tools: state.layers.tools.clone(),
         instructions: state.layers.instructions.clone(),
         messages,
-        max_tokens,
+        max_tokens: budget.answer,
     }
 }
 
 /// The messages of the log. Valid for every prefix of every log: a call that has no result
-/// yet is left out.
-pub fn messages(state: &State) -> Vec<Message> {
-    let mut out = Messages::default();
-    match &state.preface {
-        Some(Preface::Summary { text, .. }) => out.push(
-            Role::User,
-            [plain(format!(
-                "<summary of what came before>\n{text}\n</summary>"
-            ))],
-        ),
-        Some(Preface::Note { text }) => out.push(Role::User, [plain(text.clone())]),
-        None => {}
+/// yet is left out. A single text over `inline` bytes is head, tail and its address.
+pub fn messages(state: &State, inline: usize) -> Vec<Message> {
+    let mut out = Messages::new(inline);
+    if let Some(preface) = &state.preface {
+        out.push(Role::User, [plain(preface.text.clone())]);
     }
     for record in &state.context {
         out.record(record, &state.model);
@@ -110,9 +105,107 @@ pub fn messages(state: &State) -> Vec<Message> {
     out.finish()
 }
 
+/// What a call, a result or a message costs besides its text.
+const PART_BYTES: usize = 80;
+
+/// Bytes of a request, about; images are counted by what they cost.
+pub fn request_bytes(state: &State, inline: usize) -> usize {
+    let preface = state
+        .preface
+        .as_ref()
+        .map_or(0, |p| p.text.len() + PART_BYTES);
+    let records: usize = state.context.iter().map(|r| bytes_of(r, inline)).sum();
+    layers_bytes(state) + preface + records
+}
+
+/// Bytes of the system prompt, the tools and the instructions.
+pub fn layers_bytes(state: &State) -> usize {
+    let layers = &state.layers;
+    let tools: usize = layers.tools.iter().map(tool_bytes).sum();
+    layers.system.len() + layers.instructions.len() + tools + PART_BYTES
+}
+
+/// A tool as it stands in a request, about.
+pub fn tool_bytes(tool: &ToolSpec) -> usize {
+    tool.name.len() + tool.description.len() + tool.schema.to_string().len() + PART_BYTES
+}
+
+/// Bytes of a record in a request, about.
+pub fn bytes_of(record: &Record, inline: usize) -> usize {
+    let text = |len: usize| len.min(inline) + PART_BYTES;
+    let images = |n: usize| n * (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+    match &record.entry {
+        Entry::Said {
+            text: said,
+            images: seen,
+            ..
+        } => text(said.len()) + images(seen.len()),
+        Entry::Replied { blocks, .. } => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text: said, .. } => text(said.len()),
+                Block::Thinking { .. } => thinking_bytes(block).min(inline),
+                Block::Call {
+                    name, arguments, ..
+                } => text(arguments.len()) + name.len() + PART_BYTES,
+            })
+            .sum(),
+        Entry::Finished { outcome, .. } => {
+            let (output, extra) = match outcome {
+                Outcome::Done { output } | Outcome::Error { output } => (Some(output), 0),
+                Outcome::Interrupted { output, why } => (Some(output), why.len()),
+                Outcome::Denied { reason } => (None, reason.len()),
+            };
+            let seen = output.map_or(0, |o| images(o.images.len()));
+            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + seen
+        }
+        Entry::Noted { text: noted, .. } => text(noted.len()),
+        Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
+        _ => 0,
+    }
+}
+
+fn thinking_bytes(block: &Block) -> usize {
+    match block {
+        Block::Thinking { text, sealed } => {
+            text.len() + sealed.as_ref().map_or(0, |s| s.to_string().len()) + PART_BYTES
+        }
+        Block::Text { .. } | Block::Call { .. } => 0,
+    }
+}
+
+/// Head and tail of what is too large, with the address of the whole.
+fn inlined(text: &str, inline: usize, seq: Seq) -> String {
+    if text.len() <= inline {
+        return text.to_string();
+    }
+    let marker = format!(
+        "\n[… of {} bytes the middle is left out; memory_page reads the whole at entry {seq} …]\n",
+        text.len()
+    );
+    head_tail(text, inline, &marker).into_owned()
+}
+
+/// Arguments that are too large, each text of them shortened.
+fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
+    match value {
+        Value::String(text) => Value::String(inlined(&text, inline, seq)),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|v| shortened(v, inline, seq))
+            .collect(),
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, v)| (key, shortened(v, inline, seq)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other,
+    }
+}
+
 /// Messages in the making. The last answer waits until its results are known.
-#[derive(Default)]
 struct Messages {
+    inline: usize,
     done: Vec<Message>,
     /// Parts of the last answer, and the results of its calls in their order.
     answer: Vec<Part>,
@@ -120,6 +213,15 @@ struct Messages {
 }
 
 impl Messages {
+    fn new(inline: usize) -> Messages {
+        Messages {
+            inline,
+            done: Vec::new(),
+            answer: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
     fn record(&mut self, record: &Record, model: &str) {
         match &record.entry {
             Entry::Said { text, images, .. } => {
@@ -130,7 +232,7 @@ impl Messages {
                 });
                 let words = match text.trim().is_empty() && images.len() == 0 {
                     true => "(an empty message)".to_string(),
-                    false => text.clone(),
+                    false => inlined(text, self.inline, record.seq),
                 };
                 self.push(Role::User, std::iter::once(plain(words)).chain(images));
             }
@@ -140,14 +242,23 @@ impl Messages {
                 self.flush();
                 self.answer(record.seq, blocks, by == model);
             }
-            Entry::Finished { call, outcome, .. } => self.result(*call, outcome),
+            Entry::Finished { call, outcome, .. } => self.result(record.seq, *call, outcome),
             Entry::Stopped { draft: Some(draft) } => {
                 self.flush();
-                self.push(Role::Assistant, [plain(draft.clone())]);
+                self.push(
+                    Role::Assistant,
+                    [plain(inlined(draft, self.inline, record.seq))],
+                );
             }
             Entry::Noted { text, .. } => {
                 self.flush();
-                self.push(Role::User, [plain(format!("<note>\n{text}\n</note>"))]);
+                self.push(
+                    Role::User,
+                    [plain(format!(
+                        "<note>\n{}\n</note>",
+                        inlined(text, self.inline, record.seq)
+                    ))],
+                );
             }
             Entry::Forked { .. } => {
                 self.close_all(
@@ -162,7 +273,7 @@ impl Messages {
         for block in blocks {
             match block {
                 Block::Text { text, signature } => self.answer.push(Part::Text {
-                    text: text.clone(),
+                    text: inlined(text, self.inline, reply),
                     signature: signature.clone().filter(|_| same_model),
                 }),
                 Block::Thinking { text, sealed } if same_model => {
@@ -183,7 +294,7 @@ impl Messages {
                     self.answer.push(Part::Call {
                         id: id.wire(),
                         name: name.clone(),
-                        arguments: object(arguments),
+                        arguments: self.arguments(arguments, reply),
                         signature: signature.clone().filter(|_| same_model),
                     });
                     self.calls.push((id, name.clone(), None));
@@ -192,9 +303,23 @@ impl Messages {
         }
     }
 
-    fn result(&mut self, call: CallId, outcome: &Outcome) {
+    fn arguments(&self, arguments: &str, reply: Seq) -> Value {
+        let value = object(arguments);
+        if arguments.len() <= self.inline {
+            return value;
+        }
+        let texts = arguments.len() / self.inline.max(1) + 2;
+        let each = shortened(value, (self.inline / texts).max(100), reply);
+        match each.to_string().len() <= self.inline {
+            true => each,
+            false => serde_json::json!({ "shortened": inlined(arguments, self.inline, reply) }),
+        }
+    }
+
+    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome) {
         if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
             let (text, is_error) = told(outcome);
+            let text = inlined(&text, self.inline, seq);
             let images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
                 Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],

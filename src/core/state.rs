@@ -11,10 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
-    Record, SaveReason, Seq, StopReason, Usage, Verdict,
+    Record, SaveReason, Seq, StopReason, SummaryBy, Usage, Verdict,
 };
+use super::ledger::Ledger;
+use super::summary;
 use super::text;
 use super::tool::{Class, Input, MAX_CALLS, ToolCall};
+use super::window;
+
+/// Smaller requests are no measure of a model's tokens.
+const MEASURED_TOKENS: u64 = 500;
 
 /// An entry that cannot follow the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,15 +80,35 @@ pub struct State {
     pub forked_from: Option<ForkPoint>,
     name: Option<String>,
     first_words: Option<String>,
-    /// The largest request that models were found to take, tokens.
+    /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
+    /// Bytes per token of each model, learnt from what providers counted.
+    pub ratios: BTreeMap<String, f64>,
+    /// Limits learnt in a row, without an answer between.
+    pub learned: u32,
+    pub ledger: Ledger,
+    /// The last user message, whole.
+    pub words: Option<(Seq, String)>,
+    /// What became relevant again was not looked for yet.
+    pub recall_due: bool,
 }
 
 /// What the requests begin with instead of what was said before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Preface {
-    Summary { text: String, window: u32 },
-    Note { text: String },
+pub struct Preface {
+    /// As it is sent.
+    pub text: String,
+    /// The rolling summary alone; `None` for a continuation note.
+    pub summary: Option<String>,
+    pub by: SummaryBy,
+    /// Windows closed so far.
+    pub windows: u32,
+    /// The last entry that is only behind this.
+    pub last: Seq,
+    /// The last summary that a model made, and the entry from which on what came after it is
+    /// only in a digest: that part is summarised again when the model can be asked.
+    pub sound: Option<String>,
+    pub unsound_from: Option<Seq>,
 }
 
 /// A call of the last answer.
@@ -167,12 +193,24 @@ impl State {
             Entry::Opened { .. } => Ok(()),
             _ if !opened => Err("the first entry of a session is `opened`".into()),
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
-            Entry::Closed { summary: text, .. } | Entry::Continued { note: text } => {
+            Entry::Closed {
+                first,
+                last,
+                summary,
+                ..
+            } => {
                 self.no_open_call()?;
-                match text.trim().is_empty() {
-                    true => Err("what stands for the context is empty".into()),
-                    false => Ok(()),
+                not_blank(summary)?;
+                match window::is_closable(&self.context, *first, *last) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "entries {first} to {last} are not the oldest exchanges of the context"
+                    )),
                 }
+            }
+            Entry::Continued { note, .. } => {
+                self.no_open_call()?;
+                not_blank(note)
             }
             Entry::Noted { about, .. } => {
                 self.no_open_call()?;
@@ -313,16 +351,23 @@ impl State {
                 self.progress();
                 self.turns = 0;
                 self.nonsense = 0;
+                self.ledger.said(record.seq, text);
+                self.words = Some((record.seq, text.clone()));
+                self.recall_due = self.preface.is_some();
                 self.keep(record);
             }
             Entry::Replied {
                 blocks,
                 usage,
                 stop,
+                model,
+                asked_bytes,
                 ..
             } => {
                 self.replied(record.seq, blocks, *stop);
                 self.usage.add(usage);
+                self.learned = 0;
+                self.measure(model, *asked_bytes, usage.prompt());
                 self.keep(record);
             }
             Entry::Decided { call, verdict, .. } => {
@@ -331,8 +376,17 @@ impl State {
             Entry::Started { call, guard } => {
                 self.on_call(*call, |open| open.guard = Some(guard.clone()));
             }
-            Entry::Finished { call, fact, .. } => {
+            Entry::Finished {
+                call,
+                outcome,
+                fact,
+                ..
+            } => {
                 self.on_call(*call, |open| open.finished = true);
+                if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
+                    self.ledger
+                        .finished(record.seq, &open.call, outcome, fact.as_ref());
+                }
                 if let Some(fact) = fact {
                     self.learn(fact);
                 }
@@ -347,27 +401,25 @@ impl State {
             }
             Entry::Failed { error } => self.halted = Some(Halt::Failed(error.clone())),
             Entry::Noted { about, .. } => {
-                if let Some(About::BackgroundEnded { id, .. }) = about {
-                    self.background.remove(id);
+                match about {
+                    Some(About::BackgroundEnded { id, .. }) => {
+                        self.background.remove(id);
+                    }
+                    Some(About::Recalled) => self.recall_due = false,
+                    Some(About::Instructions) | None => {}
                 }
                 self.keep(record);
             }
             Entry::Closed {
                 window,
+                first,
                 last,
                 summary,
-                ..
+                by,
             } => {
-                self.context.retain(|r| r.seq > *last);
-                self.preface = Some(Preface::Summary {
-                    text: summary.clone(),
-                    window: *window,
-                });
+                self.closed(*window, *first, *last, summary, *by);
             }
-            Entry::Continued { note } => {
-                self.context.clear();
-                self.preface = Some(Preface::Note { text: note.clone() });
-            }
+            Entry::Continued { note, by } => self.continued(record.seq, note, *by),
             // An orderly stop from outside is not a start that came to nothing.
             Entry::Saved {
                 reason: SaveReason::Signal,
@@ -382,11 +434,74 @@ impl State {
                 self.mode = mode.unwrap_or(self.mode);
             }
             Entry::Named { title } => self.name = Some(title.clone()),
-            Entry::Learned { model, limit } => {
+            Entry::Learned {
+                model,
+                limit,
+                tokens,
+                bytes,
+            } => {
                 self.limits.insert(model.clone(), *limit);
+                self.learned += 1;
+                if let Some(tokens) = tokens.filter(|t| *t > 0 && *bytes > 0) {
+                    let seen = (*bytes as f64 / tokens as f64).clamp(1.0, 8.0);
+                    let ratio = self.ratios.entry(model.clone()).or_insert(seen);
+                    *ratio = ratio.min(seen);
+                }
             }
             Entry::Woke { by, .. } => self.woke(*by),
         }
+    }
+
+    /// What the provider counted, against what was sent: the ratio moves slowly, and small
+    /// requests say nothing.
+    fn measure(&mut self, model: &str, bytes: u64, tokens: u64) {
+        if tokens < MEASURED_TOKENS || bytes == 0 {
+            return;
+        }
+        let seen = bytes as f64 / tokens as f64;
+        // A server that cuts long requests in silence counts what it kept.
+        if !(1.0..=8.0).contains(&seen) {
+            return;
+        }
+        let ratio = self.ratios.entry(model.to_string()).or_insert(seen);
+        *ratio = 0.7 * *ratio + 0.3 * seen;
+    }
+
+    /// The oldest exchanges leave; the summary stands for them and for all before.
+    fn closed(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
+        self.context.retain(|r| r.seq > last);
+        let before = self.preface.take();
+        let (sound, unsound_from) = match by {
+            SummaryBy::Model => (Some(summary.to_string()), None),
+            SummaryBy::Digest | SummaryBy::Placeholder => (
+                before.as_ref().and_then(|p| p.sound.clone()),
+                before.as_ref().and_then(|p| p.unsound_from).or(Some(first)),
+            ),
+        };
+        self.preface = Some(Preface {
+            text: summary::preface(self, summary, last),
+            summary: Some(summary.to_string()),
+            by,
+            windows: window,
+            last,
+            sound,
+            unsound_from,
+        });
+    }
+
+    fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy) {
+        self.context.clear();
+        let windows = self.preface.as_ref().map_or(0, |p| p.windows);
+        self.preface = Some(Preface {
+            text: note.to_string(),
+            summary: None,
+            by,
+            windows: windows + 1,
+            last: seq,
+            sound: None,
+            unsound_from: None,
+        });
+        self.recall_due = true;
     }
 
     fn keep(&mut self, record: &Record) {
@@ -465,6 +580,13 @@ impl State {
             (true, By::Person) => 1,
             (true, By::Start | By::Hook) => self.wakes + 1,
         };
+    }
+}
+
+fn not_blank(text: &str) -> Result<(), String> {
+    match text.trim().is_empty() {
+        true => Err("what stands for the context is empty".into()),
+        false => Ok(()),
     }
 }
 

@@ -75,6 +75,7 @@ impl<W: World> Engine<W> {
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     self.keep_draft()?;
                 }
+                () = self.summaries.drive(), if self.summaries.is_running() => {}
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
                         self.stream(&delta)?;

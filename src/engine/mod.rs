@@ -9,7 +9,10 @@
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod context;
 mod steps;
+
+pub use context::{ContextChange, ContextFigures, Render, Summarising};
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,6 +55,8 @@ pub enum Event<'a> {
     Queued(&'a str),
     /// A person is asked about this call.
     Asked(CallId),
+    /// The context changed, or is about to.
+    Context(ContextFigures),
 }
 
 /// Why the engine came to rest.
@@ -75,8 +80,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
-    /// Room for an answer of this model, tokens.
-    pub max_tokens: Box<dyn Fn(&str) -> u64>,
+    pub summarising: Summarising,
+    pub render: Render,
     /// Another version took the session up: its version and what it renders.
     pub renewed: Option<(String, Layers)>,
     /// What this start was told to use instead of what the session was using.
@@ -107,6 +112,7 @@ pub struct Engine<W> {
     on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::Draft,
+    summaries: context::Summaries,
     /// Something happened since the last checkpoint.
     changed: bool,
     printed_bytes: u64,
@@ -136,6 +142,7 @@ impl<W: World> Engine<W> {
             on_event,
             timer,
             draft: attend::Draft::default(),
+            summaries: context::Summaries::default(),
             changed: false,
             printed_bytes: 0,
             left: None,
@@ -168,11 +175,15 @@ impl<W: World> Engine<W> {
             self.renew().await?;
             self.note_background().await?;
             self.take_inbox().await?;
+            self.tend_windows().await?;
+            self.recall().await?;
             match next(&self.state, &self.settings.policy) {
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
-                Step::Close(call) => self.close(call).await?,
+                Step::Close(call) => self.close_call(call).await?,
+                Step::CloseWindow(range) => self.close_window(range).await?,
+                Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),
             }

@@ -9,7 +9,7 @@ use super::attend::Stoppable;
 use super::{Engine, EngineError, Write};
 use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
 use crate::core::next::{Fate, fate};
-use crate::core::prompt::{Part, Request, request};
+use crate::core::prompt::{Part, Request, request, request_bytes};
 use crate::core::tool::{Class, ToolCall};
 use crate::tools::Ran;
 use crate::world::{Boundary, Images, Settled, World};
@@ -17,8 +17,13 @@ use crate::world::{Boundary, Images, Settled, World};
 impl<W: World> Engine<W> {
     /// The answer is recorded before anything is decided on it.
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
-        let max_tokens = (self.settings.max_tokens)(&self.state.model);
-        let request = request(&self.state, max_tokens);
+        let budget = self.budget();
+        let windows = &self.settings.policy.windows;
+        let inline_max_bytes = windows.inline_max_bytes;
+        let request = request(&self.state, &budget, inline_max_bytes);
+        let asked_bytes = request_bytes(&self.state, budget.inline_bytes(inline_max_bytes));
+        self.tell_near_limit(budget.tokens(asked_bytes), &budget);
+        let asked_bytes = asked_bytes as u64;
         let images = self.images(&request)?;
         let model = self.state.model.clone();
         self.draft.reset();
@@ -43,7 +48,12 @@ impl<W: World> Engine<W> {
                 stop: reply.stop,
                 model,
                 took_ms: u64::try_from(world.now_ms() - began_ms).unwrap_or(0),
+                asked_bytes,
             },
+            Err(error) if self.learn(&error, asked_bytes).await? => {
+                self.draft.reset();
+                return Ok(());
+            }
             Err(error) => Entry::Failed { error },
         };
         self.draft.reset();
@@ -216,7 +226,7 @@ impl<W: World> Engine<W> {
     }
 
     /// The result that a call gets without being run.
-    pub(super) async fn close(&mut self, id: CallId) -> Result<(), EngineError> {
+    pub(super) async fn close_call(&mut self, id: CallId) -> Result<(), EngineError> {
         let Some(open) = self.state.call(id) else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{neutralise, one_line};
 use crate::core::tool::ToolCall;
-use crate::engine::Event;
+use crate::engine::{ContextChange, ContextFigures, Event};
 use crate::model::{Delta, Figures};
 use crate::session::Session;
 
@@ -79,6 +79,7 @@ impl Printer {
             Event::Queued(text) => self.line(|| json!({"type": "queued", "text": text})),
             // Headless, what would ask is denied.
             Event::Asked(_) => {}
+            Event::Context(figures) => self.context(figures),
         }
     }
 
@@ -119,6 +120,37 @@ impl Printer {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn context(&mut self, figures: &ContextFigures) {
+        let (name, words) = match figures.what {
+            ContextChange::Closed => ("context.closed", Some("a window was summarised")),
+            ContextChange::Continued => (
+                "context.continued",
+                Some("the context began again from a note"),
+            ),
+            ContextChange::Learned => (
+                "context.learned",
+                Some("the model's context window was learnt"),
+            ),
+            ContextChange::NearLimit => ("context.near_limit", None),
+        };
+        self.line(|| {
+            json!({
+                "type": name,
+                "request_tokens": figures.request_tokens,
+                "limit_tokens": figures.hard_tokens,
+                "summary_tokens": figures.summary_tokens,
+                "window_entries": figures.window_entries,
+                "cached_tokens": figures.cached_tokens,
+            })
+        });
+        if let Some(words) = words {
+            note(&format!(
+                "· {words}: the next request has about {} tokens",
+                figures.request_tokens
+            ));
         }
     }
 

@@ -3,6 +3,7 @@
 //! Used by whatever drives the engine, with a screen or without. Opening writes only what
 //! starting a session or forking one means; waking it is the engine's.
 
+mod context;
 mod found;
 mod judge;
 mod layers;
@@ -13,13 +14,15 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use layers::Renderer;
+
 use crate::command::{self, RunState, Runs};
 use crate::config::{Config, ConfigError, Env, Loaded, Origin, Paths};
 use crate::core::entry::{Entry, Guard};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
-use crate::model::{Figures, Models};
+use crate::model::Models;
 use crate::store::{NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 use crate::tools::Place;
 use crate::workspace::Here;
@@ -169,7 +172,8 @@ impl Surroundings {
         let model = self.config().model_name(&self.env)?.to_string();
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
-        let (layers, warnings) = layers::render(self, now_ms);
+        let budget = context::budgeting(self, &store, &[&model])?(&model, None, None);
+        let (layers, warnings) = Renderer::new(self).render(&budget, now_ms);
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {
             folder: folder.clone(),
@@ -264,22 +268,28 @@ impl Surroundings {
             }) => model.clone(),
             _ => state.model.clone(),
         };
-        let models = Models::new(config.clone(), self.env.clone());
-        warnings.extend(models.check(&model)?);
-        let world = Machine::new(place, shell, runs, models, id.clone());
+        let asked = Models::new(config.clone(), self.env.clone());
+        warnings.extend(asked.check(&model)?);
+        let world = Machine::new(place, shell, runs, asked, id.clone());
+        let mut models = vec![model.as_str(), state.model.as_str()];
+        models.extend(config.summary_model.as_deref());
         let policy = Policy {
             judge: judge::judge(self, &folder)?,
             interactive,
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            budget: context::budgeting(self, &log.store, &models)?,
+            windows: context::windows(config),
         };
-        let renewed = (state.version != VERSION).then(|| layers::render(self, now_ms()).0);
-        let figures = Figures::new(config);
+        let renderer = Renderer::new(self);
+        let budget = policy.budget_of(state, &model);
+        let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {
             policy,
             checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
-            max_tokens: Box::new(move |model| figures.answer_tokens(model)),
+            summarising: context::summarising(config),
+            render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
             renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
             chosen,
         };

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{BackgroundEnd, Images, Settled, World, report};
 use crate::command::{self, Ended, Found, How, RunState, Runs, Spec};
-use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
+use crate::core::entry::{BlobRef, Block, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::prompt::Request;
 use crate::core::state::Background;
 use crate::core::tool::{BashArgs, Input, ToolCall};
@@ -258,6 +258,16 @@ impl World for Machine {
         // Nobody listens any more only when the call is being dropped.
         let mut on_delta = |delta| drop(deltas.send(delta));
         self.models.call(&request, &blobs, &mut on_delta).await
+    }
+
+    async fn summarise(&self, request: Request) -> Result<String, Failure> {
+        let none = |_: &BlobRef| None;
+        let reply = self.models.call(&request, &none, &mut |_| {}).await?;
+        let words = reply.blocks.into_iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text),
+            Block::Thinking { .. } | Block::Call { .. } => None,
+        });
+        Ok(words.collect::<Vec<_>>().join("\n"))
     }
 
     async fn run_pure(&self, call: &ToolCall) -> Ran {

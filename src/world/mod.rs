@@ -45,6 +45,8 @@ pub enum Boundary {
     AfterAppend(&'static str),
     BeforeModel,
     AfterModel,
+    BeforeSummary,
+    AfterSummary,
     BeforePure,
     AfterPure,
     BeforePrepare,
@@ -59,7 +61,7 @@ pub enum Boundary {
 
 /// Invariant: no method writes to the log, and dropping a future of it is safe: what was
 /// begun is found again by [`World::settle`].
-pub trait World {
+pub trait World: 'static {
     /// One whole answer. Pieces are told as they come.
     ///
     /// # Errors
@@ -70,6 +72,12 @@ pub trait World {
         images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> impl Future<Output = Result<Reply, Failure>>;
+
+    /// A summary: one answer without tools, of whatever model the request names.
+    ///
+    /// # Errors
+    /// As [`World::call_model`].
+    fn summarise(&self, request: Request) -> impl Future<Output = Result<String, Failure>>;
 
     /// Runs a pure call.
     fn run_pure(&self, call: &ToolCall) -> impl Future<Output = Ran>;

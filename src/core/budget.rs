@@ -1,0 +1,90 @@
+//! What a model's context window is shared out to, in tokens, and what bytes cost.
+//!
+//! There is no tokenizer: tokens are bytes divided by a ratio that is learnt per model from
+//! the provider's own counts ([`super::state::State::ratios`]).
+
+/// Text and code of most models, on the safe side.
+pub const BYTES_PER_TOKEN: f64 = 3.5;
+
+/// The smallest window that can be worked in. A smaller one is treated as this.
+pub const MIN_WINDOW: u64 = 4_000;
+
+/// Below this, the short forms of system prompt and tools are used.
+const SMALL_WINDOW: u64 = 16_000;
+
+/// What an image costs, about.
+pub const IMAGE_TOKENS: u64 = 1_600;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Tokens of request and answer together.
+    pub window: u64,
+    /// Room for the answer.
+    pub answer: u64,
+    pub bytes_per_token: f64,
+}
+
+impl Budget {
+    /// `answer`: the most an answer may have; it gets a quarter of the window at most.
+    pub fn new(window: u64, answer: u64, bytes_per_token: Option<f64>) -> Budget {
+        let window = window.max(MIN_WINDOW);
+        Budget {
+            window,
+            answer: answer.clamp(1, window / 4),
+            bytes_per_token: bytes_per_token.unwrap_or(BYTES_PER_TOKEN).clamp(1.0, 8.0),
+        }
+    }
+
+    /// A request over this is not sent.
+    pub fn hard(&self) -> u64 {
+        (self.window * 9 / 10).min(self.window - self.answer)
+    }
+
+    /// A request over this starts the closing of a window in the background.
+    pub fn soft(&self, max_tokens: u64) -> u64 {
+        (self.window * 7 / 10)
+            .min(max_tokens)
+            .min(self.hard() * 9 / 10)
+    }
+
+    pub fn tokens(&self, bytes: usize) -> u64 {
+        (bytes as f64 / self.bytes_per_token).ceil() as u64
+    }
+
+    pub fn bytes(&self, tokens: u64) -> usize {
+        (tokens as f64 * self.bytes_per_token) as usize
+    }
+
+    /// A single text over this is sent as head, tail and address. It depends on the window
+    /// alone, so that what was sent is sent again in the same form.
+    pub fn inline_bytes(&self, max: usize) -> usize {
+        usize::try_from(self.window * 4 / 10)
+            .unwrap_or(usize::MAX)
+            .min(max)
+    }
+
+    pub fn is_small(&self) -> bool {
+        self.window < SMALL_WINDOW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_window_is_shared_out() {
+        let budget = Budget::new(4_000, 8_192, None);
+        assert_eq!((budget.answer, budget.hard()), (1_000, 3_000));
+        assert!(budget.soft(120_000) < budget.hard());
+        assert_eq!(Budget::new(10, 1, None).window, MIN_WINDOW);
+    }
+
+    #[test]
+    fn a_large_window_is_closed_before_it_is_full() {
+        let budget = Budget::new(200_000, 32_000, Some(4.0));
+        assert_eq!(budget.soft(120_000), 120_000);
+        assert_eq!(budget.hard(), 168_000);
+        assert_eq!(budget.tokens(400), 100);
+    }
+}

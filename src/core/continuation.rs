@@ -1,0 +1,239 @@
+//! The continuation note: what a context begins again from, when summarising is not enough.
+//!
+//! All but the section that a model may write comes from the log. Sections are cut in the
+//! order of their worth, so that in the smallest window the task, the plan and the results of
+//! the last answer are still there, each at least as a line with its address.
+
+use super::entry::{Block, CallId, Entry, Outcome, Seq};
+use super::ledger::{Command, name};
+use super::prompt::told;
+use super::state::State;
+use super::summary::plan;
+use super::text::{clip, head_tail, one_line};
+use super::tool::ToolCall;
+
+/// No note is longer, however large the window.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// The results of the last answer that are shown in more than a line.
+const FULL_RESULTS: usize = 3;
+
+struct Section {
+    title: &'static str,
+    body: String,
+    /// It is cut to this before a section of more worth is cut at all.
+    floor: usize,
+}
+
+/// The note, at most `max_bytes` long. `told` is what a model wrote of what was accomplished,
+/// what failed and what is next; without it the log has to do.
+pub fn note(state: &State, max_bytes: usize, told: Option<&str>) -> String {
+    const HEAD: &str = "<continuation>\nThe context was full and began again from this note; nothing is lost: \
+                        memory_search finds what came before, memory_page reads it by its entry. Go on with \
+                        the work where it stands; do not begin anew.\n";
+    const END: &str = "</continuation>";
+    let room = max_bytes
+        .min(MAX_BYTES)
+        .saturating_sub(HEAD.len() + END.len());
+    let mut sections = sections(state, told, room);
+    fit(&mut sections, room);
+    let mut text = HEAD.to_string();
+    for section in sections.iter().filter(|s| !s.body.is_empty()) {
+        text.push_str(&format!(
+            "\n## {}\n{}\n",
+            section.title,
+            section.body.trim_end()
+        ));
+    }
+    text.push_str(END);
+    text
+}
+
+fn sections(state: &State, told: Option<&str>, room: usize) -> Vec<Section> {
+    let section = |title, body: String, floor| Section { title, body, floor };
+    // In the order of their worth.
+    vec![
+        section("The user's last message", last_words(state, room), room / 5),
+        section("Plan", plan(state).unwrap_or_default(), room / 6),
+        section(
+            "Results of the last answer",
+            last_results(state, room),
+            room / 3,
+        ),
+        section(
+            "What was done, what failed, what is next",
+            story(state, told),
+            room / 8,
+        ),
+        section("What the user said before", said_before(state), room / 16),
+        section("Files", files(state), room / 16),
+        section("Commands", commands(state), room / 16),
+        section("Tried and failed", failures(state), room / 16),
+    ]
+}
+
+/// Cuts from the least worth up, first to the floors, then to nothing.
+fn fit(sections: &mut [Section], room: usize) {
+    let size = |all: &[Section]| -> usize {
+        all.iter()
+            .filter(|s| !s.body.is_empty())
+            .map(|s| s.body.len() + s.title.len() + 6)
+            .sum()
+    };
+    for to_floor in [true, false] {
+        for place in (0..sections.len()).rev() {
+            let over = size(sections).saturating_sub(room);
+            if over == 0 {
+                return;
+            }
+            let section = &mut sections[place];
+            let floor = if to_floor { section.floor } else { 0 };
+            let keep = section
+                .body
+                .len()
+                .saturating_sub(over)
+                .max(floor.min(section.body.len()));
+            section.body = clip(&section.body, keep).into_owned();
+        }
+    }
+}
+
+fn last_words(state: &State, room: usize) -> String {
+    let Some((seq, words)) = &state.words else {
+        return String::new();
+    };
+    let marker = format!("\n[… memory_page reads the rest at entry {seq} …]\n");
+    format!(
+        "(entry {seq})\n{}",
+        head_tail(words, (room / 4).max(200), &marker)
+    )
+}
+
+/// The calls of the last answer with their results: the last ones with some of their text,
+/// each of the others in a line; the same again and again as a range.
+fn last_results(state: &State, room: usize) -> String {
+    let mut answer = String::new();
+    let mut results: Vec<(Seq, CallId, &Outcome)> = Vec::new();
+    for record in &state.context {
+        match &record.entry {
+            Entry::Replied { blocks, .. } => {
+                results.clear();
+                answer = spoken(blocks);
+            }
+            Entry::Finished { call, outcome, .. } => results.push((record.seq, *call, outcome)),
+            _ => {}
+        }
+    }
+    let mut text = String::new();
+    if !answer.is_empty() {
+        text.push_str(&format!(
+            "You had said: {}\n",
+            head_tail(&answer, room / 12, " […] ")
+        ));
+    }
+    text.push_str(&lines_of(state, &results, room));
+    let share = room / 12;
+    let full = results.len().saturating_sub(FULL_RESULTS);
+    for (seq, _, outcome) in &results[full..] {
+        let (told, _) = told(outcome);
+        if told.len() > 80 && share > 100 {
+            text.push_str(&format!(
+                "entry {seq} in part:\n{}\n",
+                head_tail(&told, share, "\n[…]\n")
+            ));
+        }
+    }
+    text
+}
+
+fn lines_of(state: &State, results: &[(Seq, CallId, &Outcome)], room: usize) -> String {
+    let chars = (room / 3 / results.len().max(1)).clamp(4, 100);
+    let mut groups: Vec<(Seq, Seq, String)> = Vec::new();
+    for (seq, id, outcome) in results {
+        let call: Option<&ToolCall> = state.call(*id).map(|open| &open.call);
+        let (told, is_error) = told(outcome);
+        let mark = if is_error { "failed" } else { "done" };
+        let named = call.map(name).unwrap_or_default();
+        let about = match chars {
+            ..24 => mark.to_string(),
+            _ => one_line(
+                &format!("{mark}: {named}: {}", one_line(&told, chars)),
+                chars,
+            ),
+        };
+        match groups.last_mut() {
+            Some((_, last, text)) if *text == about => *last = *seq,
+            _ => groups.push((*seq, *seq, about)),
+        }
+    }
+    let line = |(first, last, about): &(Seq, Seq, String)| match first == last {
+        true => format!("- entry {first} {about}\n"),
+        false => format!("- entries {first}-{last} {about}\n"),
+    };
+    groups.iter().map(line).collect()
+}
+
+fn spoken(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|b| match b {
+        Block::Text { text, .. } => Some(text.trim()),
+        Block::Thinking { .. } | Block::Call { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n").trim().to_string()
+}
+
+/// What a model wrote of it, else the last summary.
+fn story(state: &State, told: Option<&str>) -> String {
+    match told {
+        Some(told) => told.trim().to_string(),
+        None => state
+            .preface
+            .as_ref()
+            .and_then(|p| p.summary.clone())
+            .unwrap_or_default(),
+    }
+}
+
+fn said_before(state: &State) -> String {
+    let last = state.words.as_ref().map(|(seq, _)| *seq);
+    let lines = state
+        .ledger
+        .said
+        .iter()
+        .filter(|(seq, _)| Some(*seq) != last);
+    lines
+        .map(|(seq, text)| format!("- entry {seq}: {}\n", one_line(text, 300)))
+        .collect()
+}
+
+fn files(state: &State) -> String {
+    let mut files: Vec<_> = state.ledger.files.iter().collect();
+    files.sort_by_key(|(_, t)| (!t.changed, std::cmp::Reverse(t.seq)));
+    let line = |(path, t): (&String, &super::ledger::Touched)| {
+        let did = if t.changed { "changed" } else { "read" };
+        format!("- {did} {path} (entry {})\n", t.seq)
+    };
+    files.into_iter().map(line).collect()
+}
+
+fn commands(state: &State) -> String {
+    let line = |c: &Command| match c.exit_code {
+        Some(code) => format!("- `{}` → exit code {code} (entry {})\n", c.line, c.seq),
+        None => format!(
+            "- `{}` → ended without an exit code (entry {})\n",
+            c.line, c.seq
+        ),
+    };
+    state.ledger.commands.iter().rev().map(line).collect()
+}
+
+fn failures(state: &State) -> String {
+    let lines = state.ledger.failures.iter().rev();
+    lines
+        .map(|(seq, text)| format!("- {text} (entry {seq})\n"))
+        .collect()
+}
+
+/// Room for a note when this much is fixed.
+pub fn note_bytes(room_bytes: usize, layers_bytes: usize) -> usize {
+    room_bytes.saturating_sub(layers_bytes + 300).max(1_000)
+}

@@ -1,0 +1,125 @@
+//! What happened in the whole session, from the log and not from the model's memory: files,
+//! commands, failures, the user's words. It outlives every closing of a window.
+//!
+//! Invariant: everything here is bounded, so that the state of a long session is not long.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::entry::{Fact, Outcome, Seq};
+use super::text::{clip, one_line};
+use super::tool::{Input, ToolCall};
+
+const MAX_FILES: usize = 200;
+const MAX_COMMANDS: usize = 30;
+const MAX_FAILURES: usize = 12;
+const MAX_SAID: usize = 12;
+const SAID_BYTES: usize = 1_000;
+const LINE_CHARS: usize = 120;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ledger {
+    /// By path, with the entry that touched it last.
+    pub files: BTreeMap<String, Touched>,
+    /// The last ones, oldest first.
+    pub commands: VecDeque<Command>,
+    /// What was tried and did not work.
+    pub failures: VecDeque<(Seq, String)>,
+    /// The user's first words, and the last ones, oldest first.
+    pub said: VecDeque<(Seq, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    pub seq: Seq,
+    pub changed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    pub seq: Seq,
+    pub line: String,
+    pub exit_code: Option<i32>,
+}
+
+impl Ledger {
+    pub fn said(&mut self, seq: Seq, text: &str) {
+        if self.said.len() == MAX_SAID {
+            // The first words are the task; they stay.
+            self.said.remove(1);
+        }
+        self.said
+            .push_back((seq, clip(text, SAID_BYTES).into_owned()));
+    }
+
+    pub fn finished(&mut self, seq: Seq, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
+        match fact {
+            Some(Fact::Seen { path, .. }) => self.touch(seq, path, false),
+            Some(Fact::Wrote { path, .. }) => self.touch(seq, path, true),
+            Some(Fact::Ran { exit_code, .. }) => self.ran(seq, call, *exit_code),
+            Some(Fact::Background { .. } | Fact::Planned { .. }) | None => {}
+        }
+        let why = match outcome {
+            Outcome::Done { .. } => match fact {
+                Some(Fact::Ran {
+                    exit_code: Some(code),
+                    ..
+                }) if *code != 0 => format!("exit code {code}"),
+                _ => return,
+            },
+            Outcome::Error { output } => one_line(&output.text, LINE_CHARS),
+            Outcome::Denied { reason } => format!("denied: {}", one_line(reason, LINE_CHARS)),
+            Outcome::Interrupted { why, .. } => {
+                format!("interrupted: {}", one_line(why, LINE_CHARS))
+            }
+        };
+        push(
+            &mut self.failures,
+            MAX_FAILURES,
+            (seq, format!("{}: {why}", name(call))),
+        );
+    }
+
+    fn touch(&mut self, seq: Seq, path: &str, changed: bool) {
+        let changed = changed || self.files.get(path).is_some_and(|t| t.changed);
+        self.files
+            .insert(path.to_string(), Touched { seq, changed });
+        if self.files.len() > MAX_FILES {
+            // What was only read, longest ago, goes first.
+            let oldest = self
+                .files
+                .iter()
+                .min_by_key(|(_, t)| (t.changed, t.seq))
+                .map(|(p, _)| p.clone());
+            self.files.retain(|path, _| Some(path) != oldest.as_ref());
+        }
+    }
+
+    fn ran(&mut self, seq: Seq, call: &ToolCall, exit_code: Option<i32>) {
+        let line = match &call.input {
+            Ok(Input::Bash(args)) => one_line(&args.command, LINE_CHARS),
+            _ => name(call),
+        };
+        push(
+            &mut self.commands,
+            MAX_COMMANDS,
+            Command {
+                seq,
+                line,
+                exit_code,
+            },
+        );
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
+    if queue.len() == max {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+/// Tool and subject in one line.
+pub fn name(call: &ToolCall) -> String {
+    let subject = call.input.as_ref().map(Input::subject).unwrap_or_default();
+    one_line(&format!("{} {subject}", call.name), LINE_CHARS)
+}

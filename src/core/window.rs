@@ -1,0 +1,221 @@
+//! Which exchanges are in full, and which are to be summarised.
+//!
+//! An exchange is one user message, or one answer with its results. Windows are closed in
+//! steps, oldest exchanges first, so that the prefix of the requests stays the same between
+//! closings. The newest exchange is never closed.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::Budget;
+use super::continuation::note_bytes;
+use super::entry::{Entry, Record, Seq};
+use super::prompt;
+use super::state::State;
+
+/// How it is decided that a window is to be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// When the request is over a size, until it is at half of that.
+    Tokens,
+    /// When there are more than `max_messages` exchanges, all but the last `keep`.
+    Messages,
+    /// Where nothing happened for so long.
+    Minutes,
+    /// Only when a person says so, and when nothing else fits.
+    Manual,
+}
+
+/// What the config says of the context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Windows {
+    pub strategy: Strategy,
+    pub keep: usize,
+    pub max_messages: usize,
+    pub max_tokens: u64,
+    pub idle_minutes: u64,
+    pub summary_max_tokens: u64,
+    /// A single text over this is never sent whole.
+    pub inline_max_bytes: usize,
+}
+
+impl Default for Windows {
+    fn default() -> Windows {
+        Windows {
+            strategy: Strategy::Tokens,
+            keep: 10,
+            max_messages: 50,
+            max_tokens: 120_000,
+            idle_minutes: 30,
+            summary_max_tokens: 500,
+            inline_max_bytes: 16 * 1024,
+        }
+    }
+}
+
+impl Windows {
+    /// Room for a summary in this window.
+    pub fn summary_tokens(&self, budget: &Budget) -> u64 {
+        self.summary_max_tokens.min(budget.window / 10)
+    }
+}
+
+/// Entries from `first` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub first: Seq,
+    pub last: Seq,
+}
+
+/// What stands between the state and the next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// It can be sent.
+    Fits,
+    /// It can be sent once these are summarised.
+    Close(Range),
+    /// Summarising is not enough: the context begins again from a note.
+    Continue,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Exchange {
+    range: Range,
+    began_ms: i64,
+    ended_ms: i64,
+    bytes: usize,
+}
+
+fn begins(entry: &Entry) -> bool {
+    matches!(entry, Entry::Said { .. } | Entry::Replied { .. })
+}
+
+fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
+    let mut all: Vec<Exchange> = Vec::new();
+    for record in context {
+        let bytes = prompt::bytes_of(record, inline);
+        match all.last_mut() {
+            Some(last) if !begins(&record.entry) => {
+                last.range.last = record.seq;
+                last.ended_ms = record.at_ms;
+                last.bytes += bytes;
+            }
+            _ => all.push(Exchange {
+                range: Range {
+                    first: record.seq,
+                    last: record.seq,
+                },
+                began_ms: record.at_ms,
+                ended_ms: record.at_ms,
+                bytes,
+            }),
+        }
+    }
+    all
+}
+
+/// Whether these entries are the oldest exchanges of the context, and not all of it.
+pub fn is_closable(context: &[Record], first: Seq, last: Seq) -> bool {
+    let begins_there = context.first().is_some_and(|r| r.seq == first);
+    let next = context.iter().find(|r| r.seq > last);
+    let ends_there = context.iter().any(|r| r.seq == last);
+    begins_there && ends_there && next.is_some_and(|r| begins(&r.entry))
+}
+
+/// Tokens of the request that would be sent now.
+pub fn request_tokens(state: &State, budget: &Budget, windows: &Windows) -> u64 {
+    let inline = budget.inline_bytes(windows.inline_max_bytes);
+    budget.tokens(prompt::request_bytes(state, inline))
+}
+
+/// What is to be done before the next request, at the hard limit.
+pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
+    if request_tokens(state, budget, windows) <= budget.hard() {
+        return Pressure::Fits;
+    }
+    if state.context.is_empty() {
+        // A note that was written for a larger window is written again, once.
+        let room = note_bytes(budget.bytes(budget.hard()), prompt::layers_bytes(state));
+        return match &state.preface {
+            Some(preface) if preface.text.len() > room => Pressure::Continue,
+            _ => Pressure::Fits,
+        };
+    }
+    match by_tokens(state, budget, windows) {
+        Some((range, after)) if after <= budget.hard() => Pressure::Close(range),
+        _ => Pressure::Continue,
+    }
+}
+
+/// What may be closed in the background, while the loop goes on.
+pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Range> {
+    let inline = budget.inline_bytes(windows.inline_max_bytes);
+    match windows.strategy {
+        Strategy::Tokens => {
+            let now = request_tokens(state, budget, windows);
+            let over = now > budget.soft(windows.max_tokens);
+            over.then(|| by_tokens(state, budget, windows))
+                .flatten()
+                .map(|(range, _)| range)
+        }
+        Strategy::Messages => {
+            let all = exchanges(&state.context, inline);
+            let over = all.len() > windows.max_messages;
+            over.then(|| all_but(&all, windows.keep)).flatten()
+        }
+        Strategy::Minutes => {
+            let all = exchanges(&state.context, inline);
+            let idle_ms = i64::try_from(windows.idle_minutes)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(60_000);
+            let gap = (1..all.len())
+                .rev()
+                .find(|i| all[*i].began_ms - all[*i - 1].ended_ms >= idle_ms)?;
+            Some(Range {
+                first: all[0].range.first,
+                last: all[gap - 1].range.last,
+            })
+        }
+        Strategy::Manual => None,
+    }
+}
+
+/// All but the newest exchange: what a person asks for.
+pub fn compactable(state: &State) -> Option<Range> {
+    all_but(&exchanges(&state.context, usize::MAX), 1)
+}
+
+fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
+    let closing = all.len().checked_sub(keep.max(1)).filter(|n| *n > 0)?;
+    Some(Range {
+        first: all[0].range.first,
+        last: all[closing - 1].range.last,
+    })
+}
+
+/// The oldest exchanges whose going brings the request down to its target, and what it has
+/// then. `None` when there is only the newest one.
+fn by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<(Range, u64)> {
+    let inline = budget.inline_bytes(windows.inline_max_bytes);
+    let all = exchanges(&state.context, inline);
+    let fixed = budget.tokens(prompt::layers_bytes(state))
+        + windows.summary_tokens(budget)
+        + budget.tokens(super::summary::extras_bytes(state, budget));
+    let soft = budget.soft(windows.max_tokens);
+    // In a small window what is fixed takes more than half: then half of the rest is freed.
+    let target = (soft / 2).max(fixed + soft.saturating_sub(fixed) / 2);
+    let mut left: usize = all.iter().map(|e| e.bytes).sum();
+    let mut closing = None;
+    for exchange in &all[..all.len().checked_sub(1)?] {
+        if closing.is_some() && fixed + budget.tokens(left) <= target {
+            break;
+        }
+        left -= exchange.bytes;
+        closing = Some(exchange.range.last);
+    }
+    let range = Range {
+        first: all.first()?.range.first,
+        last: closing?,
+    };
+    Some((range, fixed + budget.tokens(left)))
+}

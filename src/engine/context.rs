@@ -1,0 +1,501 @@
+//! Context without end: windows that are closed, notes to go on from, limits that are learnt,
+//! and what comes back when it is of use again.
+//!
+//! A summary is made in the background while the loop goes on. What is to be summarised
+//! follows from the state, so after a crash it is begun again; one whose range is no longer
+//! the next is dropped. Only at the hard limit the loop waits.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::{Engine, EngineError, Event, Write};
+use crate::core::budget::Budget;
+use crate::core::continuation;
+use crate::core::entry::{About, Entry, Failure, FailureClass, Layers, Record, SummaryBy};
+use crate::core::limits;
+use crate::core::prompt::{self, Request};
+use crate::core::summary::{self, Fallback};
+use crate::core::window::{self, Range};
+use crate::store::{Order, Scope};
+use crate::world::{Boundary, World};
+
+/// How what leaves the context is summarised.
+pub struct Summarising {
+    /// `None`: the session's own model.
+    pub model: Option<String>,
+    /// For the rolling summary, and for the model's part of a continuation note.
+    pub instructions: String,
+    pub continuation: String,
+    pub fallback: Fallback,
+    /// A summary that takes longer is not waited for.
+    pub patience: Duration,
+}
+
+/// Renders layers 1 and 2 for a window of this size.
+pub type Render = Box<dyn Fn(&Budget) -> Layers>;
+
+/// After a failure the summary model is left alone for this long.
+const LEFT_ALONE: Duration = Duration::from_secs(300);
+
+/// Limits learnt in a row before the request is given up.
+const MAX_LEARNED: u32 = 8;
+
+/// A limit without figures is guessed to be this part of what was refused.
+const GUESS: f64 = 0.7;
+
+/// What comes back by itself has at most this.
+const RECALL_BYTES: usize = 1_700;
+
+/// Figures of the context, for the log and the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextFigures {
+    pub what: ContextChange,
+    /// Of the next request.
+    pub request_tokens: u64,
+    pub hard_tokens: u64,
+    pub summary_tokens: u64,
+    /// Entries that are in full.
+    pub window_entries: usize,
+    /// Read from the provider's cache so far.
+    pub cached_tokens: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextChange {
+    Closed,
+    Continued,
+    Learned,
+    NearLimit,
+}
+
+/// A summary in the making.
+pub(super) struct Pending {
+    range: Range,
+    work: Option<Pin<Box<dyn Future<Output = Result<String, Failure>>>>>,
+    made: Option<Result<String, Failure>>,
+}
+
+/// The summariser's part of the engine.
+#[derive(Default)]
+pub(super) struct Summaries {
+    pending: Option<Pending>,
+    failed_at: Option<Instant>,
+    near_limit_told: bool,
+    recalled: Option<u64>,
+}
+
+impl Summaries {
+    pub(super) fn is_running(&self) -> bool {
+        self.pending.as_ref().is_some_and(|p| p.work.is_some())
+    }
+
+    /// Drives the summary in the making. Never ends when there is none.
+    pub(super) async fn drive(&mut self) {
+        let work = self.pending.as_mut().and_then(|p| p.work.as_mut());
+        let made = match work {
+            Some(work) => work.await,
+            None => std::future::pending().await,
+        };
+        if let Some(pending) = &mut self.pending {
+            pending.work = None;
+            pending.made = Some(made);
+        }
+    }
+
+    fn is_left_alone(&self) -> bool {
+        self.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE)
+    }
+}
+
+impl<W: World> Engine<W> {
+    pub(super) fn budget(&self) -> Budget {
+        self.settings
+            .policy
+            .budget_of(&self.state, &self.state.model)
+    }
+
+    /// Puts what was summarised in the background into the log, and begins what is due.
+    pub(super) async fn tend_windows(&mut self) -> Result<(), EngineError> {
+        if self.state.first_open().is_some() {
+            return Ok(());
+        }
+        self.take_summary().await?;
+        if self.summaries.pending.is_none() {
+            let budget = self.budget();
+            if let Some(range) = window::due(&self.state, &budget, &self.settings.policy.windows) {
+                match self.summaries.is_left_alone() {
+                    true => self.close(range, None).await?,
+                    false => self.begin_summary(range)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// At the hard limit: waits for the summary, and does without when it does not come.
+    pub(super) async fn close_window(&mut self, range: Range) -> Result<(), EngineError> {
+        if self.summaries.is_left_alone() {
+            return self.close(range, None).await;
+        }
+        // One that covers another range would come too late for this one.
+        if self
+            .summaries
+            .pending
+            .as_ref()
+            .is_none_or(|p| p.range != range)
+        {
+            self.begin_summary(range)?;
+        }
+        let Some(pending) = self.summaries.pending.take() else {
+            return self.close(range, None).await;
+        };
+        let made = match (pending.made, pending.work) {
+            (Some(made), _) => made,
+            (None, Some(work)) => match self
+                .attend_quiet(work, super::attend::Stoppable::Yes)
+                .await?
+            {
+                Some(made) => made,
+                None => return Ok(()),
+            },
+            (None, None) => Err(unanswered("nothing was asked")),
+        };
+        self.close_with(range, made).await
+    }
+
+    async fn take_summary(&mut self) -> Result<(), EngineError> {
+        if self
+            .summaries
+            .pending
+            .as_ref()
+            .is_none_or(|p| p.made.is_none())
+        {
+            return Ok(());
+        }
+        let Some(Pending {
+            range,
+            made: Some(made),
+            ..
+        }) = self.summaries.pending.take()
+        else {
+            return Ok(());
+        };
+        match window::is_closable(&self.state.context, range.first, range.last) {
+            true => self.close_with(range, made).await,
+            // The context began again meanwhile.
+            false => Ok(()),
+        }
+    }
+
+    async fn close_with(
+        &mut self,
+        range: Range,
+        made: Result<String, Failure>,
+    ) -> Result<(), EngineError> {
+        let budget = self.budget();
+        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let accepted = match made {
+            Ok(text) => summary::accept(&text, max_bytes),
+            Err(failure) => {
+                tracing::warn!(class = ?failure.class, "the summary model failed");
+                None
+            }
+        };
+        self.summaries.failed_at = accepted.is_none().then(Instant::now);
+        self.close(range, accepted).await
+    }
+
+    /// The summary a model made, else what stands in for it.
+    async fn close(&mut self, range: Range, made: Option<String>) -> Result<(), EngineError> {
+        let budget = self.budget();
+        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let (summary, by) = match (made, self.settings.summarising.fallback) {
+            (Some(text), _) => (text, SummaryBy::Model),
+            (None, Fallback::Placeholder) => (summary::placeholder(range), SummaryBy::Placeholder),
+            (None, Fallback::Digest) => {
+                let leaving = self.records_of(range);
+                let digest = summary::digest(self.state.preface.as_ref(), &leaving, max_bytes);
+                (digest, SummaryBy::Digest)
+            }
+        };
+        let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
+        let Range { first, last } = range;
+        self.record(Write::of(Entry::Closed {
+            window,
+            first,
+            last,
+            summary,
+            by,
+        }))
+        .await?;
+        self.summaries.near_limit_told = false;
+        self.tell(ContextChange::Closed);
+        Ok(())
+    }
+
+    fn records_of(&self, range: Range) -> Vec<Record> {
+        let within = |r: &&Record| (range.first..=range.last).contains(&r.seq);
+        self.state.context.iter().filter(within).cloned().collect()
+    }
+
+    fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
+        let mut records = self.records_of(range);
+        let mut before = self
+            .state
+            .preface
+            .as_ref()
+            .map(|p| p.summary.clone().unwrap_or_else(|| p.text.clone()));
+        // What is only in a digest is summarised again, from the log.
+        if let Some(preface) = &self.state.preface
+            && let Some(from) = preface.unsound_from
+        {
+            let upto = preface.last;
+            before = preface.sound.clone();
+            let mut again = Vec::new();
+            self.store
+                .load_each::<EngineError>(self.head.session(), |record| {
+                    if (from..=upto).contains(&record.seq) {
+                        again.push(record);
+                    }
+                    Ok(())
+                })?;
+            again.extend(records);
+            records = again;
+        }
+        let request = self.summary_request(
+            &self.settings.summarising.instructions,
+            before.as_deref(),
+            &records,
+        );
+        self.summaries.pending = Some(Pending {
+            range,
+            work: Some(self.summarise(request)),
+            made: None,
+        });
+        Ok(())
+    }
+
+    fn summary_request(
+        &self,
+        instructions: &str,
+        before: Option<&str>,
+        records: &[Record],
+    ) -> Request {
+        let model = self
+            .settings
+            .summarising
+            .model
+            .as_ref()
+            .unwrap_or(&self.state.model);
+        let room = self.settings.policy.budget_of(&self.state, model);
+        let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
+        summary::request(model, instructions, before, records, &room, tokens)
+    }
+
+    fn summarise(
+        &self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = Result<String, Failure>>>> {
+        let world = Rc::clone(&self.world);
+        let patience = self.settings.summarising.patience;
+        Box::pin(async move {
+            world.boundary(Boundary::BeforeSummary).await;
+            let made = tokio::time::timeout(patience, world.summarise(request)).await;
+            world.boundary(Boundary::AfterSummary).await;
+            made.unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")))
+        })
+    }
+
+    /// The context begins again from a note. What is rendered for the window is rendered
+    /// again with it.
+    pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
+        self.summaries.pending = None;
+        let budget = self.budget();
+        let layers = (self.settings.render)(&budget);
+        if layers != self.state.layers {
+            let version = self.state.version.clone();
+            self.record(Write::of(Entry::Rendered { version, layers }))
+                .await?;
+        }
+        let told = match self.summaries.is_left_alone() || self.state.context.is_empty() {
+            true => None,
+            false => match self.ask_for_story().await? {
+                Some(told) => told,
+                None => return Ok(()),
+            },
+        };
+        let room = continuation::note_bytes(
+            budget.bytes(budget.hard()),
+            prompt::layers_bytes(&self.state),
+        );
+        let note = continuation::note(&self.state, room, told.as_deref());
+        let by = if told.is_some() {
+            SummaryBy::Model
+        } else {
+            SummaryBy::Digest
+        };
+        self.record(Write::of(Entry::Continued { note, by }))
+            .await?;
+        self.summaries.near_limit_told = false;
+        self.tell(ContextChange::Continued);
+        Ok(())
+    }
+
+    /// The model's part of the note. The outer `None`: the user stopped it.
+    async fn ask_for_story(&mut self) -> Result<Option<Option<String>>, EngineError> {
+        let before = self.state.preface.as_ref().map(|p| p.text.clone());
+        let instructions = &self.settings.summarising.continuation;
+        let request = self.summary_request(instructions, before.as_deref(), &self.state.context);
+        let work = self.summarise(request);
+        let Some(made) = self
+            .attend_quiet(work, super::attend::Stoppable::Yes)
+            .await?
+        else {
+            return Ok(None);
+        };
+        let budget = self.budget();
+        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let told = made.ok().and_then(|text| summary::accept(&text, max_bytes));
+        self.summaries.failed_at = told.is_none().then(Instant::now);
+        Ok(Some(told))
+    }
+
+    /// All but the newest exchange, since a person asks for it. False when there is nothing.
+    pub async fn compact(&mut self) -> Result<bool, EngineError> {
+        match window::compactable(&self.state).filter(|_| self.state.first_open().is_none()) {
+            Some(range) => self.close_window(range).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// A request that is too long teaches the model's window. False when that was learnt too
+    /// often in a row: it is a failure then.
+    pub(super) async fn learn(
+        &mut self,
+        failure: &Failure,
+        bytes: u64,
+    ) -> Result<bool, EngineError> {
+        if failure.class != FailureClass::TooLong || self.state.learned >= MAX_LEARNED {
+            return Ok(false);
+        }
+        let budget = self.budget();
+        let said = limits::figures(&failure.message);
+        let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
+        let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
+        // A limit that was known already did not help: then it is another figure that counts.
+        let limit = said
+            .limit
+            .filter(|l| *l < budget.window || said.counted.is_some())
+            .unwrap_or(guess);
+        let model = self.state.model.clone();
+        self.store.learn_limit(&model, limit)?;
+        let learned = Entry::Learned {
+            model,
+            limit,
+            tokens: said.counted,
+            bytes,
+        };
+        self.record(Write::of(learned).clearing_stream()).await?;
+        self.tell(ContextChange::Learned);
+        Ok(true)
+    }
+
+    pub(super) fn tell_near_limit(&mut self, tokens: u64, budget: &Budget) {
+        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_told {
+            self.summaries.near_limit_told = true;
+            self.tell(ContextChange::NearLimit);
+        }
+    }
+
+    fn tell(&mut self, what: ContextChange) {
+        let budget = self.budget();
+        let windows = &self.settings.policy.windows;
+        let preface = self.state.preface.as_ref().map_or(0, |p| p.text.len());
+        let figures = ContextFigures {
+            what,
+            request_tokens: window::request_tokens(&self.state, &budget, windows),
+            hard_tokens: budget.hard(),
+            summary_tokens: budget.tokens(preface),
+            window_entries: self.state.context.len(),
+            cached_tokens: self.state.usage.cached,
+        };
+        tracing::info!(session = self.head.session(), ?figures, "context");
+        (self.on_event)(&self.state, Event::Context(figures));
+    }
+
+    /// After a user message and after a continuation, what left the context and speaks of the
+    /// same things comes back as a short note.
+    pub(super) async fn recall(&mut self) -> Result<(), EngineError> {
+        let Some((seq, words)) = self.state.words.clone() else {
+            return Ok(());
+        };
+        let Some(preface) = self.state.preface.as_ref() else {
+            return Ok(());
+        };
+        let since = seq.max(preface.last);
+        if !self.state.recall_due
+            || self.state.first_open().is_some()
+            || self.summaries.recalled == Some(since)
+        {
+            return Ok(());
+        }
+        let last = preface.last;
+        self.summaries.recalled = Some(since);
+        let found = self.look_up(&words, seq, last)?;
+        if !found.is_empty() {
+            let text = format!("Of what left the context, this may be of use:\n{found}");
+            let about = Some(About::Recalled);
+            self.record(Write::of(Entry::Noted { text, about })).await?;
+        }
+        Ok(())
+    }
+
+    /// Entries up to `last` that have at least two of the rarer words in common.
+    fn look_up(&mut self, words: &str, asked: u64, last: u64) -> Result<String, EngineError> {
+        const WORDS: usize = 8;
+        const HITS: u32 = 20;
+        let mut terms: Vec<String> = words
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|w| w.chars().count() >= 5)
+            .map(str::to_lowercase)
+            .collect();
+        terms.sort_by_key(|w| std::cmp::Reverse(w.chars().count()));
+        terms.dedup();
+        let session = self.head.session().to_string();
+        let mut scores: std::collections::BTreeMap<u64, (u32, String)> =
+            std::collections::BTreeMap::new();
+        for term in terms.iter().take(WORDS) {
+            for hit in self
+                .store
+                .search(term, Scope::Session(&session), Order::Best, HITS)?
+            {
+                if hit.seq <= last && hit.seq != asked {
+                    let score = scores.entry(hit.seq).or_insert((0, hit.snippet));
+                    score.0 += 1;
+                }
+            }
+        }
+        let mut best: Vec<_> = scores.into_iter().filter(|(_, (n, _))| *n >= 2).collect();
+        best.sort_by_key(|(seq, (n, _))| (std::cmp::Reverse(*n), std::cmp::Reverse(*seq)));
+        let mut text = String::new();
+        for (seq, (_, snippet)) in best.into_iter().take(5) {
+            let line = format!(
+                "- entry {seq}: {}\n",
+                crate::core::text::one_line(&snippet, 300)
+            );
+            if text.len() + line.len() <= RECALL_BYTES {
+                text.push_str(&line);
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn unanswered(why: &str) -> Failure {
+    Failure {
+        class: FailureClass::Network,
+        message: why.to_string(),
+        hint: None,
+    }
+}
