@@ -11,12 +11,14 @@
 mod valid;
 
 use proptest::prelude::*;
+use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::{Fate, MAX_NONSENSE, MAX_WAKES, Policy, Step, Why, fate, next};
 use rewake::core::policy::Decision;
 use rewake::core::prompt::{Message, Role, messages};
 use rewake::core::state::State;
 use rewake::core::tool::{Input, MAX_CALLS};
+use rewake::core::window::Windows;
 
 use valid::assert_valid;
 
@@ -83,6 +85,7 @@ fn replied(blocks: Vec<Block>) -> Entry {
         stop,
         model: MODEL.into(),
         took_ms: 1,
+        asked_bytes: 0,
     }
 }
 
@@ -172,6 +175,8 @@ fn policy(interactive: bool) -> Policy {
         }),
         interactive,
         max_turns: Some(30),
+        budget: Box::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
+        windows: Windows::default(),
     }
 }
 
@@ -276,6 +281,7 @@ fn what_cannot_run_is_closed() {
             stop,
             model: MODEL.into(),
             took_ms: 0,
+            asked_bytes: 0,
         };
         let state = state([said("go"), reply]);
         let open = state.first_open().expect("an open call").clone();
@@ -541,6 +547,7 @@ fn any_move() -> impl Strategy<Value = Move> {
                 stop,
                 model,
                 took_ms: 0,
+                asked_bytes: 0,
             }
         });
     let plain = prop_oneof![
@@ -556,7 +563,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(woke(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
-        1 => any_text().prop_map(|note| Entry::Continued { note }),
+        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest }),
         1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
     ];
     prop_oneof![
@@ -621,7 +628,7 @@ proptest! {
             if renews {
                 sent.clear();
             }
-            let now = messages(&state);
+            let now = messages(&state, usize::MAX);
             assert_valid(&now);
             if next(&state, &policy(true)) == Step::CallModel {
                 prop_assert_eq!(now.last().map(|m| m.role), Some(Role::User));
@@ -656,7 +663,7 @@ proptest! {
                     let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
                     prop_assert!(state.check(&entry).is_ok());
                 }
-                Step::Wait(_) => {}
+                Step::CloseWindow(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rewake::core::entry::*;
-use rewake::core::prompt::{Part, Request, Role};
+use rewake::core::prompt::{Part, Request};
 use rewake::core::state::Background;
 use rewake::core::tool::{Input, ToolCall};
 use rewake::engine::Command;
@@ -97,21 +97,25 @@ fn call(name: &str, arguments: &str) -> Block {
 }
 
 pub fn opened() -> Entry {
+    Entry::Opened {
+        folder: "/w".into(),
+        version: "0".into(),
+        model: MODEL.into(),
+        mode: Mode::Default,
+        layers: layers(),
+    }
+}
+
+pub fn layers() -> Layers {
     let names = ["read", "write", "edit", "bash", "plan", "mcp__far__poke"];
     let spec = |name: &&str| ToolSpec {
         name: name.to_string(),
         description: String::new(),
         schema: serde_json::json!({"type": "object"}),
     };
-    Entry::Opened {
-        folder: "/w".into(),
-        version: "0".into(),
-        model: MODEL.into(),
-        mode: Mode::Default,
-        layers: Layers {
-            tools: names.iter().map(spec).collect(),
-            ..Layers::default()
-        },
+    Layers {
+        tools: names.iter().map(spec).collect(),
+        ..Layers::default()
     }
 }
 
@@ -178,6 +182,11 @@ pub struct Outside {
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
     branch: u32,
+    pub window: u64,
+    pub bulk: usize,
+    pub summariser_fails: bool,
+    /// Answers in the log.
+    pub replies: usize,
 }
 
 impl Outside {
@@ -200,6 +209,10 @@ impl Outside {
             acknowledged: Vec::new(),
             clock_ms: 0,
             branch: 0,
+            window: 1_000_000,
+            bulk: 0,
+            summariser_fails: false,
+            replies: 0,
         }
     }
 
@@ -421,11 +434,7 @@ impl World for Fake {
                 assert!(text.contains("happened"), "{text}");
             }
         }
-        let turn = request
-            .messages
-            .iter()
-            .filter(|m| m.role == Role::Assistant)
-            .count();
+        let turn = self.outside.borrow().replies;
         let _ = deltas.send(Delta::Text("streaming".into()));
         self.pass().await;
         let script = &self.outside.borrow().script.0;
@@ -441,8 +450,25 @@ impl World for Fake {
         })
     }
 
+    async fn summarise(&self, request: Request) -> Result<String, Failure> {
+        assert!(request.tools.is_empty());
+        self.pass().await;
+        match self.outside.borrow().summariser_fails {
+            true => Err(Failure {
+                class: FailureClass::Overloaded,
+                message: "down".into(),
+                hint: None,
+            }),
+            false => Ok("what was done before".into()),
+        }
+    }
+
     async fn run_pure(&self, call: &ToolCall) -> Ran {
-        ran(Outcome::done(format!("looked for {}", call.id)), None)
+        let bulk = "x".repeat(self.outside.borrow().bulk);
+        ran(
+            Outcome::done(format!("looked for {}\n{bulk}", call.id)),
+            None,
+        )
     }
 
     async fn prepare(

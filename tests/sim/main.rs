@@ -21,12 +21,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fake::{Fake, Outside, Rng, Script};
+use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::{Policy, Why};
 use rewake::core::policy::Decision;
 use rewake::core::state::State;
+use rewake::core::summary::Fallback;
 use rewake::core::tool::{Class, Input};
-use rewake::engine::{Engine, Event, Log, OnEvent, Rest, Settings};
+use rewake::core::window::Windows;
+use rewake::engine::{Engine, Event, Log, OnEvent, Rest, Settings, Summarising};
 use rewake::store::{Batch, NewSession, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -45,6 +48,11 @@ struct Case {
     /// At the end, fork at this entry and run the fork too.
     fork_at: Option<u64>,
     random_script: bool,
+    /// The model's context window, tokens; small ones are closed and begun again.
+    window: Option<u64>,
+    /// What every result has besides, bytes.
+    bulk: usize,
+    summariser_fails: bool,
 }
 
 struct Ran {
@@ -87,7 +95,7 @@ fn fresh_store() -> tempfile::TempDir {
     dir
 }
 
-fn policy() -> Policy {
+fn policy(window: u64) -> Policy {
     Policy {
         judge: Box::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
@@ -97,6 +105,8 @@ fn policy() -> Policy {
         }),
         interactive: false,
         max_turns: None,
+        budget: Box::new(move |_, limit, ratio| Budget::new(limit.unwrap_or(window), 1_000, ratio)),
+        windows: Windows::default(),
     }
 }
 
@@ -112,6 +122,9 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().late_keeper = case.late_keeper;
     outside.borrow_mut().stop_at = case.stop_at;
     outside.borrow_mut().say_at = case.say_at;
+    outside.borrow_mut().window = case.window.unwrap_or(1_000_000);
+    outside.borrow_mut().bulk = case.bulk;
+    outside.borrow_mut().summariser_fails = case.summariser_fails;
 
     let mut store = Store::open(dir.path()).expect("the store opens");
     let new = NewSession {
@@ -200,19 +213,33 @@ fn one_process(
         let (head, records) = store.load(session).expect("the session loads");
         let state = State::of(&records).expect("the log folds");
         check_acknowledged(&records, session, outside);
+        outside.borrow_mut().replies = records
+            .iter()
+            .filter(|r| r.entry.kind() == "replied")
+            .count();
         let told = Rc::clone(outside);
         let of = session.to_string();
         let on_event: OnEvent = Box::new(move |_, event| {
             if let Event::Recorded(record) = event {
+                if record.entry.kind() == "replied" {
+                    told.borrow_mut().replies += 1;
+                }
                 told.borrow_mut()
                     .acknowledged
                     .push((of.clone(), record.clone()));
             }
         });
         let settings = Settings {
-            policy: policy(),
+            policy: policy(outside.borrow().window),
             checkpoint_interval: Duration::from_secs(600),
-            max_tokens: Box::new(|_| 1000),
+            summarising: Summarising {
+                model: None,
+                instructions: "summarise".into(),
+                continuation: "continue".into(),
+                fallback: Fallback::Digest,
+                patience: Duration::from_secs(60),
+            },
+            render: Box::new(|_| fake::layers()),
             renewed: None,
             chosen: None,
         };
@@ -384,6 +411,28 @@ fn every_fork() {
     }
 }
 
+/// A window that is full again and again, and a crash at every boundary.
+#[test]
+fn every_boundary_of_a_small_window() {
+    let small = Case {
+        window: Some(4_000),
+        bulk: 5_000,
+        ..Case::default()
+    };
+    let last = run(&small).boundaries;
+    assert!(
+        last > run(&Case::default()).boundaries,
+        "windows were closed"
+    );
+    for at in 1..=last {
+        run(&Case {
+            crashes: vec![at],
+            summariser_fails: at % 2 == 0,
+            ..small.clone()
+        });
+    }
+}
+
 /// Random answers, crashes, power cuts, stops, messages and forks.
 fn random(seeds: std::ops::Range<u64>) {
     for seed in seeds {
@@ -399,6 +448,9 @@ fn random(seeds: std::ops::Range<u64>) {
             say_at: (rng.below(2) == 0).then(|| 1 + rng.below(100)),
             fork_at: (rng.below(4) == 0).then(|| rng.below(60)),
             random_script: true,
+            window: (rng.below(2) == 0).then(|| 4_000 + rng.below(4_000)),
+            bulk: [0, 500, 5_000][rng.below(3) as usize],
+            summariser_fails: rng.below(2) == 0,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {
