@@ -4,13 +4,12 @@
 //! order of their worth, so that in the smallest window the task, the plan and the results of
 //! the last answer are still there, each at least as a line with its address.
 
-use super::entry::{Block, CallId, Entry, Outcome, Seq};
-use super::ledger::{Command, name};
+use super::entry::{Block, Entry, Outcome, Seq};
+use super::ledger::Command;
 use super::prompt::told;
 use super::state::State;
 use super::summary::plan;
 use super::text::{clip, head_tail, one_line};
-use super::tool::ToolCall;
 
 /// No note is longer, however large the window.
 const MAX_BYTES: usize = 16 * 1024;
@@ -110,17 +109,17 @@ fn last_words(state: &State, room: usize) -> String {
 }
 
 /// The calls of the last answer with their results: the last ones with some of their text,
-/// each of the others in a line; the same again and again as a range.
+/// each of the others in a line.
 fn last_results(state: &State, room: usize) -> String {
     let mut answer = String::new();
-    let mut results: Vec<(Seq, CallId, &Outcome)> = Vec::new();
+    let mut results: Vec<(Seq, &Outcome)> = Vec::new();
     for record in &state.context {
         match &record.entry {
             Entry::Replied { blocks, .. } => {
                 results.clear();
                 answer = spoken(blocks);
             }
-            Entry::Finished { call, outcome, .. } => results.push((record.seq, *call, outcome)),
+            Entry::Finished { outcome, .. } => results.push((record.seq, outcome)),
             _ => {}
         }
     }
@@ -131,10 +130,10 @@ fn last_results(state: &State, room: usize) -> String {
             head_tail(&answer, room / 12, " […] ")
         ));
     }
-    text.push_str(&lines_of(state, &results, room));
+    text.push_str(&state.ledger.result_lines(room / 4));
     let share = room / 12;
     let full = results.len().saturating_sub(FULL_RESULTS);
-    for (seq, _, outcome) in &results[full..] {
+    for (seq, outcome) in &results[full..] {
         let (told, _) = told(outcome);
         if told.len() > 80 && share > 100 {
             text.push_str(&format!(
@@ -144,33 +143,6 @@ fn last_results(state: &State, room: usize) -> String {
         }
     }
     text
-}
-
-fn lines_of(state: &State, results: &[(Seq, CallId, &Outcome)], room: usize) -> String {
-    let chars = (room / 3 / results.len().max(1)).clamp(4, 100);
-    let mut groups: Vec<(Seq, Seq, String)> = Vec::new();
-    for (seq, id, outcome) in results {
-        let call: Option<&ToolCall> = state.call(*id).map(|open| &open.call);
-        let (told, is_error) = told(outcome);
-        let mark = if is_error { "failed" } else { "done" };
-        let named = call.map(name).unwrap_or_default();
-        let about = match chars {
-            ..24 => mark.to_string(),
-            _ => one_line(
-                &format!("{mark}: {named}: {}", one_line(&told, chars)),
-                chars,
-            ),
-        };
-        match groups.last_mut() {
-            Some((_, last, text)) if *text == about => *last = *seq,
-            _ => groups.push((*seq, *seq, about)),
-        }
-    }
-    let line = |(first, last, about): &(Seq, Seq, String)| match first == last {
-        true => format!("- entry {first} {about}\n"),
-        false => format!("- entries {first}-{last} {about}\n"),
-    };
-    groups.iter().map(line).collect()
 }
 
 fn spoken(blocks: &[Block]) -> String {

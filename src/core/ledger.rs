@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::{Fact, Outcome, Seq};
+use super::prompt::told;
 use super::text::{clip, one_line};
 use super::tool::{Input, ToolCall};
 
@@ -26,6 +27,17 @@ pub struct Ledger {
     pub failures: VecDeque<(Seq, String)>,
     /// The user's first words, and the last ones, oldest first.
     pub said: VecDeque<(Seq, String)>,
+    /// Results of the last answer's calls, in the order they came.
+    pub results: Vec<CallResult>,
+}
+
+/// A result of the last answer, in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallResult {
+    pub seq: Seq,
+    pub is_error: bool,
+    /// Tool, subject, and the beginning of what came back.
+    pub about: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +63,19 @@ impl Ledger {
             .push_back((seq, clip(text, SAID_BYTES).into_owned()));
     }
 
+    /// The model answered: the results before are no longer the last.
+    pub fn replied(&mut self) {
+        self.results.clear();
+    }
+
     pub fn finished(&mut self, seq: Seq, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
+        let (told, is_error) = told(outcome);
+        let about = format!("{}: {}", name(call), one_line(&told, LINE_CHARS));
+        self.results.push(CallResult {
+            seq,
+            is_error,
+            about,
+        });
         match fact {
             Some(Fact::Seen { path, .. }) => self.touch(seq, path, false),
             Some(Fact::Wrote { path, .. }) => self.touch(seq, path, true),
@@ -116,6 +140,33 @@ fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
         queue.pop_front();
     }
     queue.push_back(item);
+}
+
+impl Ledger {
+    /// The results of the last answer, each in a line with its address, in about `room`
+    /// bytes; the same again and again as a range.
+    pub fn result_lines(&self, room: usize) -> String {
+        let chars = (room / self.results.len().max(1))
+            .saturating_sub(18)
+            .clamp(4, LINE_CHARS);
+        let mut groups: Vec<(Seq, Seq, String)> = Vec::new();
+        for result in &self.results {
+            let mark = if result.is_error { "failed" } else { "done" };
+            let about = match chars {
+                ..24 => mark.to_string(),
+                _ => one_line(&format!("{mark}: {}", result.about), chars),
+            };
+            match groups.last_mut() {
+                Some((_, last, text)) if *text == about => *last = result.seq,
+                _ => groups.push((result.seq, result.seq, about)),
+            }
+        }
+        let line = |(first, last, about): &(Seq, Seq, String)| match first == last {
+            true => format!("- entry {first} {about}\n"),
+            false => format!("- entries {first}-{last} {about}\n"),
+        };
+        groups.iter().map(line).collect()
+    }
 }
 
 /// Tool and subject in one line.

@@ -367,6 +367,7 @@ impl State {
                 self.replied(record.seq, blocks, *stop);
                 self.usage.add(usage);
                 self.learned = 0;
+                self.ledger.replied();
                 self.measure(model, *asked_bytes, usage.prompt());
                 self.keep(record);
             }

@@ -19,7 +19,9 @@ pub enum Fallback {
 }
 
 /// The user's last words are repeated behind a summary up to this size.
-const WORDS_BYTES: usize = 2_000;
+const WORDS_BYTES: usize = 1_500;
+/// And the results of the last answer up to about this.
+const RESULTS_BYTES: usize = 1_200;
 /// Of a single text in what is summarised.
 const TEXT_BYTES: usize = 2_000;
 
@@ -49,16 +51,16 @@ fn extras(state: &State, last: Seq) -> String {
             "\nThe user's last message (entry {seq}):\n{words}\n"
         ));
     }
+    if state.ledger.results.first().is_some_and(|r| r.seq <= last) {
+        let lines = state.ledger.result_lines(RESULTS_BYTES);
+        text.push_str(&format!("\nThe results of the last answer:\n{lines}"));
+    }
     text
 }
 
 /// What the preface has besides the summary, at most.
-pub fn extras_bytes(state: &State, _budget: &Budget) -> usize {
-    300 + plan(state).map_or(0, |p| p.len())
-        + state
-            .words
-            .as_ref()
-            .map_or(0, |(_, w)| w.len().min(WORDS_BYTES))
+pub fn extras_bytes(state: &State) -> usize {
+    250 + extras(state, Seq::MAX).len()
 }
 
 /// The plan as lines; goals behind it.

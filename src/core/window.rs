@@ -200,7 +200,7 @@ fn by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<(Range
     let all = exchanges(&state.context, inline);
     let fixed = budget.tokens(prompt::layers_bytes(state))
         + windows.summary_tokens(budget)
-        + budget.tokens(super::summary::extras_bytes(state, budget));
+        + budget.tokens(super::summary::extras_bytes(state));
     let soft = budget.soft(windows.max_tokens);
     // In a small window what is fixed takes more than half: then half of the rest is freed.
     let target = (soft / 2).max(fixed + soft.saturating_sub(fixed) / 2);
