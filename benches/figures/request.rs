@@ -40,16 +40,17 @@ fn tokens(log: &[Logged]) -> Row {
 }
 
 fn prefix(runs: &[(Protocol, Vec<Logged>)]) -> Row {
-    let kept = |log: &[Logged]| {
-        let after_first = &log[1..];
-        let same: usize = after_first.iter().map(|l| l.same_prefix).sum();
-        let former: usize = after_first.iter().map(|l| l.former_bytes).sum();
-        same as f64 / former as f64 * 100.0
-    };
-    let worst = runs.iter().map(|(_, log)| kept(log)).fold(100.0, f64::min);
-    let each: Vec<String> = runs
+    let kept = runs
         .iter()
-        .map(|(protocol, log)| format!("{} {:.2}", protocol.name(), kept(log)))
+        .map(|(protocol, log)| (protocol.name(), kept(log)));
+    let kept: Vec<(&str, f64)> = kept.collect();
+    let worst = kept
+        .iter()
+        .map(|(_, percent)| *percent)
+        .fold(100.0, f64::min);
+    let each: Vec<String> = kept
+        .iter()
+        .map(|(name, percent)| format!("{name} {percent:.2}"))
         .collect();
     Row::new(
         "prompt prefix kept from one request to the next",
@@ -57,4 +58,46 @@ fn prefix(runs: &[(Protocol, Vec<Logged>)]) -> Row {
     )
     .beside(each.join(", "))
     .target("99 %", worst >= 99.0)
+}
+
+/// Of the bytes of each prompt, how many begin the next one; percent.
+fn kept(log: &[Logged]) -> f64 {
+    let bodies = log
+        .iter()
+        .map(|l| l.body.as_ref().expect("bodies are kept"));
+    let prompts: Vec<String> = bodies.map(|body| prompt(body)).collect();
+    let (mut same, mut all) = (0, 0);
+    for pair in prompts.windows(2) {
+        let bytes = pair[0].bytes().zip(pair[1].bytes());
+        same += bytes.take_while(|(a, b)| a == b).count();
+        all += pair[0].len();
+    }
+    same as f64 / all as f64 * 100.0
+}
+
+/// What the model reads, in the order in which all servers put it together whatever the order
+/// in the JSON: tools, system prompt, messages. Cache marks are not read.
+fn prompt(body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).expect("a JSON body");
+    let parts = ["tools", "system", "instructions", "systemInstruction"];
+    let mut text: String = parts.iter().map(|key| body[key].to_string()).collect();
+    for list in ["messages", "input", "contents"] {
+        for message in body[list].as_array().into_iter().flatten() {
+            let mut message = message.clone();
+            without_marks(&mut message);
+            text.push_str(&message.to_string());
+        }
+    }
+    text
+}
+
+fn without_marks(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("cache_control");
+            fields.values_mut().for_each(without_marks);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_marks),
+        _ => {}
+    }
 }
