@@ -60,6 +60,10 @@ impl Fresh {
         self.store.append(&mut self.head, &batch).expect("append");
     }
 
+    fn tidy(&mut self) {
+        while self.store.maintain().expect("maintain") {}
+    }
+
     fn fill(&mut self, length: u64) {
         while self.head.seq() + 1 < length {
             let from = self.head.seq() + 1;
@@ -100,15 +104,14 @@ fn durable() -> Vec<Row> {
     let (early, first) = pairs(&mut fresh, folder.path(), "at entry 10");
     fresh.fill(LONG);
     let (late, second) = pairs(&mut fresh, folder.path(), "at entry 100,000");
-    let growth = ratio(late, early);
-    let same = Row::new("… at 100,000 against at 10", "")
-        .ratio(growth)
-        .target("1.0 ×", growth <= 1.15);
+    let same = Row::new("… at 100,000 against at 10, each by its floor", "")
+        .ratio(late / early)
+        .target("1.0 ×", late / early <= 1.1);
     vec![first, second, same]
 }
 
-/// How much longer than a raw append, and the row.
-fn pairs(fresh: &mut Fresh, folder: &Path, at: &str) -> (std::time::Duration, Row) {
+/// How many times as long as a raw append, and the row.
+fn pairs(fresh: &mut Fresh, folder: &Path, at: &str) -> (f64, Row) {
     let mut raw = RawAppend::in_folder(folder);
     let mut ours = Times::default();
     for place in 0..PAIRS {
@@ -116,9 +119,8 @@ fn pairs(fresh: &mut Fresh, folder: &Path, at: &str) -> (std::time::Duration, Ro
         let seq = fresh.head.seq() + 1;
         let entries = vec![fresh.finished(seq)];
         ours.time(|| fresh.append(entries));
-        // As an agent does while it waits for the model.
-        if place % 50 == 0 {
-            fresh.store.maintain().expect("maintain");
+        if place % 20 == 0 {
+            fresh.tidy();
         }
     }
     let ratio = ratio(ours.median(), raw.times.median());
@@ -126,7 +128,7 @@ fn pairs(fresh: &mut Fresh, folder: &Path, at: &str) -> (std::time::Duration, Ro
         .beside(format!("4 KiB append + fdatasync {}", both(&raw.times)))
         .ratio(ratio)
         .target("1.5 ×", ratio <= 1.5);
-    (ours.median(), row)
+    (ratio, row)
 }
 
 fn both(times: &Times) -> String {
@@ -149,12 +151,13 @@ fn written() -> Row {
         transcript += text.len();
         let entry = finished(turn, text);
         fresh.append(vec![entry]);
-        if turn % 250 == 0 {
-            while fresh.store.index_pending(1_000).expect("index") > 0 {}
-            fresh.store.maintain().expect("maintain");
+        // As an agent does while it waits for the model.
+        if turn % 4 == 0 {
+            fresh.tidy();
         }
     }
     while fresh.store.index_pending(1_000).expect("index") > 0 {}
+    // Closing copies the rest of the log into the database.
     drop(fresh);
     let Some((before, after)) = before.zip(given_to_disk()) else {
         return Row::new("bytes written per byte of transcript", "not told here");
