@@ -69,10 +69,13 @@ pub enum ContextChange {
     NearLimit,
 }
 
+/// A question to the summary model.
+type Work = Pin<Box<dyn Future<Output = Result<String, Failure>>>>;
+
 /// A summary in the making.
 pub(super) struct Pending {
     range: Range,
-    work: Option<Pin<Box<dyn Future<Output = Result<String, Failure>>>>>,
+    work: Option<Work>,
     made: Option<Result<String, Failure>>,
 }
 
@@ -293,10 +296,7 @@ impl<W: World> Engine<W> {
         summary::request(model, instructions, before, records, &room, tokens)
     }
 
-    fn summarise(
-        &self,
-        request: Request,
-    ) -> Pin<Box<dyn Future<Output = Result<String, Failure>>>> {
+    fn summarise(&self, request: Request) -> Work {
         let world = Rc::clone(&self.world);
         let patience = self.settings.summarising.patience;
         Box::pin(async move {
