@@ -11,7 +11,7 @@ use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
 use crate::headless::exit;
 use crate::session::short_id;
-use crate::store::{SessionFilter, SessionLock, Store, StoreError};
+use crate::store::{SessionFilter, SessionLock, Store};
 use crate::workspace::Here;
 
 /// Sessions whose lock is looked at.
@@ -149,7 +149,11 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
                     report.wrong("key", &warning.text, warning.hint.as_deref());
                 }
             }
-            Ok(None) => report.note("key", format!("{name}: needs none ({})", provider.base_url)),
+            Ok(None) => {
+                let script = provider.script.as_ref().map(|s| s.display().to_string());
+                let what = script.unwrap_or(provider.base_url);
+                report.note("key", format!("{name}: needs none ({what})"));
+            }
             Err(error) => report.note("key", error.to_string()),
         }
     }
@@ -216,9 +220,9 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
             unreadable += 1;
             report.wrong("session", error.to_string(), error.hint().as_deref());
         }
-        if let Err(StoreError::Held { pid, .. }) = SessionLock::take(&paths.data_dir, &info.id) {
-            let by = pid.map(|p| format!(" by process {p}")).unwrap_or_default();
-            report.note("lock", format!("{} is in use{by}", short_id(&info.id)));
+        if let Some(pid) = SessionLock::holder(&paths.data_dir, &info.id) {
+            let id = short_id(&info.id);
+            report.note("lock", format!("{id} is in use by process {pid}"));
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();

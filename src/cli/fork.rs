@@ -3,13 +3,15 @@
 use super::output;
 use super::trouble::Trouble;
 use crate::headless::{exit, note};
-use crate::session::{Surroundings, now_ms, short_id};
+use crate::session::{Surroundings, fork, now_ms, short_id};
 
 pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     let mut store = around.open_store()?;
     let info = store.find(id)?;
-    let (head, _) = store.load(&info.id)?;
-    let fork = store.fork(&info.id, head.seq(), now_ms())?;
+    let (fork, warning) = fork(&mut store, &info.id, now_ms())?;
+    if let Some(warning) = warning {
+        note(&warning);
+    }
     output::line(fork.session());
     note(&format!(
         "files are not copied; to go on: rewake -p -r {}",

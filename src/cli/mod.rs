@@ -56,7 +56,7 @@ fn dispatch(cli: Cli) -> Result<u8, Trouble> {
         Invocation::Demo => return demo::run(),
         _ => {}
     }
-    let env = Env::capture()?;
+    let env = Env::capture(cd.as_deref())?;
     let paths = Paths::new(&env)?;
     let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
     if let Invocation::Doctor = invocation {
@@ -76,13 +76,19 @@ fn dispatch(cli: Cli) -> Result<u8, Trouble> {
         loaded,
     };
     let _log = logging::start(&around.paths, around.config().log.level);
+    // Told while there is still a log to write it to.
+    Ok(work(&around, invocation).unwrap_or_else(|trouble| trouble.tell()))
+}
+
+/// What needs the store.
+fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
-        Invocation::Run(run) => run::run(&around, run),
-        Invocation::History { query } => history::run(&around, &query),
-        Invocation::Show { id } => show::run(&around, &id),
-        Invocation::Fork { id } => fork::run(&around, &id),
-        Invocation::Ps => ps::list(&around),
-        Invocation::PsStop { run } => ps::stop(&around, &run),
+        Invocation::Run(run) => run::run(around, run),
+        Invocation::History { query } => history::run(around, &query),
+        Invocation::Show { id } => show::run(around, &id),
+        Invocation::Fork { id } => fork::run(around, &id),
+        Invocation::Ps => ps::list(around),
+        Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }
         | Invocation::Demo
         | Invocation::Doctor

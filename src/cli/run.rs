@@ -9,7 +9,7 @@ use crate::core::entry::By;
 use crate::headless::{self, Format, Task, exit};
 use crate::model::Figures;
 use crate::session::{Surroundings, Which, ago, short_id};
-use crate::store::StoreError;
+use crate::store::{SessionLock, StoreError};
 
 /// What is piped in is read up to this size.
 const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -90,13 +90,17 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 fn tell_unfinished(around: &Surroundings) -> Result<(), Trouble> {
     let store = around.open_store()?;
     for info in around.unfinished(&store)?.iter().take(3) {
-        headless::note(&format!(
-            "unfinished here: {} \"{}\", {} ago; rewake -p -r {} goes on with it",
-            short_id(&info.id),
-            info.title.as_deref().unwrap_or("untitled"),
-            ago(crate::session::now_ms() - info.updated_ms),
-            short_id(&info.id),
-        ));
+        let id = short_id(&info.id);
+        let title = info.title.as_deref().unwrap_or("untitled");
+        headless::note(
+            &match SessionLock::holder(&around.paths.data_dir, &info.id) {
+                Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
+                None => format!(
+                    "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",
+                    ago(crate::session::now_ms() - info.updated_ms),
+                ),
+            },
+        );
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
             line(&format!(
                 "{:>5}  {}",
                 record.seq,
-                text.replace('\n', "\n       ")
+                text.trim_end().replace('\n', "\n       ")
             ));
         }
     }

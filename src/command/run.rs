@@ -144,6 +144,24 @@ impl Runs {
         })
     }
 
+    /// Waits until the keeper that was started has claimed its run, or is gone.
+    ///
+    /// Until then [`Runs::settle`] may be quicker than the keeper, and so end what has just
+    /// been started.
+    pub async fn claimed(&self, running: &mut Running) -> io::Result<()> {
+        let folder = self.folder(&running.run)?;
+        while let Some(child) = &mut running.child
+            && !folder.is_claimed()?
+        {
+            if child.try_wait()?.is_some() {
+                running.child = None;
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for the end of a command. May be dropped and called again.
     ///
     /// A command that was never begun (its keeper was killed, or it was stopped, early) is

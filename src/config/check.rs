@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::origin::dotted;
 use super::{Config, ConfigError, ModelFigures, ModelName, Origins, ProviderEntry};
+use crate::core::policy::Rule;
 
 type Checked = Result<(), ConfigError>;
 
@@ -15,11 +16,28 @@ const MIB: u64 = 1024 * 1024;
 pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
     numbers(config, origins)?;
     names(config, origins)?;
+    rules(config, origins)?;
     for (name, entry) in &config.providers {
         provider(config, name, entry, origins)?;
     }
     for (name, figures) in &config.models {
         model(name, figures, origins)?;
+    }
+    Ok(())
+}
+
+fn rules(config: &Config, origins: &Origins) -> Checked {
+    let permissions = &config.permissions;
+    let lists = [
+        ("allow", &permissions.allow),
+        ("ask", &permissions.ask),
+        ("deny", &permissions.deny),
+    ];
+    for (name, list) in lists {
+        for (place, text) in list.iter().enumerate() {
+            let origin = origins.of(&format!("permissions.{name}[{place}]"));
+            Rule::parse(text).map_err(|why| ConfigError::new(why).at(origin))?;
+        }
     }
     Ok(())
 }
@@ -298,6 +316,10 @@ mod tests {
             (
                 "instructions.fallback = [\"..\"]",
                 "instructions.fallback holds \"..\", which is no file name",
+            ),
+            (
+                "permissions.deny = [\"Bash\", \"Raed(x)\"]",
+                "rule \"Raed(x)\": there is no tool named \"Raed\"; the nearest is Read",
             ),
             (
                 "shell.path = \"/nowhere/sh\"",

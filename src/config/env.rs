@@ -15,12 +15,21 @@ pub struct Env {
 }
 
 impl Env {
-    /// Reads the environment of this process.
-    pub fn capture() -> Result<Env, ConfigError> {
-        let cwd = std::env::current_dir().map_err(|e| {
-            ConfigError::new(format!("cannot tell the working folder: {e}"))
-                .with_hint("change to a folder that exists, or name one with -C")
-        })?;
+    /// Reads the environment of this process. Where its own working folder is gone, `named`
+    /// will do, if it is absolute.
+    pub fn capture(named: Option<&Path>) -> Result<Env, ConfigError> {
+        let named = named.filter(|folder| folder.is_absolute());
+        let cwd = match (std::env::current_dir(), named) {
+            (Ok(cwd), _) => cwd,
+            (Err(_), Some(folder)) => folder.to_path_buf(),
+            (Err(e), None) => {
+                return Err(
+                    ConfigError::new(format!("cannot tell the working folder: {e}")).with_hint(
+                        "change to a folder that exists, or name one with -C, from / on",
+                    ),
+                );
+            }
+        };
         Ok(Env::new(std::env::vars_os(), cwd))
     }
 

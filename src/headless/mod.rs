@@ -8,7 +8,7 @@ mod signals;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::core::entry::{By, Entry, FailureClass, Outcome, SaveReason, Via};
+use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, Via};
 use crate::core::next::Why;
 use crate::core::state::Halt;
 use crate::engine::{Engine, EngineError, Rest};
@@ -69,7 +69,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
             print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
             printer
                 .borrow_mut()
-                .result(&session.log.state, exit::DONE, None);
+                .result(&session.log.state, &Verdict::of(exit::DONE, None));
             return exit::DONE;
         }
     }
@@ -117,43 +117,68 @@ async fn work(mut session: Session, task: Task) -> u8 {
         never = signals::forward(commands) => match never {},
         rest = life => rest,
     };
-    let (code, why) = match rest {
+    let verdict = match rest {
         Ok(rest) => verdict(&engine, rest),
         Err(error) => return refused(&id, &error),
     };
-    finish(&mut engine, &printer, code, why, &id).await
+    finish(&mut engine, &printer, verdict, &id).await
 }
 
-/// The exit code of a rest, and what to say of it.
-fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> (u8, Option<String>) {
-    let state = engine.state();
-    match rest {
-        Rest::Waiting(Why::Idle) => (exit::DONE, None),
-        Rest::Waiting(Why::Turns) => {
-            (exit::RESUMABLE, Some("stopped: the number of turns is used up; --max-turns gives more".into()))
+/// How a run ended: the exit code, and what is to be said of it.
+struct Verdict {
+    code: u8,
+    why: Option<String>,
+    hint: Option<String>,
+    is_error: bool,
+}
+
+impl Verdict {
+    fn of(code: u8, why: Option<&str>) -> Verdict {
+        Verdict {
+            code,
+            why: why.map(str::to_string),
+            hint: None,
+            is_error: code == exit::FAILED,
         }
-        Rest::Waiting(Why::Held) => (
+    }
+
+    fn failed(failure: &Failure) -> Verdict {
+        Verdict {
+            hint: failure.hint.clone(),
+            is_error: true,
+            ..Verdict::of(code_of(failure.class), Some(&failure.message))
+        }
+    }
+}
+
+fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> Verdict {
+    match rest {
+        Rest::Waiting(Why::Idle) => Verdict::of(exit::DONE, None),
+        Rest::Waiting(Why::Turns) => Verdict::of(
+            exit::RESUMABLE,
+            Some("stopped: the number of turns is used up; --max-turns gives more"),
+        ),
+        Rest::Waiting(Why::Held) => Verdict::of(
             exit::RESUMABLE,
             Some(
                 "held: the last starts all ended without getting anywhere, so what they ran into is not \
-                 tried again by itself"
-                    .into(),
+                 tried again by itself",
             ),
         ),
-        Rest::Waiting(Why::Nonsense) => {
-            (exit::FAILED, Some("the model's last answers cannot be used: no words, or only calls that make no sense".into()))
-        }
-        Rest::Waiting(Why::Halted) => match &state.halted {
-            Some(Halt::Failed(failure)) => {
-                let hint = failure.hint.as_ref().map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                (code_of(failure.class), Some(format!("{}{hint}", failure.message)))
-            }
-            Some(Halt::Stopped) | None => (exit::SIGINT, Some("stopped".into())),
+        Rest::Waiting(Why::Nonsense) => Verdict::of(
+            exit::FAILED,
+            Some(
+                "the model's last answers cannot be used: no words, or only calls that make no sense",
+            ),
+        ),
+        Rest::Waiting(Why::Halted) => match &engine.state().halted {
+            Some(Halt::Failed(failure)) => Verdict::failed(failure),
+            Some(Halt::Stopped) | None => Verdict::of(exit::SIGINT, Some("stopped")),
         },
         Rest::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
-            (code, Some("left; what runs goes on".into()))
+            Verdict::of(code, Some("left; what runs goes on"))
         }
     }
 }
@@ -175,8 +200,7 @@ fn code_of(class: FailureClass) -> u8 {
 async fn finish<W: crate::world::World>(
     engine: &mut Engine<W>,
     printer: &print::Shared,
-    code: u8,
-    why: Option<String>,
+    verdict: Verdict,
     id: &str,
 ) -> u8 {
     // Told apart from a kill by the next start.
@@ -187,9 +211,12 @@ async fn finish<W: crate::world::World>(
         tracing::warn!(%error, "the leaving was not recorded");
     }
     let mut printer = printer.borrow_mut();
-    printer.result(engine.state(), code, why.as_deref());
-    if let Some(why) = &why {
-        print::note(why);
+    let code = verdict.code;
+    printer.result(engine.state(), &verdict);
+    match &verdict.why {
+        Some(why) if verdict.is_error => print::trouble(why, verdict.hint.as_deref()),
+        Some(why) => print::note(why),
+        None => {}
     }
     let background = engine.state().background.len();
     if background > 0 {

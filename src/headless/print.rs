@@ -1,12 +1,13 @@
 //! What a headless run prints: the answer, one JSON object, or a JSON object a line.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::is_denied;
+use super::{Verdict, is_denied};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Usage};
 use crate::core::prompt::told;
 use crate::core::state::State;
@@ -171,7 +172,7 @@ impl Printer {
     }
 
     /// The last thing on stdout.
-    pub fn result(&mut self, state: &State, code: u8, why: Option<&str>) {
+    pub fn result(&mut self, state: &State, verdict: &Verdict) {
         if self.denied > 0 {
             note(&format!(
                 "{} call(s) were denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
@@ -181,20 +182,20 @@ impl Printer {
         }
         match self.format {
             Format::Text if self.answer.is_empty() => {}
-            // What goes to a file or a pipe stays as the model wrote it.
-            Format::Text => out(&self.answer),
-            Format::Json | Format::StreamJson => out(&self.summary(state, code, why).to_string()),
+            Format::Text => out(&shown(&self.answer, std::io::stdout().is_terminal())),
+            Format::Json | Format::StreamJson => out(&self.summary(state, verdict).to_string()),
         }
     }
 
-    fn summary(&self, state: &State, code: u8, why: Option<&str>) -> Value {
+    fn summary(&self, state: &State, verdict: &Verdict) -> Value {
         json!({
             "type": "result",
             "session": self.session,
             "title": state.title(),
-            "exit_code": code,
-            "resumable": code != super::exit::DONE,
-            "why": why,
+            "exit_code": verdict.code,
+            "resumable": verdict.code != super::exit::DONE,
+            "why": verdict.why,
+            "hint": verdict.hint,
             "result": self.answer,
             "model": state.model,
             "turns": self.turns,
@@ -246,12 +247,19 @@ fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
             format!("exit code {code}, {:.1} s", *took_ms as f64 / 1000.0)
         }
         (Outcome::Done { output }, _) => format!("done, {} bytes", output.text.len()),
-        // The last line of what a command printed says most; a hint is for the model.
-        _ if is_error => {
-            let last = text.lines().rfind(|l| !l.starts_with("hint: "));
-            one_line(last.unwrap_or(&text), 160)
-        }
+        // The reason stands behind the output of what was interrupted, and before all else of
+        // what failed.
+        (Outcome::Interrupted { .. }, _) => one_line(text.lines().last().unwrap_or(&text), 160),
+        _ if is_error => one_line(text.lines().next().unwrap_or(&text), 160),
         _ => "done".to_string(),
+    }
+}
+
+/// What goes to a file or a pipe stays as the model wrote it.
+fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
+    match on_terminal {
+        true => neutralise(answer),
+        false => Cow::Borrowed(answer),
     }
 }
 
@@ -272,4 +280,29 @@ pub fn trouble(text: &str, hint: Option<&str>) {
 fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::Output;
+
+    #[test]
+    fn the_model_cannot_paint_the_terminal_but_may_write_any_file() {
+        let answer = "\u{1b}[31mred\u{7}\nend";
+        assert_eq!(shown(answer, false), answer);
+        assert_eq!(shown(answer, true), neutralise(answer));
+        assert!(!shown(answer, true).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_line_of_a_call_says_why_it_failed() {
+        let failed = Outcome::error("x does not exist\nhint: glob finds files by name");
+        assert_eq!(ending(&failed, None), "x does not exist");
+        let interrupted = Outcome::Interrupted {
+            output: Output::text("part 1\npart 2"),
+            why: "stopped".into(),
+        };
+        assert_eq!(ending(&interrupted, None), "[interrupted: stopped]");
+    }
 }

@@ -14,13 +14,10 @@ use crate::core::entry::{Failure, FailureClass};
 /// As much of a server's words as a person reads, in characters.
 const MAX_WORDS: usize = 500;
 
-/// An answer with another status than success.
+/// An answer with another status than success. The message is the server's own, if it has one.
 pub fn classify(status: u16, body: &str) -> Failure {
     let said = Said::in_body(body);
-    let message = match said.message.as_str() {
-        "" => format!("the provider answered HTTP {status}"),
-        words => format!("the provider answered HTTP {status}: {words}"),
-    };
+    let message = said.message.clone();
     failure(status, &said, message)
 }
 
@@ -187,7 +184,6 @@ fn failure(status: u16, said: &Said, message: String) -> Failure {
     }
 }
 
-const KEY: &str = "check the API key, and that it may use this model";
 const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name behind `provider/`, and base_url";
 
@@ -200,8 +196,9 @@ fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     let refused_key =
         said.is(&["api_key_invalid", "invalid_api_key"]) || text.contains("api key not valid");
     match status {
-        401 | 403 => (FailureClass::Auth, Some(KEY)),
-        _ if refused_key => (FailureClass::Auth, Some(KEY)),
+        // Which key that is, the caller knows.
+        401 | 403 => (FailureClass::Auth, None),
+        _ if refused_key => (FailureClass::Auth, None),
         413 => (FailureClass::TooLong, None),
         // More than the rate allows in one request: it never fits, however long we wait.
         429 if text.contains("request too large") => (FailureClass::TooLong, None),
@@ -397,12 +394,9 @@ mod tests {
     #[test]
     fn the_servers_words_are_kept_on_one_short_line() {
         let failure = classify(400, r#"{"error":{"message":"bad\u001b[31m\nthing"}}"#);
-        assert_eq!(
-            failure.message,
-            "the provider answered HTTP 400: bad [31m thing"
-        );
+        assert_eq!(failure.message, "bad [31m thing");
         assert_eq!(clip(&"ä".repeat(9000)).chars().count(), MAX_WORDS + 1);
         assert_eq!(clip(&"ab ".repeat(9000)).chars().count(), MAX_WORDS + 1);
-        assert_eq!(classify(502, "").message, "the provider answered HTTP 502");
+        assert_eq!(classify(502, "").message, "");
     }
 }

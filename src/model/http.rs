@@ -242,7 +242,10 @@ async fn refuse(
             provider.key_env
         ));
     }
-    failure.message = format!("HTTP {}: {}", status.as_u16(), failure.message);
+    failure.message = match failure.message.as_str() {
+        "" => format!("HTTP {}", status.as_u16()),
+        words => format!("HTTP {}: {words}", status.as_u16()),
+    };
     Refused {
         failure,
         retry_after: asked,
@@ -275,7 +278,14 @@ impl Refused {
 
 fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
     match class {
-        FailureClass::Auth => Some(format!("check the key in {}", provider.key_env)),
+        FailureClass::Auth if provider.key_env.is_empty() => Some(format!(
+            "name the variable of its key: api_key_env in [providers.{}]",
+            provider.name
+        )),
+        FailureClass::Auth => Some(format!(
+            "check the key in {}, and that it may use this model",
+            provider.key_env
+        )),
         FailureClass::Network if is_loopback(url) => {
             Some("is the server running? `rewake demo` needs none".to_string())
         }

@@ -1,15 +1,17 @@
-//! The rules of the config and the borders of the workspace, as a verdict on calls.
+//! The rules of the config and the borders of the workspace: as a verdict on calls, and as
+//! what tools that go through folders may not show.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Surroundings;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::next::Judge;
 use crate::core::policy::{Rule, Rules, Workspace, decide};
-use crate::tools::real_path;
+use crate::tools::{Hidden, real_path};
 
-pub fn judge(around: &Surroundings, folder: &Path) -> Result<Judge, ConfigError> {
-    let rules = rules(around)?;
+pub fn judge(around: &Surroundings, folder: &Path) -> Result<(Judge, Arc<Hidden>), ConfigError> {
+    let rules = rules(&around.config().permissions)?;
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let workspace = Workspace {
         folder: text(folder),
@@ -18,24 +20,25 @@ pub fn judge(around: &Surroundings, folder: &Path) -> Result<Judge, ConfigError>
         // What background commands print may be read without asking.
         readable: vec![text(&around.paths.data_dir.join("runs"))],
     };
-    Ok(Box::new(move |input, mode| {
-        decide(input, mode, &rules, &workspace, &real_path)
-    }))
+    let hidden = Arc::new(Hidden {
+        bases: workspace.bases(&real_path),
+        rules,
+    });
+    let also = Arc::clone(&hidden);
+    let judge: Judge =
+        Box::new(move |input, mode| decide(input, mode, &also.rules, &workspace, &real_path));
+    Ok((judge, hidden))
 }
 
-fn rules(around: &Surroundings) -> Result<Rules, ConfigError> {
-    let permissions = &around.config().permissions;
-    let origins = &around.loaded.origins;
-    let parse = |key: &str, texts: &[String]| -> Result<Vec<Rule>, ConfigError> {
-        let one = |(place, text): (usize, &String)| {
-            let origin = origins.of(&format!("{key}[{place}]"));
-            Rule::parse(text).map_err(|why| ConfigError::new(why).at(origin))
-        };
-        texts.iter().enumerate().map(one).collect()
+fn rules(permissions: &PermissionsConfig) -> Result<Rules, ConfigError> {
+    // Loading the config has parsed them, and said where a wrong one stands.
+    let parse = |texts: &[String]| -> Result<Vec<Rule>, ConfigError> {
+        let parsed = texts.iter().map(|text| Rule::parse(text));
+        parsed.map(|rule| rule.map_err(ConfigError::new)).collect()
     };
     Ok(Rules {
-        allow: parse("permissions.allow", &permissions.allow)?,
-        ask: parse("permissions.ask", &permissions.ask)?,
-        deny: parse("permissions.deny", &permissions.deny)?,
+        allow: parse(&permissions.allow)?,
+        ask: parse(&permissions.ask)?,
+        deny: parse(&permissions.deny)?,
     })
 }

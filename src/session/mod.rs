@@ -28,6 +28,11 @@ use crate::tools::Place;
 use crate::workspace::Here;
 use crate::world::machine::{Machine, Shell};
 
+/// Variables that change what a command line means: bash and sh read the files that two of
+/// them name before the command, and with the third `cd` leads elsewhere. The rules judge
+/// the line as it stands.
+const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
+
 /// The version that renders layers and opens sessions.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -209,9 +214,10 @@ impl Surroundings {
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
+        let mut warnings = Vec::new();
         let (id, lock) = if fork {
-            let (head, _) = store.load(&info.id)?;
-            let forked = store.fork(&info.id, head.seq(), now_ms)?;
+            let (forked, warning) = self::fork(&mut store, &info.id, now_ms)?;
+            warnings.extend(warning);
             let id = forked.session().to_string();
             let lock = SessionLock::take(&self.paths.data_dir, &id)?;
             (id, lock)
@@ -229,7 +235,7 @@ impl Surroundings {
             log,
             lock,
             found: Some(found),
-            warnings: Vec::new(),
+            warnings,
         };
         self.assemble(opened, interactive)
     }
@@ -246,16 +252,18 @@ impl Surroundings {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
+        let (judge, hidden) = judge::judge(self, &folder)?;
         let place = Place {
-            folder: folder.clone(),
+            folder,
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
+            hidden,
         };
         let shell = Shell {
             path: config.shell.program(&self.env),
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
-            env_remove: config.key_env_names().into_iter().collect(),
+            env_remove: unseen_by_commands(config),
         };
         let chosen = self.choices(state)?;
         let model = match &chosen {
@@ -266,11 +274,18 @@ impl Surroundings {
         };
         let asked = Models::new(config.clone(), self.env.clone());
         warnings.extend(asked.check(&model)?);
+        let mode_is_chosen = matches!(&chosen, Some(Entry::Chose { mode: Some(_), .. }));
+        if state.mode != config.permission_mode && !mode_is_chosen {
+            warnings.push(format!(
+                "this session goes on in mode {}, as it was left; --permission-mode changes it",
+                state.mode.name()
+            ));
+        }
         let world = Machine::new(place, shell, runs, asked, id.clone());
         let mut models = vec![model.as_str(), state.model.as_str()];
         models.extend(config.summary_model.as_deref());
         let policy = Policy {
-            judge: judge::judge(self, &folder)?,
+            judge,
             interactive,
             max_turns: config
                 .max_turns
@@ -329,6 +344,29 @@ fn fold(store: &Store, session: &str) -> Result<(Head, State, Option<Record>), S
         })
     })?;
     Ok((head, state, last))
+}
+
+/// A copy of a session that goes its own way from its last entry on; of a damaged one, from
+/// the last entry that can be read, and then with a warning.
+pub fn fork(store: &mut Store, id: &str, at_ms: i64) -> Result<(Head, Option<String>), StoreError> {
+    let (last, warning) = match store.load(id) {
+        Ok((head, _)) => (head.seq(), None),
+        Err(error @ StoreError::Corrupt { seq, .. }) if seq > 0 => {
+            let last = seq - 1;
+            (
+                last,
+                Some(format!("{error}; the copy ends at entry {last}")),
+            )
+        }
+        Err(error) => return Err(error),
+    };
+    Ok((store.fork(id, last, at_ms)?, warning))
+}
+
+/// The variables that commands are run without.
+fn unseen_by_commands(config: &Config) -> Vec<String> {
+    let meaning = MEANING_ENV.map(str::to_string);
+    config.key_env_names().into_iter().chain(meaning).collect()
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came

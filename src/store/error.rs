@@ -96,8 +96,11 @@ impl StoreError {
                     seq - 1
                 )
             }
-            StoreError::Corrupt { .. } | StoreError::Damaged { .. } => {
-                "rewake doctor looks at the whole store".to_string()
+            StoreError::Corrupt { .. } => "rewake doctor looks at the whole store".to_string(),
+            StoreError::Damaged { .. } => {
+                "to begin with an empty store, move its file rewake.db and what begins with that \
+                 name to another folder; keep it"
+                    .to_string()
             }
             StoreError::NotFound {
                 near: Some(near), ..
@@ -111,6 +114,10 @@ impl StoreError {
             }
             StoreError::Locked { pids } => format!("close process {}", list(pids)),
             StoreError::Held { .. } => "fork it, or close the other process".to_string(),
+            StoreError::Io { source, .. } if is_forbidden(source) => {
+                "rewake records before it acts: set REWAKE_HOME to a folder that you can write to"
+                    .to_string()
+            }
             StoreError::Io { .. } | StoreError::Sqlite { .. } | StoreError::Encode { .. } => {
                 return None;
             }
@@ -128,6 +135,13 @@ impl StoreError {
             near: None,
         }
     }
+}
+
+fn is_forbidden(source: &io::Error) -> bool {
+    matches!(
+        source.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 fn list(pids: &[u32]) -> String {

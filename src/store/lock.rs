@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// One process per session.
 #[derive(Debug)]
 pub struct SessionLock {
-    _file: File,
+    file: File,
 }
 
 impl SessionLock {
@@ -46,20 +46,42 @@ impl SessionLock {
             Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
         }
         sign(&mut file).map_err(|e| io_error(format!("write {}", path.display()), e))?;
-        Ok(SessionLock { _file: file })
+        Ok(SessionLock { file })
+    }
+
+    /// The process that seems to have the session. Nothing is locked to find that out, so
+    /// nobody who wants the session is kept from it.
+    pub fn holder(data_dir: &Path, session: &str) -> Option<u32> {
+        let id = Uuid::try_parse(session).ok()?;
+        let file = File::open(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
+        let (pid, _) = signature(&file);
+        pid.filter(|pid| present(data_dir).contains(pid))
+    }
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        // While it is still locked. A name that stays after a kill is that of a dead process.
+        let _ = self.file.set_len(0);
     }
 }
 
 fn held(session: &str, file: &mut File) -> StoreError {
+    let (pid, since_ms) = signature(file);
+    StoreError::Held {
+        session: session.to_string(),
+        pid,
+        since_ms,
+    }
+}
+
+fn signature(file: &File) -> (Option<u32>, Option<i64>) {
     let mut text = String::new();
     // The owner may be writing it right now; then nobody is named.
     let _ = file.take(64).read_to_string(&mut text);
     let mut words = text.split_whitespace();
-    StoreError::Held {
-        session: session.to_string(),
-        pid: words.next().and_then(|w| w.parse().ok()),
-        since_ms: words.next().and_then(|w| w.parse().ok()),
-    }
+    let pid = words.next().and_then(|w| w.parse().ok());
+    (pid, words.next().and_then(|w| w.parse().ok()))
 }
 
 /// `<pid> <time in ms>`
@@ -91,13 +113,21 @@ impl StoreLock {
     }
 
     /// Waits a moment for the others: one that starts at the same time is soon done.
-    pub(super) fn alone(self, data_dir: &Path) -> Result<AloneLock, StoreError> {
+    ///
+    /// `None` when what it is wanted for `is_done` by one of them meanwhile.
+    pub(super) fn alone(
+        self,
+        data_dir: &Path,
+        is_done: impl Fn() -> Result<bool, StoreError>,
+    ) -> Result<Option<AloneLock>, StoreError> {
         let StoreLock { file, _presence } = self;
         drop(_presence);
         file.unlock()
             .map_err(|e| io_error("unlock the session store", e))?;
-        wait_for(data_dir, || file.try_lock())?;
-        Ok(AloneLock { file })
+        match wait_for(data_dir, || file.try_lock(), &is_done)? {
+            true => Ok(Some(AloneLock { file })),
+            false => Ok(None),
+        }
     }
 }
 
@@ -112,7 +142,7 @@ impl AloneLock {
 }
 
 fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
-    wait_for(data_dir, || file.try_lock_shared())?;
+    wait_for(data_dir, || file.try_lock_shared(), || Ok(false))?;
     let presence = announce(data_dir)?;
     Ok(StoreLock {
         file,
@@ -120,15 +150,18 @@ fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
     })
 }
 
+/// True when it is locked, false when there is no need any more.
 fn wait_for(
     data_dir: &Path,
     lock: impl Fn() -> Result<(), TryLockError>,
-) -> Result<(), StoreError> {
+    is_needless: impl Fn() -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
     let end = Instant::now() + PATIENCE;
     loop {
         match lock() {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(TryLockError::Error(e)) => return Err(io_error("lock the session store", e)),
+            Err(TryLockError::WouldBlock) if is_needless()? => return Ok(false),
             Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 return Err(StoreError::Locked {

@@ -40,9 +40,13 @@ impl Store {
         let lock = if migrate::is_current(&conn, MIGRATIONS)? {
             lock
         } else {
-            let alone = lock.alone(data_dir)?;
-            migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
-            alone.share(data_dir)?
+            match lock.alone(data_dir, || migrate::is_current(&conn, MIGRATIONS))? {
+                Some(alone) => {
+                    migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+                    alone.share(data_dir)?
+                }
+                None => StoreLock::shared(data_dir)?,
+            }
         };
         write_ahead(&conn)?;
         Ok(Store {

@@ -129,7 +129,9 @@ impl Store {
                 .take_while(|(a, b)| a == b)
                 .count()
         };
-        Ok(neighbours.into_iter().max_by_key(|id| common(id)))
+        let near = neighbours.into_iter().max_by_key(|id| common(id));
+        // All ids of a time begin alike; one that has less in common was not meant.
+        Ok(near.filter(|id| 2 * common(id) >= prefix.len()))
     }
 }
 

@@ -37,9 +37,9 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         "" => PathGlob::new(rest)?,
         _ => PathGlob::on_paths(rest)?,
     };
-    let with_hidden = rest.split('/').any(|part| part.starts_with('.'));
+    let with_dots = rest.split('/').any(|part| part.starts_with('.'));
     let mut found = Found::new(place);
-    for entry in walk(&root, with_hidden) {
+    for entry in walk(&root, with_dots, &place.hidden) {
         if cancel.load(Ordering::Relaxed) {
             return Ok(Ran::cancelled(found.text));
         }
@@ -165,6 +165,15 @@ mod tests {
         assert_eq!(glob(&room, ".hidden/*.rs"), ".hidden/f.rs\n");
         assert_eq!(glob(&room, "**/.hidden/*"), ".hidden/f.rs\n");
         assert_eq!(glob(&room, "out/*"), "out/g.rs\n");
+    }
+
+    #[test]
+    fn what_a_rule_hides_is_not_found() {
+        let mut room = room();
+        room.hide(&["Read(a/b/**)", "Read(*.txt)"]);
+        assert_eq!(glob(&room, "**/*"), "a/c.rs\nb.rs\n");
+        assert_eq!(glob(&room, "a/b/*").lines().count(), 1);
+        assert!(glob(&room, "a/b/*").contains("no file matches"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use grep_matcher::{LineTerminator, Matcher};
@@ -12,7 +13,7 @@ use grep_searcher::{
 };
 
 use super::file::{self, Kind};
-use super::place::{self, Place};
+use super::place::{self, Hidden, Place};
 use super::walk::{PathGlob, walk};
 use super::{Ran, printable};
 use crate::core::tool::GrepArgs;
@@ -52,6 +53,7 @@ fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         searcher: searcher(args),
         files_only: args.files_only,
         folder: place::real_folder(place),
+        hidden: Arc::clone(&place.hidden),
         cancel,
         found: Found::new(args, place),
     };
@@ -103,13 +105,14 @@ struct Search<'a> {
     files_only: bool,
     /// Where shown paths start.
     folder: PathBuf,
+    hidden: Arc<Hidden>,
     cancel: &'a AtomicBool,
     found: Found,
 }
 
 impl Search<'_> {
     fn folder(&mut self, root: &Path, glob: Option<&PathGlob>) {
-        for entry in walk(root, false) {
+        for entry in walk(root, false, &self.hidden) {
             if self.cancel.load(Ordering::Relaxed) || self.found.hits > MAX_COUNTED {
                 return;
             }
@@ -384,6 +387,20 @@ mod tests {
         for path in [".hidden", ".hidden/e.rs", "out", "out/f.rs"] {
             let text = grep(&room, json!({"pattern": "one", "path": path}));
             assert!(text.ends_with(".rs\n1:one\n"), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_hides_is_not_searched() {
+        let mut room = room();
+        room.hide(&["Read(a/**)", "Read(.hidden)"]);
+        assert_eq!(
+            grep(&room, json!({"pattern": "one"})),
+            "b.rs\n1:fn one() {}\n"
+        );
+        for path in ["a", ".hidden"] {
+            let text = grep(&room, json!({"pattern": "one", "path": path}));
+            assert!(text.ends_with("files searched: 0\n"), "{path}: {text}");
         }
     }
 

@@ -10,7 +10,8 @@
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`look`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
-//! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives.
+//! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
+//! of what is found below that path, [`Hidden`] says what may be shown.
 
 mod checked;
 mod diff;
@@ -33,7 +34,7 @@ use crate::core::tool::Input;
 
 pub use checked::{Look, apply, look, prepare};
 pub use fit::fit;
-pub use place::{Place, path_key, real_path};
+pub use place::{Hidden, Place, path_key, real_path};
 pub use specs::specs;
 
 /// What a call came to.

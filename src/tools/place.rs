@@ -10,8 +10,12 @@
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use similar::TextDiff;
+
+use crate::core::policy::Rules;
+use crate::core::rule::Bases;
 
 /// Where tools act.
 #[derive(Debug, Clone)]
@@ -22,6 +26,21 @@ pub struct Place {
     pub home: Option<PathBuf>,
     /// An output larger than this is paged or cut.
     pub inline_max_bytes: usize,
+    pub hidden: Arc<Hidden>,
+}
+
+/// What the user's rules hide from tools that go through folders: policy sees no more of
+/// their calls than the folder they name.
+#[derive(Debug, Default)]
+pub struct Hidden {
+    pub rules: Rules,
+    pub bases: Bases,
+}
+
+impl Hidden {
+    pub(super) fn hides(&self, path: &Path) -> bool {
+        self.rules.hide(&path.to_string_lossy(), &self.bases)
+    }
 }
 
 /// As the kernel has it.

@@ -1,10 +1,12 @@
 //! What the tests of the tools share: a folder of their own, and calls in one line.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Place, Ran, path_key, run_pure};
+use super::{Hidden, Place, Ran, path_key, run_pure};
 use crate::core::entry::Outcome;
+use crate::core::policy::{Rule, Rules, Workspace};
 use crate::core::tool::Input;
 
 pub struct Room {
@@ -23,8 +25,27 @@ impl Room {
                 folder: path.clone(),
                 home: Some(path.join("home")),
                 inline_max_bytes: 16 * 1024,
+                hidden: Arc::default(),
             },
         }
+    }
+
+    /// The user denies this, with the room as the workspace.
+    pub fn hide(&mut self, rules: &[&str]) {
+        let folder = self.place.folder.to_str().unwrap().to_string();
+        let workspace = Workspace {
+            folder: folder.clone(),
+            root: folder,
+            home: None,
+            readable: Vec::new(),
+        };
+        self.place.hidden = Arc::new(Hidden {
+            rules: Rules {
+                deny: rules.iter().map(|r| Rule::parse(r).unwrap()).collect(),
+                ..Rules::default()
+            },
+            bases: workspace.bases(&super::real_path),
+        });
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

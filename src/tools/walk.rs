@@ -1,23 +1,29 @@
 //! The files of a folder as a developer sees them: what `.gitignore` and `.ignore` leave
-//! out is left out, inside a repository and outside one.
+//! out is left out, inside a repository and outside one; and so is what the user's rules hide.
 //!
 //! Invariant: the order is that of the names, so the same tree gives the same output. The
 //! user's global gitignore is not read: it would make results depend on the environment.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{Walk, WalkBuilder};
 
+use super::place::Hidden;
+
 /// Links are not followed. The folder itself may be hidden or ignored: it was named.
-pub fn walk(folder: &Path, with_hidden: bool) -> Walk {
+pub fn walk(folder: &Path, with_dots: bool, hidden: &Arc<Hidden>) -> Walk {
+    let hidden = Arc::clone(hidden);
     WalkBuilder::new(folder)
-        .hidden(!with_hidden)
+        .hidden(!with_dots)
         .require_git(false)
         .git_global(false)
         .follow_links(false)
         // What git itself keeps is never what is looked for.
-        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
+        .filter_entry(move |entry| {
+            entry.depth() == 0 || (entry.file_name() != ".git" && !hidden.hides(entry.path()))
+        })
         .sort_by_file_name(|a, b| a.cmp(b))
         .build()
 }

@@ -1,13 +1,13 @@
 //! Where "here" is: the canonical git root of a folder, else the folder itself.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::config::read_text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
-    /// Absolute, as the user named it: links are kept.
+    /// Absolute, as the user named it: links are kept, unless `..` is in it.
     pub folder: PathBuf,
     /// Canonical. The same for every folder of a repository; what sessions belong to.
     pub root: PathBuf,
@@ -31,17 +31,24 @@ pub fn here(folder: &Path) -> Result<Here, HereError> {
         io::ErrorKind::NotADirectory => HereError::NotAFolder(folder.to_path_buf()),
         _ => HereError::Unreadable(folder.to_path_buf(), e),
     };
-    let absolute = std::path::absolute(folder).map_err(failed)?;
     let canonical = folder.canonicalize().map_err(failed)?;
     if !canonical.is_dir() {
         return Err(HereError::NotAFolder(folder.to_path_buf()));
     }
     let root = canonical.ancestors().find(|dir| is_git_root(dir));
     Ok(Here {
-        folder: absolute,
+        folder: plain(folder).unwrap_or_else(|| canonical.clone()),
         is_git: root.is_some(),
         root: root.unwrap_or(&canonical).to_path_buf(),
     })
+}
+
+/// The path without what says nothing in it. `None` with `..`: behind a link that leads
+/// elsewhere than its name says.
+fn plain(folder: &Path) -> Option<PathBuf> {
+    let parts = || folder.components();
+    let leads_up = parts().any(|part| part == Component::ParentDir);
+    (!leads_up).then(|| parts().collect())
 }
 
 /// As git sees it (gitrepository-layout): `.git` is a folder with a `HEAD`, or, in a
@@ -113,6 +120,20 @@ mod tests {
         let found = here(&dir.join("link")).unwrap();
         assert_eq!(found.folder, dir.join("link"));
         assert_eq!(found.root, dir.join("real"));
+    }
+
+    #[test]
+    fn a_folder_has_one_name_however_it_is_written() {
+        let (_dir, dir) = temp();
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        for name in ["a/", "a/.", "./a", "a/b/..", "a//"] {
+            let found = here(&dir.join(name)).unwrap();
+            assert_eq!(
+                found.folder.as_os_str(),
+                dir.join("a").as_os_str(),
+                "{name}"
+            );
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Shell {
     pub path: PathBuf,
     pub timeout_ms: u64,
     pub output_cap_bytes: u64,
-    /// Variables that hold keys: commands do not see them.
+    /// Commands do not see these variables.
     pub env_remove: Vec<String>,
 }
 
@@ -91,6 +91,10 @@ impl Machine {
             Err(e) => return failed(format!("cannot start the command: {e}")),
         };
         if args.background {
+            // Before that, whoever asks what became of the run keeps it from ever beginning.
+            if let Err(e) = self.runs.claimed(&mut running).await {
+                return failed(format!("cannot learn whether the command began: {e}"));
+            }
             // The keeper is nobody's child once this process is gone; until then tokio reaps it.
             drop(running);
             return self.in_background(call, run, &args.command);

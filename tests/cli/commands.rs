@@ -1,0 +1,158 @@
+//! The subcommands: what they print, and that they need no more than they use.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Home, run};
+use crate::{LIMIT, bash, calling, history, quiet, refused, scripted, shell, step};
+
+#[test]
+fn history_lists_and_finds() {
+    let home = calling(&[bash("echo a needle in the output")]);
+    let empty = home.run(["history"]).expect(0);
+    assert_eq!(empty.stdout, "");
+    assert!(empty.stderr.contains("no sessions yet"), "{}", empty.stderr);
+    home.run(["-p", "look for the haystack"]).expect(0);
+    home.run(["-p", "another"]).expect(0);
+    let lines = history(&home);
+    assert!(lines[0].1.contains("another") && lines[1].1.contains("look for the haystack"));
+    assert!(
+        lines[1].1.contains("  done ") && lines[1].1.ends_with("  here"),
+        "{lines:?}"
+    );
+
+    for query in ["haystack", "needle", "HAYSTACK", "look haystack"] {
+        let found = home.run(["history", query]).expect(0).stdout;
+        assert!(found.contains(&lines[1].0), "{query}: {found}");
+    }
+    let words = home.run(["history", "look", "for", "haystack"]).expect(0);
+    assert!(words.stdout.contains(&lines[1].0), "{}", words.stdout);
+    for query in [
+        "nothing-of-the-kind",
+        "\"",
+        "a AND (",
+        "*",
+        "col:x",
+        "NEAR(",
+    ] {
+        let none = home.run(["history", query]).expect(0);
+        quiet(&none);
+        assert_eq!(none.stdout, "", "{query}");
+    }
+    let elsewhere = home.run(["history", "-C", "/"]).expect(0).stdout;
+    assert!(
+        elsewhere.contains(&*home.workspace().to_string_lossy()),
+        "{elsewhere}"
+    );
+}
+
+#[test]
+fn show_prints_what_was_said_done_and_told() {
+    let home = calling(&[bash("echo out; exit 3")]);
+    home.run(["-p", "first line\nsecond line", "--yolo"])
+        .expect(0);
+    let id = history(&home)[0].0.clone();
+    let shown = home.run(["show", &id]).expect(0).stdout;
+    for word in [
+        "title     first line\n",
+        "model     s/play  mode bypassPermissions",
+        "you: first line\n       second line\n",
+        "[bash {\"command\":\"echo out; exit 3\"}]",
+        "result of 2.0: out\n       [exit code 3]\n",
+        ": done\n",
+    ] {
+        assert!(shown.contains(word), "{word:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn ps_says_that_nothing_runs_and_what_it_does_not_know() {
+    let home = scripted(&[]);
+    let none = home.run(["ps"]).expect(0);
+    assert_eq!(
+        (none.stdout.as_str(), none.stderr.as_str()),
+        ("", "no command runs\n")
+    );
+    refused(
+        home.run(["ps", "stop", "ffff"]),
+        2,
+        &["\"ffff\"", "rewake ps"],
+    );
+    refused(home.run(["ps", "stop", "../.."]), 2, &["../.."]);
+}
+
+#[test]
+fn trust_says_what_it_did() {
+    let home = scripted(&[]);
+    let says = |args: &[&str], word: &str| {
+        let run = home.run(args).expect(0);
+        assert!(run.stdout.contains(word), "{args:?}: {}", run.stdout);
+    };
+    says(&["trust"], "is trusted now");
+    says(&["trust"], "already");
+    says(&["trust", "--remove"], "no longer");
+    says(&["trust", "--remove"], "was not trusted");
+    let new = Home::new();
+    std::fs::remove_dir(new.rewake_home()).unwrap();
+    new.run(["trust"]).expect(0);
+}
+
+#[test]
+fn completion_needs_no_home_and_its_shells_take_it() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = home.rewake(["completion", shell]);
+        command.env_clear();
+        let script = run(command, LIMIT).expect(0).stdout;
+        assert!(
+            script.contains("rewake") && script.contains("history"),
+            "{shell}"
+        );
+        check_syntax(&home, shell, &script);
+    }
+    home.run(["completion"]).expect(2);
+    home.run(["completion", "tcsh"]).expect(2);
+}
+
+/// By the shell itself, where there is one.
+fn check_syntax(home: &Home, shell: &str, script: &str) {
+    let file = home.path(format!("completion.{shell}"));
+    std::fs::write(&file, script).unwrap();
+    let checked = Command::new(shell)
+        .arg("-n")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output();
+    if let Ok(output) = checked {
+        assert!(output.status.success(), "{shell}: {output:?}");
+    }
+}
+
+#[test]
+fn help_and_version_need_nothing() {
+    let home = Home::new();
+    let bare = |arg: &str| {
+        let mut command = home.rewake([arg]);
+        command.env_clear();
+        run(command, LIMIT).expect(0).stdout
+    };
+    assert!(bare("--version").starts_with("rewake "));
+    let help = bare("--help");
+    for word in [
+        "history",
+        "--fork-session",
+        "--output-format",
+        "75 stopped, can be resumed",
+    ] {
+        assert!(help.contains(word), "{help}");
+    }
+}
+
+#[test]
+fn a_reader_of_a_subcommand_may_go_away() {
+    let home = scripted(&[step("fine", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    for what in ["history", "--help", "completion bash", "doctor"] {
+        let line = format!("\"$0\" {what} | true");
+        quiet(&run(shell(&home, &line), LIMIT).expect(0));
+    }
+}

@@ -1,0 +1,235 @@
+//! Servers that are away, that refuse, and that answer nonsense.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
+use crate::{history, quiet, refused, results, streamed};
+
+/// The same home, at another server.
+#[track_caller]
+fn goes_on_at(home: &Home, protocol: Protocol) {
+    let server = Server::start(|_| Says::text("at last").into());
+    home.configure(&server, protocol, "");
+    let run = home.run(["-p", "-c"]).expect(0);
+    quiet(&run);
+    assert_eq!(run.stdout, "at last\n", "{}", run.stderr);
+    assert_eq!(history(home).len(), 1);
+    server.assert_no_violations();
+}
+
+#[test]
+fn an_unreachable_server_is_told_soon_and_the_session_waits_for_it() {
+    let home = Home::new();
+    home.write_config(
+        "model = \"local/m\"\n[providers.local]\nprotocol = \"openai-chat\"\n\
+         base_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"LOCAL_KEY\"\n",
+    );
+    let since = Instant::now();
+    let run = home.run(["-p", "fix it", "--set", "retry.tries=1"]);
+    assert!(since.elapsed() < Duration::from_secs(20));
+    let run = refused(run, 75, &["http://127.0.0.1:1/v1", "is the server running"]);
+    let (id, line) = history(&home).remove(0);
+    assert!(
+        run.stderr.contains(&format!("rewake -p -r {id}")),
+        "{}",
+        run.stderr
+    );
+    assert!(line.contains("unfinished"), "{line}");
+    goes_on_at(&home, Protocol::Chat);
+}
+
+#[test]
+fn a_wrong_key_is_said_and_never_shown() {
+    for protocol in Protocol::ALL {
+        let options = Options {
+            key: Some("another".into()),
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |_| Says::text("never").into());
+        let home = Home::with(&server, protocol);
+        let run = refused(home.run(["-p", "x"]), 1, &["LOCAL_KEY"]);
+        assert!(!run.stderr.contains(KEY), "{}", run.stderr);
+        assert_eq!(server.requests().len(), 1, "it is not tried again");
+        drop(server);
+        goes_on_at(&home, protocol);
+    }
+}
+
+#[test]
+fn an_answer_that_is_none_ends_the_run_not_the_session() {
+    let page = |status, body: &str| Answer::Raw {
+        status,
+        content_type: "text/html",
+        body: body.to_string(),
+    };
+    let table = [
+        page(200, "<html>Welcome to the Wi-Fi</html>"),
+        page(200, ""),
+        page(200, "data: {\n\ndata: \u{1b}[31mno\n\n"),
+        page(502, "<html>\u{1b}]0;title\u{7}Bad Gateway</html>"),
+        page(404, "not here"),
+    ];
+    for protocol in Protocol::ALL {
+        for answer in &table {
+            let answer = answer.clone();
+            let server = Server::start(move |_| answer.clone());
+            let home = Home::with(&server, protocol);
+            let run = home.run(["-p", "x", "--set", "retry.tries=1"]);
+            let code = run.code().unwrap();
+            assert!(matches!(code, 1 | 75), "{protocol:?}: {run:?}");
+            let run = refused(run, code, &[&server.root()]);
+            assert!(!run.stderr.contains('\u{1b}'), "{}", run.stderr);
+            drop(server);
+            goes_on_at(&home, protocol);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_is_asked_for_again_and_recorded_once() {
+    for protocol in Protocol::ALL {
+        let tried = AtomicBool::new(false);
+        let server = Server::start(move |_| match tried.swap(true, Ordering::Relaxed) {
+            false => Answer::Cut {
+                says: Says::text("half of the words and more of them"),
+                after_bytes: 300,
+            },
+            true => Says::text("whole").into(),
+        });
+        let home = Home::with(&server, protocol);
+        let run = home.run(["-p", "x", "--set", "retry.base_ms=1"]).expect(0);
+        assert_eq!(run.stdout, "whole\n", "{protocol:?}");
+        let id = &history(&home)[0].0;
+        assert!(!home.run(["show", id]).expect(0).stdout.contains("half"));
+    }
+}
+
+/// Answers these calls first, and "done" to their results.
+fn after(says: Says) -> Server {
+    Server::start(list(vec![says.into(), Says::text("done").into()]))
+}
+
+#[test]
+fn malformed_arguments_and_invented_tools_are_told_to_the_model() {
+    for protocol in Protocol::ALL {
+        let says = Says::default()
+            .and_call("frobnicate", json!({"x": 1}))
+            .and_call("read", json!({"pth": "a"}))
+            .and_call("bash", json!({"command": 7}));
+        let says = match protocol {
+            // Its servers send no such call.
+            Protocol::Gemini => says,
+            _ => says.and_raw_call("read", "{\"path\": ", None),
+        };
+        let server = after(says);
+        let home = Home::with(&server, protocol);
+        let run = streamed(&home, &["-p", "x"]).expect(0);
+        let results = results(&run);
+        assert!(
+            results.iter().all(|(kind, _)| kind == "error"),
+            "{results:?}"
+        );
+        let has = |at: usize, word: &str| assert!(results[at].1.contains(word), "{results:?}");
+        has(
+            0,
+            "there is no tool named \"frobnicate\"; the tools are read, ",
+        );
+        has(1, "path");
+        has(2, "integer `7`");
+        if protocol != Protocol::Gemini {
+            has(3, "JSON");
+        }
+        server.assert_no_violations();
+    }
+}
+
+#[test]
+fn a_model_that_makes_no_sense_is_not_asked_for_ever() {
+    for protocol in Protocol::ALL {
+        let sober = Arc::new(AtomicBool::new(false));
+        let is_sober = Arc::clone(&sober);
+        let server = Server::start(move |_| match is_sober.load(Ordering::Relaxed) {
+            false => Says::call("frobnicate", json!({})).into(),
+            true => Says::text("sorry").into(),
+        });
+        let home = Home::with(&server, protocol);
+        refused(home.run(["-p", "x"]), 1, &["make no sense", "rewake -p -r"]);
+        let asked = server.requests().len();
+        assert!((2..=10).contains(&asked), "{asked} requests");
+        sober.store(true, Ordering::Relaxed);
+        assert_eq!(home.run(["-p", "-c"]).expect(0).stdout, "sorry\n");
+        server.assert_no_violations();
+    }
+}
+
+#[test]
+fn an_answer_without_words_is_asked_for_again_within_bounds() {
+    for protocol in Protocol::ALL {
+        let server = Server::start(|_| Says::default().into());
+        let home = Home::with(&server, protocol);
+        let run = home.run([
+            "-p",
+            "x",
+            "--set",
+            "retry.tries=2",
+            "--set",
+            "retry.base_ms=1",
+        ]);
+        let code = run.code().unwrap();
+        assert!(matches!(code, 1 | 75), "{protocol:?}: {run:?}");
+        refused(run, code, &[]);
+        assert!(server.requests().len() <= 10);
+        drop(server);
+        goes_on_at(&home, protocol);
+    }
+}
+
+#[test]
+fn call_ids_that_are_repeated_or_missing_make_no_invalid_request() {
+    let says = Says::default()
+        .and_raw_call("glob", "{\"pattern\": \"a\"}", Some("same"))
+        .and_raw_call("glob", "{\"pattern\": \"b\"}", Some("same"))
+        .and_raw_call("glob", "{\"pattern\": \"c\"}", Some(""))
+        .and_raw_call("glob", "{\"pattern\": \"d\"}", Some(""));
+    let again = says.clone();
+    let server = Server::start(list(vec![
+        says.into(),
+        again.into(),
+        Says::text("done").into(),
+    ]));
+    let home = Home::with(&server, Protocol::Chat);
+    let run = streamed(&home, &["-p", "x"]).expect(0);
+    let told: Vec<String> = results(&run).into_iter().map(|(_, text)| text).collect();
+    for (place, name) in ["a", "b", "c", "d", "a", "b", "c", "d"].iter().enumerate() {
+        assert!(
+            told[place].contains(&format!("matches {name} ")),
+            "{told:?}"
+        );
+    }
+    server.assert_no_violations();
+}
+
+#[test]
+fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
+    for protocol in Protocol::ALL {
+        let mut says = Says::default();
+        for n in 0..300 {
+            let command = format!("echo {n} >> counted");
+            says = says.and_call("bash", json!({ "command": command }));
+        }
+        let server = after(says);
+        let home = Home::with(&server, protocol);
+        let run = streamed(&home, &["-p", "x", "--yolo"]).expect(0);
+        let results = results(&run);
+        assert_eq!(results.len(), 300);
+        let ran = home.read("counted").lines().count();
+        assert_eq!(ran, 64, "the first of them are run");
+        let closed = |(kind, text): &&(String, String)| kind == "error" && text.contains("64");
+        assert_eq!(results.iter().filter(closed).count(), 300 - ran);
+        server.assert_no_violations();
+    }
+}

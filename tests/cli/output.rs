@@ -1,0 +1,214 @@
+//! What is on stdout and what on stderr: the shapes that programs rely on, and nothing that
+//! paints a person's terminal.
+
+use serde_json::{Value, json};
+
+use crate::support::run;
+use crate::{LIMIT, bash, calling, quiet, scripted, shell, step, streamed};
+
+const RESULT: [&str; 15] = [
+    "background",
+    "calls",
+    "cost_usd",
+    "denied",
+    "exit_code",
+    "model",
+    "result",
+    "resumable",
+    "session",
+    "title",
+    "turns",
+    "type",
+    "usage",
+    "why",
+    "hint",
+];
+
+#[track_caller]
+fn has_fields(value: &Value, names: &[&str]) {
+    for name in names {
+        assert!(value.get(name).is_some(), "{name} is missing: {value}");
+    }
+}
+
+#[test]
+fn json_is_one_object() {
+    let home = calling(&[bash("echo hi"), bash("touch x")]);
+    let run = home
+        .run(["-p", "do it", "--output-format", "json"])
+        .expect(0);
+    let [result] = &run.events()[..] else {
+        panic!("{}", run.stdout);
+    };
+    has_fields(result, &RESULT);
+    assert_eq!(result["type"], "result");
+    assert_eq!(result["result"], "done");
+    assert_eq!(result["title"], "do it");
+    assert_eq!(result["exit_code"], 0);
+    assert_eq!(result["resumable"], false);
+    assert_eq!(
+        (&result["turns"], &result["calls"], &result["denied"]),
+        (&json!(2), &json!(2), &json!(1))
+    );
+    has_fields(
+        &result["usage"],
+        &["input", "output", "cached", "cache_written"],
+    );
+}
+
+#[test]
+fn json_of_a_failure_says_why_and_what_to_do() {
+    let home = scripted(&["[[step]]\nfail = { class = \"auth\" }\n".to_string()]);
+    let run = home.run(["-p", "x", "--output-format", "json"]).expect(1);
+    let result = &run.events()[0];
+    assert_eq!(result["exit_code"], 1);
+    assert_eq!(result["resumable"], true);
+    assert!(result["why"].as_str().unwrap().contains("script fails"));
+    assert!(!result["why"].as_str().unwrap().contains('\n'), "{result}");
+    assert_eq!(result["result"], "");
+}
+
+#[test]
+fn stream_json_is_a_line_for_each_thing_that_happens() {
+    let home = scripted(&[
+        "[[step]]\nthinking = \"hm\"\ntext = \"I look\"\nchunk_chars = 2\n\
+         calls = [{ name = \"bash\", arguments = { command = \"echo hi\" } }]\n"
+            .to_string(),
+        step("done", &[]),
+    ]);
+    let run = streamed(&home, &["-p", "x"]).expect(0);
+    let events = run.events();
+    let kinds: Vec<&str> = events.iter().map(|e| e["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[0], "session.opened");
+    assert_eq!(*kinds.last().unwrap(), "result");
+    for kind in [
+        "entry.said",
+        "delta.thinking",
+        "delta.text",
+        "delta.call",
+        "entry.replied",
+        "entry.started",
+        "entry.finished",
+    ] {
+        assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
+    }
+    has_fields(
+        &events[0],
+        &["session", "model", "mode", "folder", "title", "version"],
+    );
+    has_fields(events.last().unwrap(), &RESULT);
+    for entry in events
+        .iter()
+        .filter(|e| e["type"].as_str().unwrap().starts_with("entry."))
+    {
+        has_fields(entry, &["seq", "at_ms"]);
+    }
+    let text: String = events
+        .iter()
+        .filter(|e| e["type"] == "delta.text")
+        .filter_map(|e| e["text"].as_str())
+        .collect();
+    assert_eq!(text, "I lookdone");
+    let on = streamed(&home, &["-p", "y", "-c"]).expect(0).events();
+    assert_eq!(on[0]["type"], "session.resumed");
+    assert_eq!(on[0]["session"], events[0]["session"]);
+}
+
+#[test]
+fn text_is_the_answer_and_all_else_is_on_stderr() {
+    let home = calling(&[bash("echo hi")]);
+    let run = home.run(["-p", "x", "--yolo"]).expect(0);
+    assert_eq!(run.stdout, "done\n");
+    assert!(run.stderr.contains("· bash echo hi"), "{}", run.stderr);
+    assert!(run.stderr.contains("exit code 0"), "{}", run.stderr);
+}
+
+#[test]
+fn nobody_paints_the_terminal() {
+    let red = "\u{1b}[31mred\u{7}\u{1b}]0;title\u{7}";
+    let home = scripted(&[
+        step(
+            red,
+            &[
+                bash(&format!("echo '{red}'")),
+                (red, json!({})),
+                ("read", json!({"path": red})),
+                (
+                    "plan",
+                    json!({"steps": [{"text": red, "state": "current"}]}),
+                ),
+            ],
+        ),
+        step("done", &[]),
+    ]);
+    let run = home
+        .run(["-p", red, "--yolo", "--max-turns", "1"])
+        .expect(75);
+    assert!(
+        !run.stderr.contains(['\u{1b}', '\u{7}']),
+        "{:?}",
+        run.stderr
+    );
+    let next = home.run(["-p", "x", "--max-turns", "1"]);
+    assert!(next.stderr.contains("unfinished here"), "{:?}", next.stderr);
+    assert!(
+        !next.stderr.contains(['\u{1b}', '\u{7}']),
+        "{:?}",
+        next.stderr
+    );
+    let id = crate::history(&home)[1].0.clone();
+    for args in [
+        &["history"][..],
+        &["history", "red"],
+        &["show", &id],
+        &["show", red],
+    ] {
+        let run = home.run(args);
+        let all = run.stdout + &run.stderr;
+        assert!(!all.contains(['\u{1b}', '\u{7}']), "{args:?}: {all:?}");
+    }
+    let raw = home.run(["-p", "-r", &id, "--output-format", "stream-json"]);
+    assert!(!raw.stdout.contains('\u{1b}'), "JSON has them escaped");
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_stop_the_work() {
+    let steps = [
+        step("a", &[bash("echo one")]),
+        step("b", &[bash("sleep 0.2; touch finished")]),
+        step("c", &[]),
+    ];
+    let home = scripted(&steps);
+    for (format, also) in [("stream-json", ""), ("text", ""), ("stream-json", "2>&1")] {
+        let line = format!(
+            "\"$0\" -p x --yolo --output-format {format} {also} | head -1 >/dev/null; \
+             while [ ! -e finished ]; do sleep 0.01; done"
+        );
+        quiet(&run(shell(&home, &line), LIMIT).expect(0));
+        std::fs::remove_file(home.path("finished")).unwrap();
+    }
+    crate::sessions_are_done(&home, 3);
+}
+
+#[test]
+fn nothing_of_the_files_is_open_to_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let background = json!({"command": "echo hi", "background": true});
+    let home = calling(&[("bash", background), bash("echo hi")]);
+    quiet(&home.run(["-p", "x", "--yolo"]).expect(0));
+    let mut folders = vec![
+        home.rewake_home().join("log"),
+        home.rewake_home().join("runs"),
+    ];
+    while let Some(folder) = folders.pop() {
+        let mode = folder.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", folder.display());
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    let database = home.rewake_home().join("rewake.db");
+    assert_eq!(database.metadata().unwrap().permissions().mode() & 0o077, 0);
+}

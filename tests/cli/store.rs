@@ -1,0 +1,227 @@
+//! A store that is damaged, of another version, or that cannot be written: it is said, and
+//! nothing of it is touched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Home, Run, run};
+use crate::{LIMIT, history, play, quiet, refused, scripted, step};
+
+fn used() -> Home {
+    let home = scripted(&[step("the first words", &[]), step("the second words", &[])]);
+    home.run(["-p", "begin"]).expect(0);
+    home
+}
+
+fn database(home: &Home) -> PathBuf {
+    home.rewake_home().join("rewake.db")
+}
+
+/// Everything that needs the store refuses with these words; doctor finds it and goes on.
+#[track_caller]
+fn all_refuse(home: &Home, words: &[&str]) {
+    let commands: [&[&str]; 6] = [
+        &["-p", "x"],
+        &["-p", "-c"],
+        &["history"],
+        &["history", "words"],
+        &["show", "0"],
+        &["fork", "0"],
+    ];
+    for args in commands {
+        refused(home.run(args), 1, words);
+    }
+    doctor_finds(home, words);
+}
+
+#[track_caller]
+fn doctor_finds(home: &Home, words: &[&str]) -> Run {
+    let run = home.run(["doctor"]).expect(1);
+    quiet(&run);
+    let found = |word: &&&str| !run.stdout.contains(**word);
+    assert_eq!(words.iter().find(found), None, "{}", run.stdout);
+    assert!(
+        run.stdout.contains("WRONG ") && run.stdout.contains("git"),
+        "{}",
+        run.stdout
+    );
+    run
+}
+
+#[test]
+fn a_text_file_in_its_place_is_kept_and_refused() {
+    let home = used();
+    let text = "dear diary, ".repeat(1000);
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
+    }
+    fs::write(database(&home), &text).unwrap();
+    all_refuse(&home, &["store is damaged", "not a database", "hint"]);
+    assert_eq!(fs::read_to_string(database(&home)).unwrap(), text);
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_kept() {
+    let home = used();
+    let sqlite = rusqlite::Connection::open(database(&home)).unwrap();
+    sqlite.pragma_update(None, "user_version", 99).unwrap();
+    drop(sqlite);
+    let before = fs::read(database(&home)).unwrap();
+    all_refuse(&home, &["schema is 99", "update rewake"]);
+    assert_eq!(fs::read(database(&home)).unwrap(), before);
+}
+
+#[test]
+fn flipped_bytes_are_found_wherever_they_are() {
+    let home = used();
+    checkpoint(&home);
+    let whole = fs::read(database(&home)).unwrap();
+    let pages = whole.len() / 4096;
+    for page in 0..pages {
+        let mut bytes = whole.clone();
+        for at in (page * 4096 + 16..(page + 1) * 4096).step_by(97) {
+            bytes[at] ^= 0x55;
+        }
+        fs::write(database(&home), &bytes).unwrap();
+        for args in [&["history"][..], &["show", "0"], &["-p", "-c"], &["doctor"]] {
+            let run = home.run(args);
+            quiet(&run);
+            assert!(run.code().is_some(), "page {page}: {run:?}");
+        }
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
+        }
+    }
+    fs::write(database(&home), &whole).unwrap();
+    home.run(["doctor"]).expect(0);
+}
+
+/// All is in the one file.
+fn checkpoint(home: &Home) {
+    let sqlite = rusqlite::Connection::open(database(home)).unwrap();
+    let truncated = sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    truncated.unwrap();
+}
+
+#[test]
+fn a_damaged_entry_is_named_and_a_fork_before_it_goes_on() {
+    let home = used();
+    play(&home, &[step("healthy", &[]), step("and well", &[])]);
+    home.run(["-p", "the healthy one"]).expect(0);
+    let (id, _) = history(&home).remove(1);
+    checkpoint(&home);
+    let mut bytes = fs::read(database(&home)).unwrap();
+    let row = b"\"text\":\"the first words";
+    // Pages keep remains of rows that were moved.
+    let places = 0..bytes.len() - row.len();
+    for at in places.rev() {
+        if bytes[at..].starts_with(row) {
+            bytes[at + row.len() - 1] ^= 1;
+        }
+    }
+    fs::write(database(&home), bytes).unwrap();
+
+    let words = [
+        "entry 2 of session",
+        "checksum",
+        &format!("rewake fork {id}"),
+    ];
+    refused(home.run(["show", id.as_str()]), 1, &words);
+    refused(home.run(["-p", "x", "-r", id.as_str()]), 1, &words);
+    doctor_finds(&home, &words);
+    home.run(["-p", "y", "-c"]).expect(0);
+
+    let fork = home.run(["fork", id.as_str()]).expect(0);
+    assert!(
+        fork.stderr.contains("the copy ends at entry 1"),
+        "{}",
+        fork.stderr
+    );
+    let copy = fork.stdout.trim();
+    assert_eq!(home.run(["-p", "-r", copy]).expect(0).stdout, "healthy\n");
+    let other = home
+        .run(["-p", "x", "-r", id.as_str(), "--fork-session"])
+        .expect(0);
+    assert!(
+        other.stderr.contains("the copy ends at entry 1"),
+        "{}",
+        other.stderr
+    );
+}
+
+#[test]
+fn with_a_damaged_config_doctor_looks_at_the_rest() {
+    let home = used();
+    home.write_config("modle = \"x\"\n");
+    let run = doctor_finds(&home, &["config.toml:1", "\"model\"", "1 thing(s) wrong"]);
+    assert!(run.stdout.contains("ok     store"), "{}", run.stdout);
+}
+
+#[test]
+fn doctor_has_nothing_to_say_of_what_is_in_order_and_makes_nothing() {
+    let home = used();
+    let run = home.run(["doctor"]).expect(0);
+    quiet(&run);
+    assert!(run.stdout.contains("nothing is wrong"), "{}", run.stdout);
+    for word in ["script.toml", "1, all readable", "s/play", "folder"] {
+        assert!(run.stdout.contains(word), "{word} in\n{}", run.stdout);
+    }
+    let new = Home::new();
+    fs::remove_dir(new.rewake_home()).unwrap();
+    new.run(["doctor"]).expect(1);
+    assert!(!new.rewake_home().exists());
+}
+
+/// The same command where nothing below this folder can be changed, also for root.
+fn read_only(home: &Home, folder: &Path, args: &[&str]) -> Option<Run> {
+    let unshare = |script: &str| {
+        let program = home.rewake([""; 0]);
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]).arg(folder);
+        command.arg(program.get_program()).args(args);
+        command
+            .env_clear()
+            .envs(program.get_envs().filter_map(|(k, v)| Some((k, v?))));
+        command.current_dir(home.workspace());
+        command
+    };
+    let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" \"$0\"";
+    let can = unshare(&format!("{mount} 2>/dev/null")).output();
+    can.is_ok_and(|output| output.status.success())
+        .then(|| run(unshare(&format!("{mount} && cd . && exec \"$@\"")), LIMIT))
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_begun() {
+    let home = used();
+    for args in [&["-p", "x"][..], &["-p", "-c", "y"]] {
+        let Some(run) = read_only(&home, &home.rewake_home(), args) else {
+            eprintln!("this machine mounts nothing for tests");
+            return;
+        };
+        refused(run, 1, &["Read-only", "REWAKE_HOME"]);
+    }
+    let doctor = read_only(&home, &home.rewake_home(), &["doctor"])
+        .unwrap()
+        .expect(1);
+    quiet(&doctor);
+    assert!(doctor.stdout.contains("Read-only"), "{}", doctor.stdout);
+    assert_eq!(history(&home).len(), 1);
+}
+
+#[test]
+fn a_workspace_that_cannot_be_written_is_told_to_the_model() {
+    let home = crate::calling(&[
+        ("write", serde_json::json!({"path": "new", "content": "x"})),
+        crate::bash("echo x > new"),
+    ]);
+    let args = ["-p", "x", "--yolo", "--output-format", "stream-json"];
+    let Some(run) = read_only(&home, &home.workspace(), &args) else {
+        return;
+    };
+    let results = crate::results(&run.expect(0));
+    assert_eq!(results[0].0, "error");
+    assert!(results[0].1.contains("Read-only"), "{results:?}");
+    assert!(results[1].1.contains("Read-only"), "{results:?}");
+}

@@ -1,0 +1,213 @@
+//! Calls on awkward files, folders and commands: each is answered, and the work goes on.
+
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::Live;
+use crate::{bash, calling, results, streamed, told};
+
+#[test]
+fn a_binary_file_is_refused_in_words_and_a_huge_one_in_parts() {
+    let home = calling(&[
+        ("read", json!({"path": "binary"})),
+        ("read", json!({"path": "huge", "limit": 2})),
+        ("grep", json!({"pattern": "needle"})),
+        (
+            "edit",
+            json!({"path": "huge", "edits": [{"old": "a", "new": "b"}]}),
+        ),
+        ("read", json!({"path": "."})),
+        ("read", json!({"path": "/dev/zero"})),
+    ]);
+    std::fs::write(home.path("binary"), b"\x7fELF\0\0\0needle").unwrap();
+    let huge = std::fs::File::create(home.path("huge")).unwrap();
+    std::io::Write::write_all(&mut &huge, b"a line\nanother\n").unwrap();
+    huge.set_len(3 << 30).unwrap();
+    let since = Instant::now();
+    let told = told(&home, &["--yolo"]);
+    assert!(since.elapsed() < Duration::from_secs(40));
+    let is = |at: usize, kind: &str, word: &str| {
+        assert!(
+            told[at].0 == kind && told[at].1.contains(word),
+            "{:?}",
+            told[at]
+        );
+    };
+    is(0, "error", "binary");
+    assert!(told[1].1.len() < 1_000, "{:?}", told[1]);
+    is(2, "done", "no match");
+    is(3, "error", "huge");
+    is(4, "error", "folder");
+    is(5, "error", "device");
+}
+
+#[test]
+fn a_path_outside_the_workspace_is_denied_and_counted() {
+    let home = calling(&[
+        ("read", json!({"path": "/etc/hostname"})),
+        ("read", json!({"path": "../user/notes"})),
+        ("read", json!({"path": "way-out/notes"})),
+        ("grep", json!({"pattern": "private", "path": "way-out"})),
+        ("write", json!({"path": "way-out/new", "content": "x"})),
+        ("grep", json!({"pattern": "private"})),
+        ("glob", json!({"pattern": "**/*"})),
+        ("read", json!({"path": "inside"})),
+    ]);
+    std::fs::write(home.user().join("notes"), "private\n").unwrap();
+    std::fs::write(home.path("inside"), "mine\n").unwrap();
+    symlink(home.user(), home.path("way-out")).unwrap();
+    let run = streamed(&home, &["-p", "x"]).expect(0);
+    let told = results(&run);
+    for (kind, text) in &told[..5] {
+        assert_eq!(kind, "denied", "{text}");
+    }
+    assert!(
+        told.iter().all(|(_, text)| !text.contains("private\n")),
+        "{told:?}"
+    );
+    assert_eq!(told[7].0, "done");
+    assert!(
+        run.stderr.contains("5 call(s) were denied"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("--yolo"), "{}", run.stderr);
+    assert!(!home.user().join("new").exists());
+}
+
+#[test]
+fn what_a_rule_denies_is_not_found_by_looking_around() {
+    let home = calling(&[
+        ("grep", json!({"pattern": "KEY"})),
+        ("glob", json!({"pattern": "**/*"})),
+        ("read", json!({"path": "keys/a.txt"})),
+    ]);
+    std::fs::create_dir(home.path("keys")).unwrap();
+    std::fs::write(home.path("keys/a.txt"), "KEY=1\n").unwrap();
+    std::fs::write(home.path("b.txt"), "KEY=2\n").unwrap();
+    let told = told(
+        &home,
+        &["--yolo", "--set", "permissions.deny=[\"Read(keys/**)\"]"],
+    );
+    assert_eq!(told[0].1, "b.txt\n1:KEY=2\n");
+    assert_eq!(told[1].1, "b.txt\n");
+    assert_eq!(told[2].0, "denied");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_and_left_as_it_was() {
+    let home = calling(&[
+        ("write", json!({"path": "file/below", "content": "x"})),
+        ("write", json!({"path": "/proc/version", "content": "x"})),
+        ("write", json!({"path": "", "content": "x"})),
+        ("write", json!({"path": "a\u{0}b", "content": "x"})),
+        ("write", json!({"path": "fine", "content": "x"})),
+    ]);
+    std::fs::write(home.path("file"), "kept").unwrap();
+    let told = told(&home, &["--yolo"]);
+    for (kind, text) in &told[..4] {
+        assert_eq!(kind, "error", "{text}");
+    }
+    assert!(told[0].1.contains("file/below"), "{:?}", told[0]);
+    assert_eq!(
+        (told[4].0.as_str(), home.read("fine").as_str()),
+        ("done", "x")
+    );
+    assert_eq!(home.read("file"), "kept");
+}
+
+#[test]
+fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
+    let home = calling(&[bash("printf 'caf\\351 \\000 \\033[31mred\\n'; exit 7")]);
+    let run = streamed(&home, &["-p", "x", "--yolo"]).expect(0);
+    let (kind, text) = &results(&run)[0];
+    assert_eq!(kind, "done");
+    assert_eq!(text, "caf\u{fffd} \u{2400} \u{1b}[31mred\n[exit code 7]");
+    assert!(run.stderr.contains("exit code 7"), "{}", run.stderr);
+}
+
+#[test]
+fn a_command_that_does_not_run_is_a_result_like_any_other() {
+    let home = calling(&[
+        bash("no-such-program"),
+        bash("kill -9 $$"),
+        ("bash", json!({"command": "sleep 100", "timeout_ms": 100})),
+        bash(""),
+    ]);
+    let told = told(&home, &["--yolo"]);
+    assert!(told[0].1.contains("exit code 127"), "{told:?}");
+    assert!(told[1].1.contains("signal 9"), "{told:?}");
+    assert!(told[2].1.contains("time limit"), "{told:?}");
+}
+
+#[test]
+fn children_left_behind_do_not_keep_the_call_waiting() {
+    let home = calling(&[bash("sleep 100 & echo $!")]);
+    let since = Instant::now();
+    let told = told(&home, &["--yolo"]);
+    assert!(since.elapsed() < Duration::from_secs(50));
+    let child: u32 = told[0].1.trim().parse().expect("the child's number");
+    let end = std::process::Command::new("kill")
+        .arg(child.to_string())
+        .status();
+    assert!(
+        end.unwrap().success(),
+        "what a command leaves behind is its own affair"
+    );
+}
+
+const PRINTED: u64 = 300_000_000;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_flood_of_output_is_capped_on_disk_and_never_in_memory() {
+    let home = calling(&[bash(&format!(
+        "head -c {PRINTED} /dev/zero | tr '\\0' x; echo; echo the end"
+    ))]);
+    let args = ["-p", "x", "--yolo", "--output-format", "stream-json"];
+    let agent = Live::spawn(home.rewake(args));
+    let id = agent.id();
+    agent.wait_for(crate::LIMIT, |line| line.contains("entry.started"));
+    let (mut memory_kb, mut disk_bytes) = (0, 0);
+    while let Some(now_kb) = peak_memory_kb(id) {
+        memory_kb = memory_kb.max(now_kb);
+        disk_bytes = disk_bytes.max(size(&home.rewake_home().join("runs")));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let run = agent.wait(crate::LIMIT).expect(0);
+    let (_, text) = &results(&run)[0];
+    assert!(
+        text.len() < 40_000 && text.contains("the end"),
+        "{}",
+        text.len()
+    );
+    assert!(
+        (1..100_000).contains(&memory_kb),
+        "{memory_kb} KB at its peak"
+    );
+    assert!((1..40_000_000).contains(&disk_bytes), "{disk_bytes} bytes");
+    assert!(size(&home.rewake_home()) < 40_000_000);
+}
+
+/// `None` when it is gone.
+#[cfg(target_os = "linux")]
+fn peak_memory_kb(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(target_os = "linux")]
+fn size(folder: &std::path::Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
