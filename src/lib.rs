@@ -1,4 +1,81 @@
-//! rewake
+//! rewake is a coding agent for the terminal that cannot lose its place. This page is the
+//! map of the house; read it first.
+//!
+//! # The idea
+//!
+//! A session is an append-only log of [entries](core::entry) in SQLite. [`core::state::State`]
+//! is the fold of that log. [`core::next::next`] is a pure function that says what is to be
+//! done now. The [engine] does it, records what came of it as an entry, and asks again.
+//!
+//! ```text
+//!            ┌───────────── load, fold ◄── start (first start and restart are the same)
+//!            ▼
+//!  State ──► next ──► Step ──► world does it ──► Entry ──► store.append (sync) ──► fold ──► State …
+//!                                                            └──► stdout / screen
+//! ```
+//!
+//! There is no recovery code path: starting *is* recovering. What is owed is read from the
+//! log, so nothing that is pending lives only in memory.
+//!
+//! # The one data path
+//!
+//! A prompt goes into the session's *inbox* (a durable row). Between two steps, when no call
+//! is open, the engine turns the row into `Said`, in the transaction that deletes it. `next`
+//! says `CallModel`; [`core::prompt::request`] projects the log to messages; a codec in
+//! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
+//! anything is decided on it. For each call `next` says what is to become of it: pure calls
+//! run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
+//! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
+//! the model is asked again, until it calls nothing more.
+//!
+//! # Invariants
+//!
+//! 1. **Record, then act, then record.** What cannot be recorded is not done.
+//! 2. **Derive, don't emit.** No effect is queued at a transition; `next` reads the state.
+//! 3. **The head only moves to a child**, by compare-and-swap. Nothing is edited; rewinding is
+//!    forking; nothing is repaired on reading.
+//! 4. **Messages are a projection** of the log, valid by construction for every prefix of it.
+//!    The projection invents nothing: a call that will not run gets a `Finished`.
+//! 5. **At most once, and told.** `next` is asked only when no step is in progress, so an open
+//!    `Started` that it sees means a crash, or a stop that is still to be obeyed. What became
+//!    of the call is settled by its effect class:
+//!
+//!    | class | tools | after a crash |
+//!    |---|---|---|
+//!    | pure | read, grep, glob, plan, bash_stop | run again |
+//!    | checked | write, edit | the file's hash says whether it was done |
+//!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
+//!    | opaque | foreign tools | interrupted: "may or may not have happened" |
+//! 6. **Same path means same crash.** Starts that get nowhere are counted; at three the
+//!    session is held, and a person lifts it.
+//! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
+//!    prefix: everything in it comes from entries, the system prompt too.
+//!
+//! # The rooms
+//!
+//! Imports go strictly down this list; `tests/layers.rs` reads them and says so.
+//!
+//! | room | subject |
+//! |---|---|
+//! | `main` | the keeper's word first, then [`cli`] |
+//! | [`cli`] | arguments; one file for each subcommand |
+//! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
+//! | [`session`] | a session put together: which one, lock, log, layers, rules, world |
+//! | [`engine`] | the loop, and what is attended to while a step is in progress |
+//! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
+//! | [`model`] | wire protocols, retries, figures of models, the scripted model |
+//! | [`tools`] | what each tool does; what the model reads of it is in `assets/tools` |
+//! | [`command`] | shell commands that outlive the agent: keeper, runs |
+//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
+//! | [`workspace`] | where "here" is; AGENTS.md |
+//! | [`config`] | layers, and where each value came from; trust; paths; keys |
+//! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
+//!
+//! # Deliberately absent
+//!
+//! No event bus, no queue of effects, no message list that is edited, no `recover()`, no trait
+//! with one implementation besides the seam. Streams are never entries: the text streamed so
+//! far goes to a draft, is shown after a crash, and is not sent.
 
 pub mod cli;
 pub mod command;

@@ -18,20 +18,22 @@ use crate::core::entry::Mode;
 
 const EXAMPLES: &str = "\
 Examples:
-  rewake                                open the terminal; offers unfinished work of this folder
-  rewake -p \"fix the failing test\"      work without a terminal until it is done
+  rewake -p \"fix the failing test\"      work until it is done, then print the answer
   git diff | rewake -p \"review this\"    what is piped in is added to the prompt
   rewake -p -c                          go on with what was interrupted here
-  rewake -r 0197 --fork-session         try another way from where a session is
-  rewake -m ollama/qwen3 -p \"...\"       use a local model
+  rewake -p -c \"now the docs too\"       say more to the newest session here
+  rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
+  rewake -p -m ollama/qwen3 \"...\"       use a local model
   rewake demo                           see it survive a kill: no key, no network
 
 Exit codes:
-  0 done   1 failed   2 usage or config   75 stopped, can be resumed   130 SIGINT   143 SIGTERM";
+  0 done   1 failed   2 usage or config   75 stopped, can be resumed
+  129 SIGHUP   130 SIGINT   143 SIGTERM";
 
 /// A coding agent for the terminal that cannot lose its place.
 ///
-/// Kill it, cut the power, run out of context: it goes on where it was.
+/// Kill it, or cut the power: it goes on where it was. This version has no terminal screen: it
+/// works with -p.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(
     name = "rewake",
@@ -67,7 +69,7 @@ struct RunArgs {
     #[arg(short, long = "continue", conflicts_with = "resume", group = "session")]
     continue_: bool,
 
-    /// Go on with a session: by its id or the beginning of it; without an id, pick one
+    /// Go on with a session: by its id or the beginning of it, as `rewake history` lists them
     #[arg(short, long, value_name = "ID", num_args = 0..=1, group = "session")]
     resume: Option<Option<String>>,
 
@@ -102,7 +104,7 @@ struct Common {
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
     cd: Option<PathBuf>,
 
-    /// Override a key of the config: --set context.keep=12 (repeatable)
+    /// Override a key of the config: --set log.level=debug (repeatable)
     #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, global = true)]
     set: Vec<String>,
 }
@@ -124,7 +126,7 @@ enum Command {
         /// The id of a session, or the beginning of it
         id: String,
     },
-    /// List the commands that run for sessions, also those whose agent is gone
+    /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
         action: Option<PsAction>,

@@ -1,7 +1,9 @@
-//! What goes on while a step is in progress: commands, streamed text, the timer.
+//! What goes on while a step is in progress: commands, streamed text, the timer; and, while
+//! nothing is heard from it, what the store has to tidy.
 
 use std::future::Future;
 use std::pin::pin;
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
@@ -11,6 +13,13 @@ use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
 use crate::model::Delta;
 use crate::store::{self, StoreError};
 use crate::world::World;
+
+/// A step that has been silent for so long goes on for a while: a model that reads, a command
+/// that runs.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Between two pieces of tidying, so that an answer that has come is seen.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The streamed text of the answer that is being made.
 #[derive(Default)]
@@ -58,6 +67,7 @@ impl<W: World> Engine<W> {
     ) -> Result<Option<T>, EngineError> {
         let mut step = pin!(step);
         let mut streaming = true;
+        let mut tidy_at = Some(Instant::now() + SILENCE);
         loop {
             let due = self.draft.due;
             tokio::select! {
@@ -68,7 +78,10 @@ impl<W: World> Engine<W> {
                     }
                 }
                 delta = deltas.recv(), if streaming => match delta {
-                    Some(delta) => self.stream(&delta)?,
+                    Some(delta) => {
+                        tidy_at = None;
+                        self.stream(&delta)?;
+                    }
                     None => streaming = false,
                 },
                 _ = self.timer.tick() => self.tick().await?,
@@ -81,8 +94,20 @@ impl<W: World> Engine<W> {
                     }
                     return Ok(Some(done));
                 }
+                () = sleep_until(tidy_at.unwrap_or_else(Instant::now)), if tidy_at.is_some() => {
+                    tidy_at = self.tidy().then(|| Instant::now() + PAUSE);
+                }
             }
         }
+    }
+
+    /// One piece of what the store does when nobody waits for it: some tens of milliseconds.
+    /// True when there may be more. That it fails is no failure of the step.
+    fn tidy(&mut self) -> bool {
+        self.store.maintain().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the store was not tidied");
+            false
+        })
     }
 
     /// [`Engine::attend`] for a step that streams nothing.

@@ -214,7 +214,11 @@ fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
             format!("exit code {code}, {:.1} s", *took_ms as f64 / 1000.0)
         }
         (Outcome::Done { output }, _) => format!("done, {} bytes", output.text.len()),
-        _ if is_error => one_line(text.lines().last().unwrap_or(&text), 160),
+        // The last line of what a command printed says most; a hint is for the model.
+        _ if is_error => {
+            let last = text.lines().rfind(|l| !l.starts_with("hint: "));
+            one_line(last.unwrap_or(&text), 160)
+        }
         _ => "done".to_string(),
     }
 }

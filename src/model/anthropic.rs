@@ -31,8 +31,9 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         "model": target.model,
         "max_tokens": request.max_tokens,
         "stream": target.stream,
-        "messages": messages(request, blobs),
     });
+    // Moved in, as all that may be large: `json!` copies what it is given.
+    body["messages"] = messages(request, blobs).into();
     let system = system(request);
     if !system.is_empty() {
         body["system"] = Value::Array(system);
@@ -119,7 +120,9 @@ fn messages(request: &Request, blobs: Blobs) -> Vec<Value> {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        messages.push(json!({"role": role, "content": content}));
+        let mut said = json!({ "role": role });
+        said["content"] = content.into();
+        messages.push(said);
     }
     messages
 }

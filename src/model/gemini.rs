@@ -36,7 +36,12 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     });
     let contents = contents
         .filter(|(_, parts)| !parts.is_empty())
-        .map(|(role, parts)| json!({ "role": role, "parts": parts }));
+        .map(|(role, parts)| {
+            let mut content = json!({ "role": role });
+            // Moved in: `json!` copies what it is given.
+            content["parts"] = parts.into();
+            content
+        });
     let mut body = Map::new();
     body.insert("contents".into(), contents.collect());
     let system = [&request.system, &request.instructions];

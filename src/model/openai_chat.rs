@@ -73,7 +73,10 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
                 is_error,
             } => {
                 let result = plain::result(text, *is_error);
-                messages.push(json!({ "role": "tool", "tool_call_id": id, "content": result }));
+                let mut message = json!({ "role": "tool", "tool_call_id": id });
+                // Moved in: `json!` copies what it is given.
+                message["content"] = result.into();
+                messages.push(message);
                 for (media_type, blob) in images {
                     content.push(text_part(&plain::image_label(name, id)));
                     content.push(image_part(media_type, blob, blobs));

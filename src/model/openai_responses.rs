@@ -95,9 +95,10 @@ fn user(parts: &[Part], blobs: Blobs, input: &mut Vec<Value>) {
                         )
                         .collect(),
                 };
-                input.push(
-                    json!({ "type": "function_call_output", "call_id": id, "output": output }),
-                );
+                let mut item = json!({ "type": "function_call_output", "call_id": id });
+                // Moved in: `json!` copies what it is given.
+                item["output"] = output;
+                input.push(item);
             }
             Part::Text { text, .. } if text.is_empty() => {}
             Part::Text { text, .. } => content.push(text_part(text)),

@@ -53,13 +53,13 @@ pub struct Found {
 impl Found {
     pub(super) fn look(
         info: &SessionInfo,
-        records: &[Record],
+        last: Option<&Record>,
         state: &State,
         runs: &Runs,
         queued: usize,
         now_ms: i64,
     ) -> Found {
-        let last_ms = records.last().map_or(now_ms, |r| r.at_ms);
+        let last_ms = last.map_or(now_ms, |r| r.at_ms);
         let running = runs
             .list()
             .into_iter()
@@ -69,9 +69,9 @@ impl Found {
         Found {
             id: info.id.clone(),
             title: info.title.clone().unwrap_or_else(|| "untitled".into()),
-            ending: ending(records, state),
+            ending: ending(last, state),
             age_ms: (now_ms - last_ms).max(0),
-            entries: records.len() as u64,
+            entries: state.next_seq(),
             running,
             queued,
             owed: queued > 0 || state.unfinished(),
@@ -117,7 +117,7 @@ fn count(n: usize, what: &str) -> String {
 }
 
 /// Read from the end: what came last of the things that tell.
-fn ending(records: &[Record], state: &State) -> Ending {
+fn ending(last: Option<&Record>, state: &State) -> Ending {
     match &state.halted {
         Some(Halt::Stopped) => return Ending::Stopped,
         Some(Halt::Failed(_)) => return Ending::Failed,
@@ -126,7 +126,7 @@ fn ending(records: &[Record], state: &State) -> Ending {
     if !state.owed && state.first_open().is_none() {
         return Ending::Done;
     }
-    match records.last().map(|r| &r.entry) {
+    match last.map(|r| &r.entry) {
         Some(Entry::Saved {
             reason: SaveReason::Exit | SaveReason::Signal,
             ..

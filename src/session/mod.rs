@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::command::{self, RunState, Runs};
 use crate::config::{Config, ConfigError, Env, Loaded, Origin, Paths};
-use crate::core::entry::{Entry, Guard};
+use crate::core::entry::{Entry, Guard, Record};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
-use crate::store::{NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{Head, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 use crate::tools::Place;
 use crate::workspace::Here;
 use crate::world::machine::{Machine, Shell};
@@ -215,14 +215,10 @@ impl Surroundings {
             let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
             (info.id.clone(), lock)
         };
-        let (head, records) = store.load(&id)?;
-        let state = State::of(&records).map_err(|why| SessionError::Illegal {
-            session: id.clone(),
-            why,
-        })?;
+        let (head, state, last) = fold(&store, &id)?;
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
-        let found = Found::look(&info, &records, &state, &runs, queued, now_ms);
+        let found = Found::look(&info, last.as_ref(), &state, &runs, queued, now_ms);
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {
@@ -307,6 +303,22 @@ impl Surroundings {
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
         Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
     }
+}
+
+/// The state of a session and its last record. One entry after the other: a long log is never
+/// in memory beside its state.
+fn fold(store: &Store, session: &str) -> Result<(Head, State, Option<Record>), SessionError> {
+    let mut state = State::default();
+    let mut last = None;
+    let head = store.load_each(session, |record| {
+        let folded = state.fold(&record);
+        last = Some(record);
+        folded.map_err(|why| SessionError::Illegal {
+            session: session.to_string(),
+            why,
+        })
+    })?;
+    Ok((head, state, last))
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came

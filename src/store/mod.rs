@@ -49,6 +49,8 @@ use error::Doing;
 
 pub struct Store {
     conn: Connection,
+    /// The search index is being filled, step by step.
+    indexing: bool,
     // Held as long as the connection, so that nobody migrates under it.
     _lock: lock::StoreLock,
 }

@@ -45,7 +45,11 @@ impl Store {
             alone.share(data_dir)?
         };
         write_ahead(&conn)?;
-        Ok(Store { conn, _lock: lock })
+        Ok(Store {
+            conn,
+            indexing: false,
+            _lock: lock,
+        })
     }
 }
 

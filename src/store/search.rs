@@ -78,6 +78,11 @@ impl Store {
             .doing(WHAT)
     }
 
+    /// Entries that are not indexed yet.
+    pub(super) fn index_waiting(&self) -> Result<u64, StoreError> {
+        pending(&self.conn).doing(WHAT_INDEX)
+    }
+
     /// Indexes at most so many entries; says how many rows are left. The more at once, the
     /// less is written: thousands, when nobody waits.
     pub fn index_pending(&mut self, max_rows: u32) -> Result<u64, StoreError> {

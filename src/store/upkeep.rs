@@ -1,5 +1,5 @@
-//! What is done when nobody waits: the write-ahead log is copied into the database, the
-//! database is checked, a copy of it is made.
+//! What is done when nobody waits: the write-ahead log is copied into the database, the search
+//! index is filled, the database is checked, a copy of it is made.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +15,13 @@ use super::{Store, StoreError};
 /// longer it waits, the more often a page that changes with every append is written once.
 const WORTH_COPYING: i64 = 1024;
 
+/// Entries that are worth indexing: the more at once, the less is written. A search does not
+/// wait for them, it indexes what is missing first.
+const WORTH_INDEXING: u64 = 1_000;
+
+/// Entries indexed in one step. It takes some tens of milliseconds.
+const ROWS_IN_A_STEP: u32 = 500;
+
 /// `quick_check` stops after so many faults.
 const MAX_FAULTS: u32 = 20;
 
@@ -22,12 +29,19 @@ const PAGES_AT_ONCE: i32 = 1024;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Store {
-    /// To be called when there is nothing else to do. Never waits for another process.
-    pub fn maintain(&mut self) -> Result<(), StoreError> {
+    /// One step of what is to be done; to be called when there is nothing else to do. True
+    /// when it did anything: then there may be more.
+    pub fn maintain(&mut self) -> Result<bool, StoreError> {
         if self.waiting_pages("NOOP")? >= WORTH_COPYING {
-            self.waiting_pages("PASSIVE")?;
+            let left = self.waiting_pages("PASSIVE")?;
+            // A reader may keep it from being copied: that is not tried again and again.
+            return Ok(left < WORTH_COPYING);
         }
-        Ok(())
+        if self.indexing || self.index_waiting()? >= WORTH_INDEXING {
+            self.indexing = self.index_pending(ROWS_IN_A_STEP)? > 0;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Asks for a checkpoint of this kind: pages of the log that are not in the database.

@@ -177,6 +177,7 @@ pub struct Outside {
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
+    branch: u32,
 }
 
 impl Outside {
@@ -198,6 +199,7 @@ impl Outside {
             commands: None,
             acknowledged: Vec::new(),
             clock_ms: 0,
+            branch: 0,
         }
     }
 
@@ -232,6 +234,7 @@ impl Outside {
         };
         self.effects.retain(|m, _| kept(m));
         self.stop_at = None;
+        self.branch += 1;
     }
 
     fn keepers_come_to_life(&mut self) {
@@ -292,9 +295,9 @@ fn hash(text: &str) -> String {
     format!("hash of {text}")
 }
 
-/// The content that a call gives its file.
-fn content(call: &ToolCall) -> String {
-    format!("content of {}", call.id)
+/// The content that a call gives its file, another one in each branch.
+fn content(branch: u32, call: &ToolCall) -> String {
+    format!("content of {} in branch {branch}", call.id)
 }
 
 impl Fake {
@@ -452,7 +455,7 @@ impl World for Fake {
             Ok(Input::Write(_) | Input::Edit(_)) => Ok(Guard::Checked {
                 path: "f".into(),
                 before: outside.files.get("f").map(|t| hash(t)),
-                after: hash(&content(call)),
+                after: hash(&content(outside.branch, call)),
             }),
             Ok(Input::Bash(b)) => Ok(outside.prepare_run(call.id, b.background)),
             _ => Ok(Guard::Opaque),
@@ -469,7 +472,8 @@ impl World for Fake {
                     if now != *before {
                         return ran(Outcome::error("changed on disk"), None);
                     }
-                    outside.files.insert("f".into(), content(call));
+                    let content = content(outside.branch, call);
+                    outside.files.insert("f".into(), content);
                     outside.effect(call.id);
                 }
                 self.pass().await;

@@ -95,6 +95,23 @@ fn the_index_is_filled_in_steps() {
 }
 
 #[test]
+fn upkeep_fills_the_index_when_it_is_worth_it() {
+    let (dir, mut store) = scratch();
+    let mut head = talk(&mut store, 9);
+    let indexed = || -> i64 {
+        let upto = "SELECT upto FROM indexed";
+        raw(dir.path())
+            .query_row(upto, [], |row| row.get(0))
+            .unwrap()
+    };
+    assert!(!store.maintain().unwrap());
+    assert_eq!(indexed(), 0);
+    append(&mut store, &mut head, vec![said("words"); 1_200]);
+    while store.maintain().unwrap() {}
+    assert_eq!(indexed(), 1_210);
+}
+
+#[test]
 fn a_huge_entry_is_searched_by_its_beginning() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);

@@ -1,0 +1,178 @@
+//! A durable checkpoint against a raw append and sync, and what it writes.
+
+use std::path::Path;
+
+use rewake::core::entry::{CallId, Entry, Layers, Mode, Outcome};
+use rewake::store::{Batch, Head, NewSession, Store};
+
+use crate::noise::Noise;
+use crate::sample::{RawAppend, Times, ratio};
+use crate::table::{Row, ms};
+
+/// Pairs of a checkpoint and a raw append.
+const PAIRS: usize = 400;
+
+const LONG: u64 = 100_000;
+
+/// Entries in one transaction when only their number matters.
+const AT_ONCE: usize = 5_000;
+
+pub fn rows() -> Vec<Row> {
+    let mut rows = durable();
+    rows.push(written());
+    rows
+}
+
+/// A session in a store of its own.
+pub struct Fresh {
+    pub store: Store,
+    pub head: Head,
+    noise: Noise,
+}
+
+impl Fresh {
+    pub fn in_folder(folder: &Path) -> Fresh {
+        let mut store = Store::open(folder).expect("open a store");
+        let new = NewSession {
+            workspace: "/work".into(),
+            folder: "/work".into(),
+        };
+        let (head, _) = store.create(&new, 0, opened("/work")).expect("a session");
+        Fresh {
+            store,
+            head,
+            noise: Noise::new(1),
+        }
+    }
+
+    /// The result of a call, 2 to 4 KB.
+    fn finished(&mut self, seq: u64) -> Entry {
+        let bytes = 2_000 + (seq as usize * 37) % 2_000;
+        finished(seq, self.noise.text(bytes))
+    }
+
+    fn append(&mut self, entries: Vec<Entry>) {
+        let batch = Batch {
+            at_ms: 1,
+            entries,
+            ..Batch::default()
+        };
+        self.store.append(&mut self.head, &batch).expect("append");
+    }
+
+    fn tidy(&mut self) {
+        while self.store.maintain().expect("maintain") {}
+    }
+
+    fn fill(&mut self, length: u64) {
+        while self.head.seq() + 1 < length {
+            let from = self.head.seq() + 1;
+            let to = length.min(from + AT_ONCE as u64);
+            let entries = (from..to).map(|seq| self.finished(seq)).collect();
+            self.append(entries);
+        }
+    }
+}
+
+pub fn opened(folder: &str) -> Entry {
+    Entry::Opened {
+        folder: folder.into(),
+        version: rewake::session::VERSION.into(),
+        model: "local/test-model".into(),
+        mode: Mode::default(),
+        layers: Layers::default(),
+    }
+}
+
+fn finished(seq: u64, text: String) -> Entry {
+    let call = CallId {
+        reply: seq,
+        index: 0,
+    };
+    Entry::Finished {
+        call,
+        outcome: Outcome::done(text),
+        fact: None,
+        tree: None,
+    }
+}
+
+fn durable() -> Vec<Row> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut fresh = Fresh::in_folder(folder.path());
+    fresh.fill(10);
+    let (early, first) = pairs(&mut fresh, folder.path(), "at entry 10");
+    fresh.fill(LONG);
+    let (late, second) = pairs(&mut fresh, folder.path(), "at entry 100,000");
+    let same = Row::new("… at 100,000 against at 10, each by its floor", "")
+        .ratio(late / early)
+        .target("1.0 ×", late / early <= 1.1);
+    vec![first, second, same]
+}
+
+/// How many times as long as a raw append, and the row.
+fn pairs(fresh: &mut Fresh, folder: &Path, at: &str) -> (f64, Row) {
+    let mut raw = RawAppend::in_folder(folder);
+    let mut ours = Times::default();
+    for place in 0..PAIRS {
+        raw.once();
+        let seq = fresh.head.seq() + 1;
+        let entries = vec![fresh.finished(seq)];
+        ours.time(|| fresh.append(entries));
+        if place % 20 == 0 {
+            fresh.tidy();
+        }
+    }
+    let ratio = ratio(ours.median(), raw.times.median());
+    let row = Row::new(format!("durable checkpoint of 2–4 KB, {at}"), both(&ours))
+        .beside(format!("4 KiB append + fdatasync {}", both(&raw.times)))
+        .ratio(ratio)
+        .target("1.5 ×", ratio <= 1.5);
+    (ratio, row)
+}
+
+fn both(times: &Times) -> String {
+    format!(
+        "{}, p99 {}",
+        ms(times.median()),
+        ms(times.worst_of_hundred())
+    )
+}
+
+/// Bytes given to the disk by this process, which does nothing else meanwhile.
+fn written() -> Row {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut fresh = Fresh::in_folder(folder.path());
+    fresh.fill(10);
+    let before = given_to_disk();
+    let mut transcript = 0;
+    for turn in 0..2_000 {
+        let text = fresh.noise.text(2_000);
+        transcript += text.len();
+        let entry = finished(turn, text);
+        fresh.append(vec![entry]);
+        // As an agent does while it waits for the model.
+        if turn % 4 == 0 {
+            fresh.tidy();
+        }
+    }
+    while fresh.store.index_pending(1_000).expect("index") > 0 {}
+    // Closing copies the rest of the log into the database.
+    drop(fresh);
+    let Some((before, after)) = before.zip(given_to_disk()) else {
+        return Row::new("bytes written per byte of transcript", "not told here");
+    };
+    let ratio = (after - before) as f64 / transcript as f64;
+    Row::new(
+        "bytes written per byte of transcript, 2 KB entries",
+        format!("{ratio:.1}"),
+    )
+    .beside("write_bytes: log, database, index; not the file system's own journal")
+    .target("under 10", ratio < 10.0)
+}
+
+fn given_to_disk() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    let line = io.lines().find_map(|l| l.strip_prefix("write_bytes: "))?;
+    line.parse().ok()
+}

@@ -1,0 +1,70 @@
+//! What rewake costs: one table of figures, each beside a floor or a target.
+//!
+//! `cargo bench` runs all of it, `cargo bench -- turns` one subject. Absolute times are those
+//! of this machine in this minute; a floor in the same row was measured in the same run, in
+//! turn with what stands beside it, so that the ratio means something on a busy machine too.
+//! Everything lies on the disk of the target folder: a temporary folder in memory would make
+//! every sync free.
+//!
+//! Deliberately absent: a statistics framework. What is shown is the median, and the worst
+//! of a hundred where that is what a person feels.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench ends at the first thing that goes wrong, and prints"
+)]
+
+mod checkpoint;
+mod child;
+mod noise;
+mod opening;
+mod request;
+mod sample;
+mod starting;
+mod stream;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+mod table;
+mod turns;
+
+use std::path::Path;
+use std::time::Instant;
+
+use table::Row;
+
+type Subject = fn() -> Vec<Row>;
+
+const SUBJECTS: [(&str, Subject); 7] = [
+    ("checkpoint", checkpoint::rows),
+    ("opening", opening::rows),
+    ("turns", turns::rows),
+    ("thousand", turns::thousand),
+    ("starting", starting::rows),
+    ("stream", stream::rows),
+    ("request", request::rows),
+];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` runs this too, to see that it starts.
+    if !args.iter().any(|arg| arg == "--bench") {
+        return;
+    }
+    let asked: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let disk = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::create_dir_all(disk).expect("make the folder of the benches");
+    tempfile::env::override_temp_dir(disk).expect("the first to name the temporary folder");
+
+    let mut rows = Vec::new();
+    for (name, subject) in SUBJECTS {
+        if asked.is_empty() || asked.iter().any(|word| name.contains(word.as_str())) {
+            let since = Instant::now();
+            rows.extend(subject());
+            eprintln!("{name}: {:.1} s", since.elapsed().as_secs_f64());
+        }
+    }
+    table::print(&rows);
+}
