@@ -526,6 +526,29 @@ async fn race(place: &Place, run: &str, racer: u64, round: u64) -> bool {
     }
 }
 
+#[test]
+fn what_a_death_left_half_made_is_removed_when_it_is_old() {
+    let place = place();
+    let whole = place.prepare("true");
+    let claimed = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
+    let half = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
+    let torn = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
+    let young = uuid::Uuid::now_v7();
+    let path = |run: String| place.folder.path().join("runs").join(run);
+    for run in [claimed, half, torn, young] {
+        std::fs::create_dir(path(run.to_string())).unwrap();
+    }
+    std::fs::write(path(claimed.to_string()).join("claim"), "").unwrap();
+    std::fs::write(path(torn.to_string()).join("spec"), "{\"spec\":").unwrap();
+    std::fs::write(path(torn.to_string()).join("status"), "").unwrap();
+
+    place.runs.remove_half_made().unwrap();
+    for (run, stays) in [(claimed, true), (half, false), (torn, false), (young, true)] {
+        assert_eq!(path(run.to_string()).is_dir(), stays, "{run}");
+    }
+    assert!(path(whole).is_dir());
+}
+
 #[tokio::test]
 async fn after_another_boot_nothing_is_run_again() {
     let place = place();

@@ -4,11 +4,12 @@
 //! everything and asking again gives the same answers. Dropping a [`Running`] or the future of
 //! [`Runs::wait`] ends nothing.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, kill_process};
 use uuid::Uuid;
@@ -34,6 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long to wait for a keeper that has said its last word to be gone.
 const DIE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Making a run folder takes milliseconds; what has no whole spec after this never will.
+const MAKE_WITHIN: Duration = Duration::from_secs(3600);
 
 /// All runs: one folder for each, below `root`.
 #[derive(Debug, Clone)]
@@ -331,6 +335,27 @@ impl Runs {
         }
     }
 
+    /// Removes what a death inside [`Runs::prepare`] left: folders without a whole spec, so
+    /// without a session that would ask for them. What is young may still be in the making.
+    pub fn remove_half_made(&self) -> io::Result<()> {
+        let entries = match std::fs::read_dir(&self.root) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let Some(folder) = name.to_str().and_then(|run| self.folder(run).ok()) else {
+                continue;
+            };
+            let is_old =
+                made_at(&name).is_some_and(|at| at.elapsed().is_ok_and(|e| e > MAKE_WITHIN));
+            if is_old && folder.prepared().is_err() && !folder.is_claimed()? {
+                folder.remove()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Only names that we give: the root holds nothing that can be reached by another.
     fn folder(&self, run: &str) -> io::Result<RunFolder> {
         match Uuid::try_parse(run) {
@@ -347,6 +372,13 @@ impl Runs {
             .prepared()
             .is_ok_and(|prepared| prepared.boot == process::boot_id())
     }
+}
+
+/// From the name of a run, which begins with its time.
+fn made_at(name: &OsStr) -> Option<SystemTime> {
+    let id = Uuid::try_parse(name.to_str()?).ok()?;
+    let (secs, nanos) = id.get_timestamp()?.to_unix();
+    UNIX_EPOCH.checked_add(Duration::new(secs, nanos))
 }
 
 fn ask_to_end(begun: &Begun) -> bool {

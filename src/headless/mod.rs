@@ -59,6 +59,12 @@ pub fn run(session: Session, task: Task) -> u8 {
 }
 
 async fn work(mut session: Session, task: Task) -> u8 {
+    // First of all: who is told of the session may count on its having the words.
+    if let Some(prompt) = &task.prompt
+        && let Err(error) = queue(&mut session, prompt)
+    {
+        return refused(&session.id, &error);
+    }
     let printer = Printer::new(task.format, &session, task.figures);
     for warning in &session.warnings {
         print::note(warning);
@@ -71,22 +77,6 @@ async fn work(mut session: Session, task: Task) -> u8 {
                 .borrow_mut()
                 .result(&session.log.state, &Verdict::of(exit::DONE, None));
             return exit::DONE;
-        }
-    }
-    // In the inbox first: from here on the words survive.
-    if let Some(prompt) = &task.prompt {
-        let message = Message {
-            text: prompt.clone(),
-            images: Vec::new(),
-            via: Via::Prompt,
-        };
-        if let Err(error) =
-            session
-                .log
-                .store
-                .queue(&session.id, &message, &[], crate::session::now_ms())
-        {
-            return refused(&session.id, &error.into());
         }
     }
     let found = session.found.take();
@@ -122,6 +112,19 @@ async fn work(mut session: Session, task: Task) -> u8 {
         Err(error) => return refused(&id, &error),
     };
     finish(&mut engine, &printer, verdict, &id).await
+}
+
+/// Puts the words where they survive.
+fn queue(session: &mut Session, prompt: &str) -> Result<(), EngineError> {
+    let message = Message {
+        text: prompt.to_string(),
+        images: Vec::new(),
+        via: Via::Prompt,
+    };
+    let now_ms = crate::session::now_ms();
+    let store = &mut session.log.store;
+    store.queue(&session.id, &message, &[], now_ms)?;
+    Ok(())
 }
 
 /// How a run ended: the exit code, and what is to be said of it.

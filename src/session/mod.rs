@@ -370,8 +370,12 @@ fn unseen_by_commands(config: &Config) -> Vec<String> {
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came
-/// between their making and their `Started`, or between a result and its tidying up.
+/// between their making and their `Started`, or between a result and its tidying up. And what
+/// a crash left half made, whosever it was.
 fn sweep(runs: &Runs, session: &str, state: &State) {
+    if let Err(error) = runs.remove_half_made() {
+        tracing::warn!(%error, "a half-made run folder stays");
+    }
     let open = state
         .calls
         .iter()

@@ -1,0 +1,96 @@
+//! What a power cut could take: the order of writes and syncs of the real binary, as strace
+//! sees it from outside. A short task over the scripted server, with a command, new files and
+//! edits; [`rules`] says what must be on the disk before what.
+//!
+//! The run under strace is `#[ignore]`d, since few machines have it: `.ci/power` installs it
+//! and runs this. The rules and the reading of a trace are tested on every run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "all of this is a test; clippy sees only the #[test] functions as such"
+)]
+
+mod rules;
+mod trace;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{Answer, Home, Protocol, Server, list, run};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// One call in each answer, so that each entry is a transaction of its own.
+fn answers() -> Vec<Answer> {
+    vec![
+        Answer::call("bash", json!({"command": "echo one > one.txt; echo said"})),
+        Answer::call("write", json!({"path": "two.txt", "content": "two\n"})),
+        Answer::call(
+            "write",
+            json!({"path": "new/deep/three.txt", "content": "three\n"}),
+        ),
+        Answer::call("read", json!({"path": "two.txt"})),
+        Answer::call(
+            "edit",
+            json!({"path": "two.txt", "edits": [{"old": "two", "new": "2"}]}),
+        ),
+        Answer::call("bash", json!({"command": "exit 3"})),
+        Answer::text("done"),
+    ]
+}
+
+#[test]
+#[ignore = "needs strace: .ci/power installs it and runs this"]
+fn what_is_told_or_done_is_on_the_disk_before() {
+    let server = Server::start(list(answers()));
+    let home = Home::with(&server, Protocol::Chat);
+    let file = home.rewake_home().join("trace");
+    let agent = home.rewake(["-p", "do it", "--yolo", "--output-format", "stream-json"]);
+    run(traced(&agent, &file), LIMIT).expect(0);
+    server.assert_no_violations();
+    assert_eq!(home.read("two.txt"), "2\n");
+
+    let text = std::fs::read_to_string(&file).expect("read the trace");
+    let ops = trace::read(&text);
+    let found = rules::check(&ops, server.address().port(), &home.workspace());
+    let found = found.unwrap_or_else(|fault| {
+        let kept = std::env::temp_dir().join("rewake-power.trace");
+        std::fs::write(&kept, &text).expect("keep the trace");
+        panic!("{fault}; the trace is in {}", kept.display())
+    });
+    let wanted = rules::Found {
+        requests: answers().len(),
+        finished: answers().len() - 1,
+        keepers: 2,
+        replaced: 3,
+        folders: 2,
+    };
+    assert_eq!(found, wanted);
+}
+
+/// The same command under strace.
+fn traced(agent: &Command, to: &Path) -> Command {
+    let mut command = Command::new("strace");
+    command
+        .args(["-f", "-yy", "-s", "20000", "-e", "signal=none", "-o"])
+        .arg(to)
+        .arg("-e")
+        .arg(format!("trace={}", trace::CALLS.join(",")))
+        .arg(agent.get_program())
+        .args(agent.get_args())
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .current_dir(agent.get_current_dir().expect("a folder to work in"));
+    for (name, value) in agent.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command
+}

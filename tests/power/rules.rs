@@ -1,0 +1,280 @@
+//! What must be on the disk before what.
+//!
+//! 1. An entry is printed, a request is sent and a keeper is started only when the log has no
+//!    write that is not synced; and each entry that is printed has a sync of its own.
+//! 2. Between an answer and the next request the result of its call is printed, so by 1 it is
+//!    on the disk when the request leaves.
+//! 3. A keeper is started only when the `Started` with its run is printed, so by 1 durable;
+//!    and that only when the run folder and its status are synced.
+//! 4. A file gets its name in the workspace when its content is synced, and its folder is
+//!    synced before the result is printed. So are the folders of new folders.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::trace::{Op, What};
+
+const LOG: &str = "rewake.db-wal";
+
+/// How often the rules had something to say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub requests: usize,
+    pub finished: usize,
+    pub keepers: usize,
+    pub replaced: usize,
+    pub folders: usize,
+}
+
+/// # Errors
+/// The first operation that came too early, and what was missing.
+pub fn check(ops: &[Op], port: u16, workspace: &Path) -> Result<Found, String> {
+    let mut watch = Watch {
+        agent: ops.first().ok_or("the trace is empty")?.pid,
+        server: format!("->127.0.0.1:{port}]"),
+        workspace: workspace.to_string_lossy().into_owned(),
+        ..Watch::default()
+    };
+    for op in ops {
+        if let What::Executed { .. } = op.what
+            && op.pid != watch.agent
+        {
+            watch.others.insert(op.pid);
+        }
+        watch
+            .take(op)
+            .map_err(|fault| format!("{fault}, at {}", clip(&op.what)))?;
+    }
+    Ok(watch.found)
+}
+
+fn clip(what: &What) -> String {
+    format!("{what:?}").chars().take(300).collect()
+}
+
+#[derive(Debug, Default)]
+struct Watch {
+    agent: u32,
+    /// Processes of other programs. The agent's threads are not among them.
+    others: HashSet<u32>,
+    server: String,
+    workspace: String,
+    found: Found,
+    /// Files and folders with a write or a new name that is not synced.
+    dirty: HashSet<String>,
+    synced: HashSet<String>,
+    /// Syncs of the log since an entry was printed.
+    commits: usize,
+    /// Results printed since the last request.
+    results: usize,
+    /// The `Started` lines.
+    begun: Vec<String>,
+}
+
+impl Watch {
+    fn take(&mut self, op: &Op) -> Result<(), String> {
+        match &op.what {
+            What::Synced { path } => {
+                if path.ends_with(LOG) && self.dirty.contains(path) {
+                    self.commits += 1;
+                }
+                self.dirty.remove(path);
+                self.synced.insert(path.clone());
+                Ok(())
+            }
+            What::Wrote { to, text, .. } if to.contains(&self.server) => match is_post(text) {
+                true => self.request(),
+                false => Ok(()),
+            },
+            What::Wrote { fd: 1, text, .. } if op.pid == self.agent => match kind(text) {
+                Some(kind) => self.entry(&kind, text),
+                None => Ok(()),
+            },
+            // What a command does is its own affair.
+            What::Wrote { .. } if self.others.contains(&op.pid) => Ok(()),
+            What::Wrote { to, .. } => {
+                self.dirty.insert(to.clone());
+                Ok(())
+            }
+            What::Executed { args } if args.contains("__keep") => self.keeper(args),
+            What::Executed { .. } => Ok(()),
+            What::Named { from, to } if to.starts_with(&self.workspace) => self.named(from, to),
+            What::MadeFolder { path } if path.starts_with(&self.workspace) => {
+                self.found.folders += 1;
+                self.dirty.insert(parent(path));
+                Ok(())
+            }
+            What::Named { .. } | What::MadeFolder { .. } => Ok(()),
+        }
+    }
+
+    fn log_is_synced(&self) -> Result<(), String> {
+        match self.dirty.iter().any(|path| path.ends_with(LOG)) {
+            true => Err("the log is written and not synced".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn request(&mut self) -> Result<(), String> {
+        self.log_is_synced()?;
+        if self.found.requests > 0 && self.results == 0 {
+            return Err("a request leaves before the result of the call".into());
+        }
+        self.found.requests += 1;
+        self.results = 0;
+        Ok(())
+    }
+
+    fn entry(&mut self, kind: &str, text: &str) -> Result<(), String> {
+        self.log_is_synced()?;
+        if self.commits == 0 {
+            return Err("an entry is told that no sync came before".into());
+        }
+        self.commits = 0;
+        match kind {
+            "started" => self.started(text),
+            "finished" => {
+                self.results += 1;
+                self.found.finished += 1;
+                let here = |path: &&String| path.starts_with(&self.workspace);
+                match self.dirty.iter().find(here) {
+                    Some(path) => Err(format!("{path} is not synced")),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn started(&mut self, text: &str) -> Result<(), String> {
+        self.begun.push(text.to_string());
+        let Some(run) = run_of(text) else {
+            return Ok(());
+        };
+        for what in [format!("/runs/{run}/status"), format!("/runs/{run}")] {
+            if !self.synced.iter().any(|path| path.ends_with(&what)) {
+                return Err(format!("{what} is not synced"));
+            }
+        }
+        Ok(())
+    }
+
+    fn keeper(&mut self, args: &str) -> Result<(), String> {
+        self.log_is_synced()?;
+        self.found.keepers += 1;
+        let told = |text: &String| run_of(text).is_some_and(|run| args.contains(&run));
+        match self.begun.iter().any(told) {
+            true => Ok(()),
+            false => Err("a keeper is started before its record".into()),
+        }
+    }
+
+    fn named(&mut self, from: &str, to: &str) -> Result<(), String> {
+        self.found.replaced += 1;
+        self.dirty.insert(parent(to));
+        match self.dirty.contains(from) || !self.synced.contains(from) {
+            true => Err(format!("{from} is renamed and not synced")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_post(text: &str) -> bool {
+    text.contains("\"POST ")
+}
+
+/// `finished` of `… \"type\":\"entry.finished\"} …`
+fn kind(text: &str) -> Option<String> {
+    let (_, behind) = text.split_once(r#"\"type\":\"entry."#)?;
+    let (kind, _) = behind.split_once('\\')?;
+    Some(kind.to_string())
+}
+
+/// The run of a `Started` of a command.
+fn run_of(text: &str) -> Option<String> {
+    let (_, behind) = text.split_once(r#"\"run\":\""#)?;
+    let (run, _) = behind.split_once('\\')?;
+    Some(run.to_string())
+}
+
+fn parent(path: &str) -> String {
+    let parent = Path::new(path).parent().unwrap_or(Path::new("/"));
+    parent.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace;
+
+    /// A good trace, with every rule in it.
+    const GOOD: &str = r#"1 execve("rewake", ["rewake", "-p"], 0x1 /* 5 vars */) = 0
+1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
+1 fdatasync(3</h/rewake.db-wal>) = 0
+1 write(1<pipe:[9]>, "{\"seq\":1,\"type\":\"entry.said\"}\n", 30) = 30
+1 sendto(5<TCP:[127.0.0.1:9->127.0.0.1:80]>, "POST /v1 HTTP/1.1", 17, 0, NULL, 0) = 17
+1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
+1 fdatasync(3</h/rewake.db-wal>) = 0
+1 write(1<pipe:[9]>, "{\"seq\":2,\"type\":\"entry.replied\"}\n", 30) = 30
+1 fdatasync(4</h/runs/r1/status>) = 0
+1 fsync(4</h/runs/r1>) = 0
+1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
+1 fdatasync(3</h/rewake.db-wal> <unfinished ...>
+1 <... fdatasync resumed>) = 0
+1 write(1<pipe:[9]>, "{\"guard\":{\"run\":\"r1\"},\"type\":\"entry.started\"}\n", 30) = 30
+2 execve("/proc/self/exe", ["rewake", "__keep", "/h/runs/r1"], 0x1 /* 5 vars */) = 0
+1 mkdir("/w/new", 0777) = 0
+1 fsync(6</w>) = 0
+1 write(7</w/new/.tmp>, "two", 3) = 3
+1 fsync(7</w/new/.tmp>) = 0
+1 renameat2(AT_FDCWD</w>, "/w/new/.tmp", AT_FDCWD</w>, "/w/new/two", RENAME_NOREPLACE) = 0
+1 fsync(6</w/new>) = 0
+1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
+1 fdatasync(3</h/rewake.db-wal>) = 0
+1 write(1<pipe:[9]>, "{\"seq\":4,\"type\":\"entry.finished\"}\n", 30) = 30
+1 sendto(5<TCP:[127.0.0.1:9->127.0.0.1:80]>, "POST /v1 HTTP/1.1", 17, 0, NULL, 0) = 17
+"#;
+
+    fn checked(text: &str) -> Result<Found, String> {
+        check(&trace::read(text), 80, Path::new("/w"))
+    }
+
+    #[test]
+    fn a_good_trace_passes_and_is_counted() {
+        let found = Found {
+            requests: 2,
+            finished: 1,
+            keepers: 1,
+            replaced: 1,
+            folders: 1,
+        };
+        assert_eq!(checked(GOOD), Ok(found));
+    }
+
+    #[test]
+    fn without_any_one_of_its_syncs_it_is_refused() {
+        let is_sync = |line: &str| line.contains("sync(") && !line.contains("unfinished");
+        let syncs = GOOD.lines().filter(|line| is_sync(line)).count();
+        assert_eq!(syncs, 8);
+        for (place, line) in GOOD.lines().enumerate() {
+            // The second half of a sync makes it one.
+            if is_sync(line) || line.contains("sync resumed") {
+                let rest = GOOD.lines().enumerate().filter(|(n, _)| *n != place);
+                let rest: String = rest.map(|(_, l)| format!("{l}\n")).collect();
+                assert!(checked(&rest).is_err(), "without {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_before_its_record_is_refused() {
+        for early in ["__keep", "POST"] {
+            let line = GOOD.lines().rfind(|l| l.contains(early)).unwrap();
+            let at = GOOD.rfind(line).unwrap();
+            let rest = format!("{}{}", &GOOD[..at], &GOOD[at + line.len() + 1..]);
+            let replied = rest.find("1 fdatasync(4").unwrap();
+            let moved = format!("{}{line}\n{}", &rest[..replied], &rest[replied..]);
+            assert!(checked(&moved).is_err(), "{early}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! One session with a scripted model, and looks at what it left.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rewake::command::{RunInfo, RunState, Runs};
+use rewake::headless::entry_line;
+use rewake::store::{Batch, Store};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
+
+pub const LIMIT: Duration = Duration::from_secs(30);
+pub const FINAL_WORDS: &str = "that was all";
+
+pub struct Scene {
+    pub home: Home,
+    pub server: Server,
+    heard: Arc<Mutex<Vec<Seen>>>,
+}
+
+/// Says that it has begun, waits for the file `go`, says that it ends, and fails with 7.
+pub fn waits_for_go() -> String {
+    format!("{WAITS}; exit 7")
+}
+
+const WAITS: &str = "echo begun >> effects; echo first words; \
+                     until [ -e go ]; do sleep 0.02; done; echo last words";
+
+/// The call of a command, then the end.
+pub fn bash(command: &str) -> Answer {
+    Answer::call("bash", json!({"command": command}))
+}
+
+pub fn bash_in_background(command: &str) -> Answer {
+    Answer::call("bash", json!({"command": command, "background": true}))
+}
+
+impl Scene {
+    pub fn new(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Scene {
+        let heard: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let hears = heard.clone();
+        let server = Server::start(move |seen| {
+            hears.lock().unwrap().push(seen.clone());
+            script(seen)
+        });
+        let home = Home::with(&server, Protocol::Chat);
+        Scene {
+            home,
+            server,
+            heard,
+        }
+    }
+
+    /// A model that runs this command, and then has nothing more to do.
+    pub fn with_command(command: &str) -> Scene {
+        let command = command.to_string();
+        Scene::new(move |seen| match seen.turn {
+            0 => bash(&command),
+            _ => Says::text(FINAL_WORDS).into(),
+        })
+    }
+
+    pub fn start(&self) -> Live {
+        self.live(&["-p", "do it", "--yolo"])
+    }
+
+    pub fn live(&self, args: &[&str]) -> Live {
+        let format = ["--output-format", "stream-json"];
+        Live::spawn(self.home.rewake(args.iter().chain(&format)))
+    }
+
+    /// Goes on with the newest session here until it comes to rest.
+    pub fn go_on(&self) -> Run {
+        self.live(&["-p", "-c"]).wait(LIMIT)
+    }
+
+    /// Starts the task and waits until its command has begun and its first words are kept.
+    pub fn start_command(&self) -> Live {
+        let live = self.start();
+        self.until(|| self.running().is_some() && self.printed().contains("first words"));
+        live
+    }
+
+    /// What the command has printed so far.
+    fn printed(&self) -> String {
+        let run = self.the_run().map(|info| info.run);
+        let bytes = run.and_then(|run| self.runs().tail(&run, 1_000).ok());
+        String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// How often a command has begun, as it says itself.
+    pub fn effects(&self) -> usize {
+        self.home.read("effects").lines().count()
+    }
+
+    pub fn go(&self) {
+        std::fs::write(self.home.path("go"), "").expect("make the file go");
+    }
+
+    /// The last result in the last request.
+    pub fn told(&self) -> String {
+        let heard = self.heard.lock().unwrap();
+        heard.last().expect("a request").last_result().to_string()
+    }
+
+    /// The last request, whole.
+    pub fn last_request(&self) -> String {
+        let heard = self.heard.lock().unwrap();
+        heard.last().expect("a request").json.to_string()
+    }
+
+    pub fn runs(&self) -> Runs {
+        Runs::new(
+            self.home.rewake_home().join("runs"),
+            env!("CARGO_BIN_EXE_rewake"),
+        )
+    }
+
+    pub fn the_run(&self) -> Option<RunInfo> {
+        let mut all = self.runs().list();
+        assert!(all.len() < 2, "{all:?}");
+        all.pop()
+    }
+
+    /// Keeper and process group of the command that runs.
+    pub fn running(&self) -> Option<(u32, u32)> {
+        match self.the_run()?.state {
+            RunState::Running { keeper, group } => keeper.zip(group),
+            RunState::NotBegun | RunState::Ended(_) => None,
+        }
+    }
+
+    pub fn store(&self) -> Store {
+        Store::open(&self.home.rewake_home()).expect("open the store")
+    }
+
+    /// The entries of the newest session, as lines of the stream.
+    pub fn log(&self) -> Vec<Value> {
+        let store = self.store();
+        let newest = store.newest(None).expect("look for a session");
+        let id = newest.expect("a session").id;
+        let (_, records) = store.load(&id).expect("load the session");
+        records.iter().map(entry_line).collect()
+    }
+
+    pub fn entries(&self, kind: &str) -> Vec<Value> {
+        let kind = format!("entry.{kind}");
+        self.log()
+            .into_iter()
+            .filter(|e| e["type"] == *kind)
+            .collect()
+    }
+
+    /// Adds to the newest session what a process that died then would have left.
+    pub fn append(&self, entry: impl FnOnce(u64) -> rewake::core::entry::Entry) {
+        let mut store = self.store();
+        let newest = store.newest(None).expect("look for a session");
+        let (mut head, records) = store.load(&newest.expect("a session").id).expect("load it");
+        let batch = Batch {
+            at_ms: 1,
+            entries: vec![entry(records.len() as u64)],
+            unfinished: true,
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).expect("append");
+    }
+
+    /// Polls: what is waited for happens in another process.
+    #[track_caller]
+    pub fn until(&self, mut so: impl FnMut() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !so() {
+            assert!(Instant::now() < end, "waited too long");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+pub fn is_entry(line: &str, kind: &str) -> bool {
+    let event: Value = serde_json::from_str(line).unwrap_or_default();
+    event["type"] == format!("entry.{kind}")
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    kill_process(pid_of(pid), signal).expect("send the signal");
+}
+
+pub fn is_gone(group: u32) -> bool {
+    test_kill_process_group(pid_of(group)).is_err()
+}
+
+fn pid_of(pid: u32) -> Pid {
+    Pid::from_raw(pid as i32).expect("a pid")
+}
+
+/// Fails with what there is when a part is missing.
+#[track_caller]
+pub fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
