@@ -9,5 +9,7 @@ fn main() -> ExitCode {
     if let Some(code) = rewake::command::keeper::keep_if_asked() {
         return code;
     }
+    // Commands are settled without it too.
+    let _ = rewake::command::hear_of_children();
     ExitCode::from(rewake::cli::main())
 }

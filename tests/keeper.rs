@@ -456,6 +456,59 @@ async fn a_keeper_that_comes_too_late_runs_nothing() {
 }
 
 #[tokio::test]
+async fn one_who_only_looks_keeps_no_keeper_from_its_work() {
+    for _ in 0..10 {
+        let place = place();
+        let run = place.prepare("echo >> count");
+        let mut running = place.runs.start(&run).unwrap();
+        // As the engine does, again and again while the keeper is on its way.
+        while place.runs.ended(&run).unwrap().is_none() {}
+        place.runs.wait(&mut running).await.unwrap();
+        assert_eq!(place.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_background_command_is_begun_before_it_is_said_to_run() {
+    let place = place();
+    let run = place.prepare("until [ -e go ]; do sleep 0.01; done; echo >> count");
+    let mut running = place.runs.start(&run).unwrap();
+    let found = place.runs.begun(&mut running).await.unwrap();
+    assert!(matches!(found, Found::Running(_)), "{found:?}");
+    // Whoever settles it from now on finds it.
+    let Found::Running(mut running) = place.settle(&run) else {
+        panic!("it is not running");
+    };
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(place.count(), 1);
+}
+
+#[tokio::test]
+async fn a_command_whose_keeper_cannot_begin_is_not_waited_for() {
+    let place = place();
+    let run = place.prepare("echo >> count");
+    std::fs::remove_file(place.folder.path().join("runs").join(&run).join("output")).unwrap();
+    let mut running = place.runs.start(&run).unwrap();
+    let found = place.runs.begun(&mut running).await.unwrap();
+    assert!(matches!(found, Found::NotBegun), "{found:?}");
+    assert_eq!(place.count(), 0);
+}
+
+#[tokio::test]
+async fn a_result_does_not_depend_on_who_reaps_the_keeper() {
+    let place = place();
+    let (run, mut running) = place.begin("until [ -e go ]; do sleep 0.01; done; exit 7");
+    let keeper = Pid::from_raw(place.keeper(&run).unwrap() as i32);
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    // As the system does itself where SIGCHLD is ignored.
+    let reaped = rustix::process::waitpid(keeper, rustix::process::WaitOptions::empty());
+    assert!(reaped.unwrap().is_some());
+    let ended = place.runs.wait(&mut running).await.unwrap();
+    assert_eq!(ended.how, How::Exited(7));
+}
+
+#[tokio::test]
 async fn a_keeper_finds_nothing_in_a_run_that_was_removed() {
     let place = place();
     let run = place.prepare("echo >> count");

@@ -7,7 +7,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -49,6 +50,14 @@ pub fn own_exe() -> io::Result<PathBuf> {
         return Ok(same);
     }
     std::env::current_exe()
+}
+
+/// Sees to it that the ends of our children are told to us: whoever started us may ignore
+/// SIGCHLD, and we would inherit that. A handler that does nothing is in its place, and unlike
+/// ignoring it is not handed on.
+pub fn hear_of_children() -> io::Result<()> {
+    let unread = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGCHLD, unread).map(drop)
 }
 
 pub(super) fn now_ms() -> i64 {

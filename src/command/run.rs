@@ -33,6 +33,12 @@ const QUIET: [(&str, &str); 4] = [
 /// How often a re-attached command is looked at: soon at first, then at this pace.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// How often it is looked whether a keeper that was just started has begun.
+const BEGUN_TICK: Duration = Duration::from_millis(1);
+
+/// Why a command was not run that nobody stopped.
+const NO_KEEPER: &str = "its keeper was gone before it began";
+
 /// How long to wait for a keeper that has said its last word to be gone.
 const DIE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -57,6 +63,23 @@ pub struct Running {
 impl Running {
     pub fn run(&self) -> &str {
         &self.run
+    }
+
+    /// Waits until the keeper is gone, when it is our child. How it went does not matter, and
+    /// that nothing can be known of it (whoever started us ignores SIGCHLD) neither: the run
+    /// folder says what became of the command.
+    async fn reap(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
+            self.child = None;
+        }
+    }
+
+    /// Whether a keeper of ours is gone, so that it cannot begin any more.
+    fn is_gone(&mut self) -> bool {
+        self.child
+            .as_mut()
+            .is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
     }
 }
 
@@ -148,22 +171,19 @@ impl Runs {
         })
     }
 
-    /// Waits until the keeper that was started has claimed its run, or is gone.
-    ///
-    /// Until then [`Runs::settle`] may be quicker than the keeper, and so end what has just
-    /// been started.
-    pub async fn claimed(&self, running: &mut Running) -> io::Result<()> {
-        let folder = self.folder(&running.run)?;
-        while let Some(child) = &mut running.child
-            && !folder.is_claimed()?
-        {
-            if child.try_wait()?.is_some() {
-                running.child = None;
-            } else {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Waits until a command that was just started is begun, or never will be: then it is
+    /// claimed here. May be dropped; [`Runs::settle`] says then what became of it.
+    pub async fn begun(&self, running: &mut Running) -> io::Result<Found> {
+        let boot = process::boot_id();
+        loop {
+            // First the keeper, then the folder: what it wrote before it went is seen.
+            let gone = running.is_gone();
+            match self.look(&running.run, &boot)? {
+                Some(found) => return Ok(found),
+                None if gone => return self.settle(&running.run, &boot),
+                None => tokio::time::sleep(BEGUN_TICK).await,
             }
         }
-        Ok(())
     }
 
     /// Waits for the end of a command. May be dropped and called again.
@@ -171,18 +191,14 @@ impl Runs {
     /// A command that was never begun (its keeper was killed, or it was stopped, early) is
     /// claimed here, so that it never will be, and is [`How::NotRun`].
     pub async fn wait(&self, running: &mut Running) -> io::Result<Ended> {
-        if let Some(child) = &mut running.child {
-            child.wait().await?;
-            running.child = None;
-        }
+        running.reap().await;
         let mut pause = Duration::from_millis(1);
         loop {
             match self.settle(&running.run, &process::boot_id())? {
                 Found::Ended(ended) => return Ok(ended),
                 Found::NotBegun => {
                     let folder = self.folder(&running.run)?;
-                    let why = "its keeper was gone before it began".to_string();
-                    return Ok(ended(&folder, not_run(why)));
+                    return Ok(ended(&folder, not_run(NO_KEEPER.to_string())));
                 }
                 Found::Running(_) => tokio::time::sleep(pause).await,
             }
@@ -194,26 +210,48 @@ impl Runs {
     /// `boot`. The order of the questions is the heart of the matter: see [`super`].
     pub fn settle(&self, run: &str, boot: &str) -> io::Result<Found> {
         let folder = self.folder(run)?;
-        let this_boot = !boot.is_empty() && boot == process::boot_id();
         loop {
-            return Ok(match look_begun(&folder)? {
-                Seen::Ended(end) => Found::Ended(ended(&folder, end)),
-                Seen::Kept(_) => Found::Running(Running {
-                    run: run.to_string(),
-                    child: None,
-                }),
-                Seen::Missing => Found::Ended(lost(&folder, None)),
-                Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
-                    Found::Ended(lost(&folder, None))
-                }
-                Seen::Unclaimed if folder.claim()? => Found::NotBegun,
-                // A keeper was quicker.
-                Seen::Unclaimed => continue,
-                Seen::Abandoned(Slot::Empty) => Found::NotBegun,
-                Seen::Abandoned(Slot::Torn) => Found::Ended(lost(&folder, None)),
-                Seen::Abandoned(Slot::Written(begun)) => Found::Ended(lost(&folder, Some(&begun))),
-            });
+            if let Some(found) = self.look(run, boot)? {
+                return Ok(found);
+            }
+            if folder.claim()? {
+                return Ok(Found::NotBegun);
+            }
+            // A keeper was quicker.
         }
+    }
+
+    /// How a command ended that is known to have been begun. `None` while it runs.
+    ///
+    /// Nothing is claimed: one who only looks must not keep a keeper from its work.
+    pub fn ended(&self, run: &str) -> io::Result<Option<Ended>> {
+        let folder = self.folder(run)?;
+        // Where the spec cannot be read the machine went down: see `RunFolder::create`.
+        let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
+        Ok(match self.look(run, &boot)? {
+            Some(Found::Ended(ended)) => Some(ended),
+            Some(Found::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
+            Some(Found::Running(_)) | None => None,
+        })
+    }
+
+    /// [`Runs::settle`] without deciding anything: `None` when the run is not claimed.
+    fn look(&self, run: &str, boot: &str) -> io::Result<Option<Found>> {
+        let folder = self.folder(run)?;
+        let this_boot = !boot.is_empty() && boot == process::boot_id();
+        Ok(Some(match look_begun(&folder)? {
+            Seen::Ended(end) => Found::Ended(ended(&folder, end)),
+            Seen::Kept(_) => Found::Running(Running {
+                run: run.to_string(),
+                child: None,
+            }),
+            Seen::Missing => Found::Ended(lost(&folder, None)),
+            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Found::Ended(lost(&folder, None)),
+            Seen::Unclaimed => return Ok(None),
+            Seen::Abandoned(Slot::Empty) => Found::NotBegun,
+            Seen::Abandoned(Slot::Torn) => Found::Ended(lost(&folder, None)),
+            Seen::Abandoned(Slot::Written(begun)) => Found::Ended(lost(&folder, Some(&begun))),
+        }))
     }
 
     /// Asks for the end of a command; true when something of it was alive. [`Runs::wait`] says

@@ -91,13 +91,19 @@ impl Machine {
             Err(e) => return failed(format!("cannot start the command: {e}")),
         };
         if args.background {
-            // Before that, whoever asks what became of the run keeps it from ever beginning.
-            if let Err(e) = self.runs.claimed(&mut running).await {
-                return failed(format!("cannot learn whether the command began: {e}"));
-            }
-            // The keeper is nobody's child once this process is gone; until then tokio reaps it.
-            drop(running);
-            return self.in_background(call, run, &args.command);
+            // Only what has begun goes on in the background: until then any look at the run
+            // could be the one that decides that it never will. The keeper is nobody's child
+            // once this process is gone; until then tokio reaps it.
+            return match self.runs.begun(&mut running).await {
+                Ok(Found::Ended(ended)) if matches!(ended.how, How::NotRun(_)) => {
+                    self.result(Ok(ended))
+                }
+                Ok(Found::Running(_) | Found::Ended(_)) => {
+                    self.in_background(call, run, &args.command)
+                }
+                Ok(Found::NotBegun) => failed("cannot start the command: its keeper did not begin"),
+                Err(e) => self.result(Err(e)),
+            };
         }
         self.active.borrow_mut().insert(run.to_string());
         let ended = self.runs.wait(&mut running).await;
@@ -359,12 +365,8 @@ impl World for Machine {
     }
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
-        match self.runs.settle(&background.run, &self.boot) {
-            Ok(Found::Running(_)) => None,
-            Ok(Found::Ended(ended)) => {
-                Some(report::background_end(&self.runs, id, background, &ended))
-            }
-            Ok(Found::NotBegun) => Some(report::never_ran(id, background)),
+        match self.runs.ended(&background.run) {
+            Ok(ended) => Some(report::background_end(&self.runs, id, background, &ended?)),
             Err(e) => {
                 tracing::warn!(run = background.run, error = %e, "cannot look at a background command");
                 None

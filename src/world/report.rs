@@ -70,25 +70,21 @@ pub fn background_end(
     background: &Background,
     ended: &Ended,
 ) -> BackgroundEnd {
+    let command = crate::core::text::one_line(&background.command, 80);
+    if let How::NotRun(why) = &ended.how {
+        return BackgroundEnd {
+            exit_code: None,
+            text: format!("the background command {id} ({command}) never ran: {why}"),
+        };
+    }
     let (line, exit_code) = how(&ended.how);
     let last = match printed(runs, ended, LAST_LINES_BYTES) {
         Ok(text) if text.trim().is_empty() => "it printed nothing".to_string(),
         Ok(text) => format!("its output:\n{text}"),
         Err(why) => why,
     };
-    let text = format!(
-        "the background command {id} ({}) ended: {line}; {last}",
-        crate::core::text::one_line(&background.command, 80)
-    );
+    let text = format!("the background command {id} ({command}) ended: {line}; {last}");
     BackgroundEnd { exit_code, text }
-}
-
-pub fn never_ran(id: &str, background: &Background) -> BackgroundEnd {
-    let command = crate::core::text::one_line(&background.command, 80);
-    BackgroundEnd {
-        exit_code: None,
-        text: format!("the background command {id} ({command}) never ran"),
-    }
 }
 
 /// What was printed, as text; what is no UTF-8 is shown as replacement characters.
