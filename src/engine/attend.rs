@@ -135,6 +135,7 @@ impl<W: World> Engine<W> {
                 let at_ms = self.world.now_ms();
                 self.store
                     .queue(self.head.session(), &message, &blobs, at_ms)?;
+                self.inbox_is_held = false;
                 (self.on_event)(&self.state, Event::Queued(&message.text));
                 Ok(false)
             }
@@ -143,7 +144,9 @@ impl<W: World> Engine<W> {
                 Ok(false)
             }
             Command::Stop => {
-                if self.state.owed || self.state.first_open().is_some() {
+                self.inbox_is_held = true;
+                let waits = self.store.oldest_queued(self.head.session())?.is_some();
+                if self.state.owed || self.state.first_open().is_some() || waits {
                     let draft = self.draft.words();
                     let stopped = Entry::Stopped { draft };
                     self.record(Write::of(stopped).clearing_stream()).await?;
