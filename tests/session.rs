@@ -104,3 +104,36 @@ fn one_interrupt_stops_also_what_was_asked_with_the_start() {
     assert_eq!(said[0]["text"], "and then this");
     assert_eq!(result(&next)["result"], "i went on");
 }
+
+#[test]
+fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
+    let read = |path: &str| format!("{{ name = \"read\", arguments = {{ path = {path:?} }} }}");
+    let home = home("");
+    let (its, other) = (home.path("its"), home.path("other"));
+    for folder in [&its, &other] {
+        std::fs::create_dir_all(folder.join(".rewake")).unwrap();
+    }
+    std::fs::write(its.join(".rewake/config.toml"), "permissions.deny = [\"Read(private)\"]").unwrap();
+    std::fs::write(its.join("private"), "secret of its own\n").unwrap();
+    std::fs::write(other.join("b"), "secret of the other\n").unwrap();
+    let both = [read("private"), read(&other.join("b").display().to_string())].join(", ");
+    play(&home, &format!("{}[[step]]\ncalls = [{both}]\n{}", says("first"), says("end")));
+
+    let at = |folder: &std::path::Path, args: &[&str]| {
+        let mut command = home.rewake(args);
+        command.current_dir(folder);
+        support::run(command, SOON).expect(0)
+    };
+    at(&its, &["trust"]);
+    let first = at(&its, &["-p", "go", "--output-format", "json"]);
+    let id = result(&first)["session"].as_str().unwrap().to_string();
+    let resumed = at(&other, &["-p", "more", "-r", &id, "--output-format", "stream-json"]);
+    let outcomes: Vec<String> = resumed
+        .events()
+        .iter()
+        .filter(|e| e["type"] == "entry.finished")
+        .map(|e| e["outcome"]["outcome"].as_str().unwrap().to_string())
+        .collect();
+    assert_eq!(outcomes, ["denied", "denied"]);
+    assert!(!resumed.stdout.contains("secret of"), "{}", resumed.stdout);
+}

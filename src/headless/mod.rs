@@ -12,7 +12,6 @@ use crate::core::entry::{By, Entry, FailureClass, Outcome, SaveReason, Via};
 use crate::core::next::Why;
 use crate::core::state::Halt;
 use crate::engine::{Engine, EngineError, Rest};
-use crate::model::Figures;
 use crate::session::{Session, short_id};
 use crate::store::{Message, StoreError};
 
@@ -37,7 +36,6 @@ pub struct Task {
     pub format: Format,
     /// The user named this session: a hold is lifted.
     pub by: By,
-    pub figures: Figures,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
@@ -59,7 +57,7 @@ pub fn run(session: Session, task: Task) -> u8 {
 }
 
 async fn work(mut session: Session, task: Task) -> u8 {
-    let printer = Printer::new(task.format, &session, task.figures);
+    let printer = Printer::new(task.format, &session);
     for warning in &session.warnings {
         print::note(warning);
     }

@@ -39,11 +39,11 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new(format: Format, session: &Session, figures: Figures) -> Shared {
+    pub fn new(format: Format, session: &Session) -> Shared {
         let printer = Printer {
             format,
             session: session.id.clone(),
-            figures,
+            figures: session.figures.clone(),
             answer: String::new(),
             usage: Usage::default(),
             cost_usd: Some(0.0),

@@ -9,12 +9,12 @@ mod layers;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::command::{self, RunState, Runs};
-use crate::config::{Config, ConfigError, Env, Loaded, Origin, Paths};
+use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
 use crate::core::entry::{Entry, Guard};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
@@ -22,7 +22,7 @@ use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
 use crate::store::{NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 use crate::tools::Place;
-use crate::workspace::Here;
+use crate::workspace::{Here, HereError, here};
 use crate::world::machine::{Machine, Shell};
 
 /// The version that renders layers and opens sessions.
@@ -34,6 +34,8 @@ pub struct Surroundings {
     pub paths: Paths,
     pub here: Here,
     pub loaded: Loaded,
+    /// Those of the command line: they hold in whatever folder a session works.
+    pub flags: Vec<Setting>,
 }
 
 /// Which session is meant.
@@ -57,6 +59,9 @@ pub enum SessionError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Of the folder that a session works in.
+    #[error("session {session}: {why}")]
+    Folder { session: String, why: HereError },
     #[error("cannot read session {session}: {why}")]
     Illegal { session: String, why: Illegal },
     #[error("there is no session in {0}")]
@@ -70,6 +75,7 @@ impl SessionError {
         match self {
             SessionError::Store(e) => e.hint(),
             SessionError::Config(e) => e.hint().map(str::to_string),
+            SessionError::Folder { .. } => Some("it works in that folder: make it again".into()),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"
             )),
@@ -89,6 +95,7 @@ pub struct Session {
     pub log: Log,
     pub world: Rc<Machine>,
     pub settings: Settings,
+    pub figures: Figures,
     /// What was there, when it is not new.
     pub found: Option<Found>,
     /// For the user, not for the model.
@@ -106,6 +113,23 @@ struct Opened {
 impl Surroundings {
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// The same start in the folder of a session: its rules and its workspace hold there, not
+    /// those of the folder it is resumed from.
+    fn of(&self, info: &SessionInfo) -> Result<Surroundings, SessionError> {
+        let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
+            session: info.id.clone(),
+            why,
+        })?;
+        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
+        Ok(Surroundings {
+            env: self.env.clone(),
+            paths: self.paths.clone(),
+            here,
+            loaded,
+            flags: self.flags.clone(),
+        })
     }
 
     pub fn workspace(&self) -> String {
@@ -144,11 +168,11 @@ impl Surroundings {
                 let newest = store.newest(Some(&self.workspace()))?;
                 let info =
                     newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
-                self.reopen(store, info, *fork, now_ms, interactive)
+                self.take_up(store, info, *fork, now_ms, interactive)
             }
             Which::Named { id, fork } => {
                 let info = store.find(id)?;
-                self.reopen(store, info, *fork, now_ms, interactive)
+                self.take_up(store, info, *fork, now_ms, interactive)
             }
         }
         .inspect(|session| {
@@ -195,6 +219,25 @@ impl Surroundings {
             warnings,
         };
         self.assemble(opened, interactive)
+    }
+
+    fn take_up(
+        &self,
+        store: Store,
+        info: SessionInfo,
+        fork: bool,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let its = self.of(&info)?;
+        let mut session = its.reopen(store, info, fork, now_ms, interactive)?;
+        // What is wrong with the config here was told already.
+        let warnings = its.loaded.warnings.iter().map(|w| &w.text);
+        let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
+        session
+            .warnings
+            .extend(warnings.filter(|text| !known(text)).cloned());
+        Ok(session)
     }
 
     fn reopen(
@@ -290,6 +333,7 @@ impl Surroundings {
             log,
             world,
             settings,
+            figures: Figures::new(config),
             found,
             warnings,
         })
