@@ -113,11 +113,26 @@ fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
     for folder in [&its, &other] {
         std::fs::create_dir_all(folder.join(".rewake")).unwrap();
     }
-    std::fs::write(its.join(".rewake/config.toml"), "permissions.deny = [\"Read(private)\"]").unwrap();
+    std::fs::write(
+        its.join(".rewake/config.toml"),
+        "permissions.deny = [\"Read(private)\"]",
+    )
+    .unwrap();
     std::fs::write(its.join("private"), "secret of its own\n").unwrap();
     std::fs::write(other.join("b"), "secret of the other\n").unwrap();
-    let both = [read("private"), read(&other.join("b").display().to_string())].join(", ");
-    play(&home, &format!("{}[[step]]\ncalls = [{both}]\n{}", says("first"), says("end")));
+    let both = [
+        read("private"),
+        read(&other.join("b").display().to_string()),
+    ]
+    .join(", ");
+    play(
+        &home,
+        &format!(
+            "{}[[step]]\ncalls = [{both}]\n{}",
+            says("first"),
+            says("end")
+        ),
+    );
 
     let at = |folder: &std::path::Path, args: &[&str]| {
         let mut command = home.rewake(args);
@@ -127,7 +142,10 @@ fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
     at(&its, &["trust"]);
     let first = at(&its, &["-p", "go", "--output-format", "json"]);
     let id = result(&first)["session"].as_str().unwrap().to_string();
-    let resumed = at(&other, &["-p", "more", "-r", &id, "--output-format", "stream-json"]);
+    let resumed = at(
+        &other,
+        &["-p", "more", "-r", &id, "--output-format", "stream-json"],
+    );
     let outcomes: Vec<String> = resumed
         .events()
         .iter()
@@ -136,4 +154,16 @@ fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
         .collect();
     assert_eq!(outcomes, ["denied", "denied"]);
     assert!(!resumed.stdout.contains("secret of"), "{}", resumed.stdout);
+}
+
+#[test]
+fn a_copy_of_what_owes_an_answer_owes_it_too() {
+    let home = home("[[step]]\nfail = { class = \"auth\", tries = 9 }\n");
+    home.run(["-p", "go"]).expect(1);
+    let id = home.run(["history"]).expect(0).stdout;
+    let fork = home.run(["fork", &id[..13]]).expect(0).stdout;
+    play(&home, &says("another"));
+    let next = home.run(["-p", "something else"]).expect(0);
+    let told = format!("unfinished here: {}", &fork[..13]);
+    assert!(next.stderr.contains(&told), "{}", next.stderr);
 }

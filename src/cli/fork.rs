@@ -8,12 +8,11 @@ use crate::session::{Surroundings, now_ms, short_id};
 pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     let mut store = around.open_store()?;
     let info = store.find(id)?;
-    let (head, _) = store.load(&info.id)?;
-    let fork = store.fork(&info.id, head.seq(), now_ms())?;
-    output::line(fork.session());
+    let (fork, _lock) = around.fork(&mut store, &info.id, now_ms())?;
+    output::line(&fork);
     note(&format!(
         "files are not copied; to go on: rewake -p -r {}",
-        short_id(fork.session())
+        short_id(&fork)
     ));
     Ok(exit::DONE)
 }

@@ -15,12 +15,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
-use crate::core::entry::{Entry, Guard};
+use crate::core::entry::{Entry, ForkPoint, Guard, Record};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
-use crate::store::{NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{
+    NewFork, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError, new_id,
+};
 use crate::tools::Place;
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::{Machine, Shell};
@@ -202,13 +204,15 @@ impl Surroundings {
             mode: self.config().permission_mode,
             layers,
         };
+        // Ours before anybody can see it.
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewSession {
+            id: id.clone(),
             workspace: self.workspace(),
             folder,
         };
         let (head, first) = store.create(&new, now_ms, opened)?;
-        let lock = SessionLock::take(&self.paths.data_dir, head.session())?;
-        let id = head.session().to_string();
         let state =
             State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
         let log = Log { store, head, state };
@@ -249,20 +253,13 @@ impl Surroundings {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let (id, lock) = if fork {
-            let (head, _) = store.load(&info.id)?;
-            let forked = store.fork(&info.id, head.seq(), now_ms)?;
-            let id = forked.session().to_string();
-            let lock = SessionLock::take(&self.paths.data_dir, &id)?;
-            (id, lock)
+            self.fork(&mut store, &info.id, now_ms)?
         } else {
             let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
             (info.id.clone(), lock)
         };
         let (head, records) = store.load(&id)?;
-        let state = State::of(&records).map_err(|why| SessionError::Illegal {
-            session: id.clone(),
-            why,
-        })?;
+        let state = folded(&id, &records)?;
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
         let found = Found::look(&info, &records, &state, &runs, queued, now_ms);
@@ -275,6 +272,39 @@ impl Surroundings {
             warnings: Vec::new(),
         };
         self.assemble(opened, interactive)
+    }
+
+    /// A copy that goes its own way behind the last entry: its id, and its lock.
+    pub fn fork(
+        &self,
+        store: &mut Store,
+        origin: &str,
+        now_ms: i64,
+    ) -> Result<(String, SessionLock), SessionError> {
+        let (head, records) = store.load(origin)?;
+        let mut state = folded(origin, &records)?;
+        let from = ForkPoint {
+            session: origin.to_string(),
+            seq: head.seq(),
+        };
+        let forked = Record {
+            seq: state.next_seq(),
+            at_ms: now_ms,
+            entry: Entry::Forked { from: from.clone() },
+        };
+        state.fold(&forked).map_err(|why| SessionError::Illegal {
+            session: origin.to_string(),
+            why,
+        })?;
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let new = NewFork {
+            id: id.clone(),
+            from,
+            unfinished: state.unfinished(),
+        };
+        store.fork(&new, now_ms)?;
+        Ok((id, lock))
     }
 
     fn assemble(&self, opened: Opened, interactive: bool) -> Result<Session, SessionError> {
@@ -351,6 +381,13 @@ impl Surroundings {
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
         Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
     }
+}
+
+fn folded(session: &str, records: &[Record]) -> Result<State, SessionError> {
+    State::of(records).map_err(|why| SessionError::Illegal {
+        session: session.to_string(),
+        why,
+    })
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came
