@@ -22,7 +22,7 @@ pub struct Policy {
     pub judge: Judge,
     /// A person is there to be asked.
     pub interactive: bool,
-    /// Answers for one message of the user.
+    /// Answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
 }
 

@@ -229,6 +229,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 message: "no".into(),
                 hint: None,
             },
+            draft: None,
         },
         Entry::Noted {
             text: "a.rs changed".into(),
