@@ -8,9 +8,9 @@ mod signals;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::core::entry::{By, Entry, FailureClass, Outcome, SaveReason, Via};
+use crate::core::entry::{By, Entry, FailureClass, Outcome, SaveReason, StopReason, Via};
 use crate::core::next::Why;
-use crate::core::state::Halt;
+use crate::core::state::{Halt, State};
 use crate::engine::{Engine, EngineError, Rest};
 use crate::session::{Session, short_id};
 use crate::store::{Message, StoreError};
@@ -84,7 +84,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
                 .store
                 .queue(&session.id, &message, &[], crate::session::now_ms())
         {
-            return refused(&session.id, &error.into());
+            return refused(&session.log.state, &printer, &session.id, &error.into());
         }
     }
     let found = session.found.take();
@@ -116,17 +116,21 @@ async fn work(mut session: Session, task: Task) -> u8 {
         rest = life => rest,
     };
     let (code, why) = match rest {
-        Ok(rest) => verdict(&engine, rest),
-        Err(error) => return refused(&id, &error),
+        Ok(rest) => verdict(&engine, rest, printer.borrow().stop()),
+        Err(error) => return refused(engine.state(), &printer, &id, &error),
     };
     finish(&mut engine, &printer, code, why, &id).await
 }
 
 /// The exit code of a rest, and what to say of it.
-fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> (u8, Option<String>) {
+fn verdict<W: crate::world::World>(
+    engine: &Engine<W>,
+    rest: Rest,
+    stop: Option<StopReason>,
+) -> (u8, Option<String>) {
     let state = engine.state();
     match rest {
-        Rest::Waiting(Why::Idle) => (exit::DONE, None),
+        Rest::Waiting(Why::Idle) => ended(stop),
         Rest::Waiting(Why::Turns) => {
             (exit::RESUMABLE, Some("stopped: the number of turns is used up; --max-turns gives more".into()))
         }
@@ -153,6 +157,23 @@ fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> (u8, Optio
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
             (code, Some("left; what runs goes on".into()))
         }
+    }
+}
+
+/// The exit code when the model has nothing more to say.
+fn ended(stop: Option<StopReason>) -> (u8, Option<String>) {
+    match stop {
+        None | Some(StopReason::EndTurn | StopReason::ToolUse) => (exit::DONE, None),
+        Some(StopReason::MaxTokens) => (
+            exit::RESUMABLE,
+            Some("the answer is not whole: it was cut by the output limit".into()),
+        ),
+        Some(StopReason::Refusal) => (exit::FAILED, Some("the model refused to answer".into())),
+        // A server may name no reason, or one of its own: that alone is no failure.
+        Some(StopReason::Other) => (
+            exit::DONE,
+            Some("the answer may not be whole: the server gave no known reason for its end".into()),
+        ),
     }
 }
 
@@ -198,6 +219,10 @@ async fn finish<W: crate::world::World>(
     if code != exit::DONE {
         let short = short_id(id);
         let how = match code {
+            // Nothing is owed, so there must be something to say.
+            exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
+                format!("rewake -p \"go on\" -r {short}")
+            }
             exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
             _ => format!("rewake -p -c, or rewake -p -r {short}"),
         };
@@ -207,7 +232,7 @@ async fn finish<W: crate::world::World>(
 }
 
 /// The log cannot be written, so nothing more is done.
-fn refused(id: &str, error: &EngineError) -> u8 {
+fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError) -> u8 {
     tracing::error!(%error, "stopped");
     let hint = match error {
         EngineError::Store(e) => e.hint(),
@@ -215,14 +240,17 @@ fn refused(id: &str, error: &EngineError) -> u8 {
             Some("this is a fault of rewake; rewake doctor looks at the store".into())
         }
     };
-    print::trouble(&error.to_string(), hint.as_deref());
-    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
-    match error {
+    let code = match error {
         EngineError::Store(
             StoreError::Full { .. } | StoreError::Busy { .. } | StoreError::HeadMoved { .. },
         ) => exit::RESUMABLE,
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
-    }
+    };
+    let why = error.to_string();
+    printer.borrow_mut().result(state, code, Some(&why));
+    print::trouble(&why, hint.as_deref());
+    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
+    code
 }
 
 /// Whether a call was denied for want of a person or by a rule.

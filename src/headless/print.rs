@@ -1,13 +1,13 @@
 //! What a headless run prints: the answer, one JSON object, or a JSON object a line.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
 use super::is_denied;
-use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Usage};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{neutralise, one_line};
@@ -29,8 +29,9 @@ pub struct Printer {
     format: Format,
     session: String,
     figures: Figures,
-    /// The words of the last answer.
+    /// The words of the last answer, and why it ended.
     answer: String,
+    stop: Option<StopReason>,
     usage: Usage,
     cost_usd: Option<f64>,
     turns: u64,
@@ -45,6 +46,7 @@ impl Printer {
             session: session.id.clone(),
             figures: session.figures.clone(),
             answer: String::new(),
+            stop: None,
             usage: Usage::default(),
             cost_usd: Some(0.0),
             turns: 0,
@@ -88,9 +90,11 @@ impl Printer {
             Entry::Replied {
                 blocks,
                 usage,
+                stop,
                 model,
                 ..
             } => {
+                self.stop = Some(*stop);
                 self.turns += 1;
                 self.usage.add(usage);
                 let cost = self.figures.cost(model, usage);
@@ -138,6 +142,11 @@ impl Printer {
         }
     }
 
+    /// Why the last answer of this run ended.
+    pub fn stop(&self) -> Option<StopReason> {
+        self.stop
+    }
+
     /// The last thing on stdout.
     pub fn result(&mut self, state: &State, code: u8, why: Option<&str>) {
         if self.denied > 0 {
@@ -149,7 +158,8 @@ impl Printer {
         }
         match self.format {
             Format::Text if self.answer.is_empty() => {}
-            // What goes to a file or a pipe stays as the model wrote it.
+            // A terminal obeys what is in a text; a file or a pipe gets it as it was written.
+            Format::Text if std::io::stdout().is_terminal() => out(&neutralise(&self.answer)),
             Format::Text => out(&self.answer),
             Format::Json | Format::StreamJson => out(&self.summary(state, code, why).to_string()),
         }
@@ -164,6 +174,7 @@ impl Printer {
             "resumable": code != super::exit::DONE,
             "why": why,
             "result": self.answer,
+            "stop": self.stop,
             "model": state.model,
             "turns": self.turns,
             "calls": self.calls,
