@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{Home, Live, Run};
+use support::{Answer, Home, Live, Protocol, Run, Says, Server};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -166,4 +166,161 @@ fn a_copy_of_what_owes_an_answer_owes_it_too() {
     let next = home.run(["-p", "something else"]).expect(0);
     let told = format!("unfinished here: {}", &fork[..13]);
     assert!(next.stderr.contains(&told), "{}", next.stderr);
+}
+
+#[test]
+fn an_outage_never_holds_a_session() {
+    let down = "[[step]]\nfail = { class = \"network\", tries = 99 }\n";
+    let home = home(down);
+    home.run(["-p", "go"]).expect(75);
+    for _ in 0..4 {
+        home.run(["-p", "-c"]).expect(75);
+    }
+    play(&home, &says("the network is back"));
+    let back = home.run(["-p", "-c"]).expect(0);
+    assert_eq!(back.stdout.trim(), "the network is back");
+}
+
+#[test]
+fn going_on_gives_turns_again() {
+    let look = calls("glob", "{ pattern = \"*\" }");
+    let home = home(&(look.repeat(3) + &says("end")));
+    home.run(["-p", "go", "--max-turns", "2"]).expect(75);
+    let end = home.run(["-p", "-c", "--max-turns", "2"]).expect(0);
+    assert_eq!(end.stdout.trim(), "end");
+}
+
+#[test]
+fn leaving_works_while_a_stop_is_waited_for() {
+    let home = home(&bash("sleep 60"));
+    let live = Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    wait_for(&live, "entry.started");
+    let keeper = child_of(live.id());
+    signal("STOP", keeper);
+    signal("INT", live.id());
+    wait_for(&live, "entry.stopped");
+    signal("TERM", live.id());
+    let left = live.wait(Duration::from_secs(5));
+    signal("CONT", keeper);
+    left.expect(143);
+    // The next start still stops it.
+    home.run(["-p", "-c"]).expect(130);
+}
+
+fn child_of(pid: u32) -> u32 {
+    loop {
+        let found = Command::new("pgrep")
+            .args(["-P", &pid.to_string()])
+            .output()
+            .unwrap();
+        if let Ok(pid) = String::from_utf8_lossy(&found.stdout).trim().parse() {
+            return pid;
+        }
+    }
+}
+
+#[test]
+fn a_busy_store_does_not_end_a_stream() {
+    let words = "one two three four five six seven eight";
+    let home = home(&format!("{}chunk_chars = 5\nchunk_ms = 50\n", says(words)));
+    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    wait_for(&live, "delta.text");
+    let other = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Longer than a write waits.
+    std::thread::sleep(Duration::from_millis(5_500));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(result(&live.wait(SOON).expect(0))["result"], words);
+}
+
+#[test]
+fn what_a_broken_stream_had_said_is_kept() {
+    let server = Server::start(|_| Answer::Cut {
+        says: Says::text("word ".repeat(100)),
+        after_bytes: 2_000,
+    });
+    let home = Home::new();
+    home.configure(&server, Protocol::Anthropic, "[retry]\ntries = 1\n");
+    let cut = home
+        .run(["-p", "go", "--output-format", "stream-json"])
+        .expect(75);
+    let failed = cut
+        .events()
+        .into_iter()
+        .find(|e| e["type"] == "entry.failed");
+    let draft = failed.unwrap()["draft"].as_str().unwrap().to_string();
+    assert!(draft.starts_with("word word"), "{draft}");
+}
+
+#[test]
+fn an_answer_that_is_not_whole_is_not_done() {
+    let ends = |stop: &str, code: i32| {
+        let home = home(&format!("{}stop = {stop:?}\n", says("The three steps are")));
+        let run = home
+            .run(["-p", "go", "--output-format", "json"])
+            .expect(code);
+        assert_eq!(result(&run)["stop"], stop);
+        run.stderr
+    };
+    assert!(ends("max_tokens", 75).contains("rewake -p \"go on\" -r"));
+    assert!(ends("refusal", 1).contains("refused"));
+    ends("end_turn", 0);
+}
+
+/// `script` of util-linux gives a child a terminal; elsewhere it has other arguments.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_gets_no_control_sequences_of_the_model() {
+    let home = home("[[step]]\ntext = \"hi \\u001b]0;OWNED\\u0007 bye\"\n");
+    let direct = home.rewake(["-p", "go"]);
+    let mut command = Command::new("script");
+    command
+        .args([
+            "-qec",
+            &format!("{} -p go", direct.get_program().display()),
+            "/dev/null",
+        ])
+        .current_dir(home.workspace())
+        .env("HOME", home.user())
+        .env("REWAKE_HOME", home.rewake_home())
+        .stdin(std::process::Stdio::null());
+    let shown = support::run(command, SOON).stdout;
+    assert!(shown.contains("hi"), "{shown:?}");
+    assert!(!shown.contains("\u{1b}]"), "{shown:?}");
+    // A pipe gets it as it is.
+    assert!(home.run(["-p", "go"]).stdout.contains("\u{1b}]0;OWNED"));
+}
+
+/// Only there it can be known what was ignored at the start.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let home = home(&(bash("sleep 1") + &says("ok")));
+    let direct = home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]);
+    let mut command = Command::new("nohup");
+    command
+        .arg(direct.get_program())
+        .args(direct.get_args())
+        .current_dir(home.workspace())
+        .env("HOME", home.user())
+        .env("REWAKE_HOME", home.rewake_home())
+        .stdin(std::process::Stdio::null());
+    let live = Live::spawn(command);
+    wait_for(&live, "entry.started");
+    signal("HUP", live.id());
+    assert_eq!(result(&live.wait(SOON).expect(0))["result"], "ok");
+}
+
+#[test]
+fn a_run_that_cannot_record_still_gives_a_result() {
+    let home = home(&format!(
+        "{}chunk_chars = 1\nchunk_ms = 50\n",
+        says("a long answer")
+    ));
+    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    wait_for(&live, "delta.text");
+    let other = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = live.wait(SOON).expect(75);
+    assert_eq!(result(&refused)["exit_code"], 75);
 }
