@@ -157,7 +157,7 @@ fn failed() -> Entry {
         message: "no".into(),
         hint: None,
     };
-    Entry::Failed { error }
+    Entry::Failed { error, draft: None }
 }
 
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
@@ -352,6 +352,14 @@ fn starts_that_come_to_nothing_are_held() {
     check(lifted, Step::Settle(id(2, 0)));
     entries.push(finished(id(2, 0)));
     check(entries, Step::CallModel);
+    // An outage is no crash: however often it fails, the next start tries again.
+    let mut outage = vec![said("go")];
+    for _ in 0..2 * MAX_WAKES {
+        outage.push(failed());
+        check(outage.clone(), Step::Wait(Why::Halted));
+        outage.push(woke(By::Start));
+        check(outage.clone(), Step::CallModel);
+    }
     // Nothing owed, nothing to hold.
     check(
         vec![
@@ -382,7 +390,10 @@ fn turns_and_nonsense_are_bounded() {
         entries.extend([replied(vec![read("a")]), finished(id(reply, 0))]);
         assert!(turn < 30);
     }
-    check(entries, Step::Wait(Why::Turns));
+    check(entries.clone(), Step::Wait(Why::Turns));
+    // Going on after that is another start, with turns of its own.
+    entries.push(woke(By::Start));
+    check(entries, Step::CallModel);
 }
 
 #[test]

@@ -94,5 +94,6 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Entry {
         stop,
         model: "local/test-model".into(),
         took_ms: 1,
+        asked_bytes: 0,
     }
 }

@@ -74,6 +74,7 @@ fn dispatch(cli: Cli) -> Result<u8, Trouble> {
         paths,
         here,
         loaded,
+        flags: settings,
     };
     let _log = logging::start(&around.paths, around.config().log.level);
     // Told while there is still a log to write it to.

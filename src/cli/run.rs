@@ -7,7 +7,6 @@ use super::args::{OutputFormat, Run, Session as Asked};
 use super::trouble::Trouble;
 use crate::core::entry::By;
 use crate::headless::{self, Format, Task, exit};
-use crate::model::Figures;
 use crate::session::{Surroundings, Which, ago, short_id};
 use crate::store::{SessionLock, StoreError};
 
@@ -51,16 +50,7 @@ pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
         tell_unfinished(around)?;
     }
     let session = around.open(&which, false).map_err(in_use)?;
-    let figures = Figures::new(around.config());
-    Ok(headless::run(
-        session,
-        Task {
-            prompt,
-            format,
-            by,
-            figures,
-        },
-    ))
+    Ok(headless::run(session, Task { prompt, format, by }))
 }
 
 fn without_terminal() -> Trouble {

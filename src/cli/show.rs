@@ -127,7 +127,10 @@ fn told_of(record: &Record) -> Option<String> {
             format!("result of {call}{mark}: {}", clip(&text, RESULT_BYTES))
         }
         Entry::Stopped { .. } => "stopped by you".to_string(),
-        Entry::Failed { error } => format!("failed: {}", error.message),
+        Entry::Failed { error, draft } => match draft {
+            Some(draft) => format!("failed: {}\nwhat was streaming: {draft}", error.message),
+            None => format!("failed: {}", error.message),
+        },
         Entry::Noted { text, .. } => format!("note: {text}"),
         Entry::Closed {
             first,

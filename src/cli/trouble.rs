@@ -81,7 +81,7 @@ impl From<SessionError> for Trouble {
         match error {
             SessionError::Store(error) => error.into(),
             SessionError::Config(error) => error.into(),
-            SessionError::NothingHere(_) => {
+            SessionError::NothingHere(_) | SessionError::Folder { .. } => {
                 let hint = error.hint();
                 Trouble {
                     message: error.to_string(),

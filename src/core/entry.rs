@@ -116,6 +116,9 @@ pub enum Entry {
     /// The model call failed for good. The user is told; the agent waits.
     Failed {
         error: Failure,
+        /// What the model had said before the stream broke: shown, not sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        draft: Option<String>,
     },
     /// What the model is told besides: it owes no answer for it.
     Noted {

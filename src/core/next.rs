@@ -24,7 +24,7 @@ pub struct Policy {
     pub judge: Judge,
     /// A person is there to be asked.
     pub interactive: bool,
-    /// Answers for one message of the user.
+    /// Answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
     /// The context window of the session's model, with what was learnt of it.
     pub budget: Budgeting,

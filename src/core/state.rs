@@ -63,7 +63,7 @@ pub struct State {
     pub halted: Option<Halt>,
     /// Starts in a row that brought nothing forward.
     pub wakes: u32,
-    /// Answers since the user last spoke.
+    /// Answers since the user last spoke, or since this start.
     pub turns: u32,
     /// Answers in a row that could not be used.
     pub nonsense: u32,
@@ -400,7 +400,11 @@ impl State {
                 self.halted = Some(Halt::Stopped);
                 self.keep(record);
             }
-            Entry::Failed { error } => self.halted = Some(Halt::Failed(error.clone())),
+            // A server that cannot be asked does not make the next start less likely to work.
+            Entry::Failed { error, .. } => {
+                self.halted = Some(Halt::Failed(error.clone()));
+                self.wakes = 0;
+            }
             Entry::Noted { about, .. } => {
                 match about {
                     Some(About::BackgroundEnded { id, .. }) => {
@@ -575,6 +579,7 @@ impl State {
             self.halted = None;
         }
         self.nonsense = 0;
+        self.turns = 0;
         let owing = self.owed || self.first_open().is_some();
         self.wakes = match (owing, by) {
             (false, _) => 0,

@@ -43,7 +43,7 @@ impl Draft {
         *self = Draft::default();
     }
 
-    fn words(&self) -> Option<String> {
+    pub(super) fn words(&self) -> Option<String> {
         Some(self.text.clone()).filter(|t| !t.trim().is_empty())
     }
 }
@@ -161,6 +161,7 @@ impl<W: World> Engine<W> {
                 let at_ms = self.world.now_ms();
                 self.store
                     .queue(self.head.session(), &message, &blobs, at_ms)?;
+                self.inbox_is_held = false;
                 (self.on_event)(&self.state, Event::Queued(&message.text));
                 Ok(false)
             }
@@ -169,7 +170,13 @@ impl<W: World> Engine<W> {
                 Ok(false)
             }
             Command::Stop => {
-                if self.state.owed || self.state.first_open().is_some() {
+                self.inbox_is_held = true;
+                if self.state.is_stopped() {
+                    // It is being obeyed already.
+                    return Ok(false);
+                }
+                let waits = self.store.oldest_queued(self.head.session())?.is_some();
+                if self.state.owed || self.state.first_open().is_some() || waits {
                     let draft = self.draft.words();
                     let stopped = Entry::Stopped { draft };
                     self.record(Write::of(stopped).clearing_stream()).await?;
@@ -204,8 +211,13 @@ impl<W: World> Engine<W> {
             Delta::Text(text) => self.draft.add(text),
             Delta::Retry { .. } => {
                 self.draft.reset();
-                self.store
-                    .clear_draft(self.head.session(), store::Draft::Stream)?;
+                // Left there it is one piece too many of what is shown, and no more.
+                if let Err(error) = self
+                    .store
+                    .clear_draft(self.head.session(), store::Draft::Stream)
+                {
+                    tracing::warn!(%error, "the draft of a broken stream stays");
+                }
             }
             Delta::Thinking(_) | Delta::Call { .. } => {}
         }
@@ -214,8 +226,8 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// Puts the streamed text that is not there yet into the drafts. A full disk does not end
-    /// the stream: the answer itself may find room, and if not, that is told.
+    /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
+    /// store does not end the stream: the answer itself may get in, and if not, that is told.
     fn keep_draft(&mut self) -> Result<(), EngineError> {
         self.draft.due = None;
         let piece = &self.draft.text[self.draft.kept..];
@@ -227,7 +239,7 @@ impl<W: World> Engine<W> {
                 self.draft.kept = self.draft.text.len();
                 Ok(())
             }
-            Err(StoreError::Full { .. }) => {
+            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => {
                 self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
                 Ok(())
             }

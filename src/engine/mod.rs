@@ -117,6 +117,8 @@ pub struct Engine<W> {
     changed: bool,
     printed_bytes: u64,
     left: Option<SaveReason>,
+    /// A person stopped this run: what waits in the inbox is not what they want done now.
+    inbox_is_held: bool,
 }
 
 impl<W: World> Engine<W> {
@@ -146,6 +148,7 @@ impl<W: World> Engine<W> {
             changed: false,
             printed_bytes: 0,
             left: None,
+            inbox_is_held: false,
         }
     }
 
@@ -210,9 +213,9 @@ impl<W: World> Engine<W> {
             .await
     }
 
-    /// Between steps, when no call is open, the oldest message of the inbox is said.
+    /// Between steps, when no call is open, what waits in the inbox is said, the oldest first.
     async fn take_inbox(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_some() {
+        if self.state.first_open().is_some() || self.inbox_is_held {
             return Ok(());
         }
         while let Some(queued) = self.store.oldest_queued(self.head.session())? {

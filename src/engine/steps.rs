@@ -1,9 +1,11 @@
 //! One function for each step that `next` may ask for.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
 
 use super::attend::Stoppable;
 use super::{Engine, EngineError, Write};
@@ -13,6 +15,20 @@ use crate::core::prompt::{Part, Request, request, request_bytes};
 use crate::core::tool::{Class, ToolCall};
 use crate::tools::Ran;
 use crate::world::{Boundary, Images, Settled, World};
+
+/// A stopped command is given two seconds before it is killed; this is enough for both.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+fn unstopped() -> Settled {
+    Settled::Ended(Ran {
+        outcome: Outcome::Interrupted {
+            output: Output::default(),
+            why: "it could not be stopped; it may still run".into(),
+        },
+        fact: None,
+        blobs: Vec::new(),
+    })
+}
 
 impl<W: World> Engine<W> {
     /// The answer is recorded before anything is decided on it.
@@ -54,7 +70,10 @@ impl<W: World> Engine<W> {
                 self.draft.reset();
                 return Ok(());
             }
-            Err(error) => Entry::Failed { error },
+            Err(error) => Entry::Failed {
+                error,
+                draft: self.draft.words(),
+            },
         };
         self.draft.reset();
         self.record(Write::of(entry).clearing_stream()).await
@@ -191,8 +210,14 @@ impl<W: World> Engine<W> {
             world.boundary(Boundary::AfterSettle).await;
             settled
         };
-        let stoppable = if stop { Stoppable::No } else { Stoppable::Yes };
-        match self.attend_quiet(step, stoppable).await? {
+        // A keeper that does not answer must not keep the user waiting for ever.
+        let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
+        let step = async {
+            timeout(patience, step)
+                .await
+                .unwrap_or_else(|_| unstopped())
+        };
+        match self.attend_quiet(step, Stoppable::Yes).await? {
             None => Ok(()),
             Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
             Some(Settled::NotBegun(_)) if stop => {

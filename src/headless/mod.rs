@@ -8,11 +8,10 @@ mod signals;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, Via};
+use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, Via};
 use crate::core::next::Why;
-use crate::core::state::Halt;
+use crate::core::state::{Halt, State};
 use crate::engine::{Engine, EngineError, Rest};
-use crate::model::Figures;
 use crate::session::{Session, short_id};
 use crate::store::{Message, StoreError};
 
@@ -37,7 +36,6 @@ pub struct Task {
     pub format: Format,
     /// The user named this session: a hold is lifted.
     pub by: By,
-    pub figures: Figures,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
@@ -60,12 +58,15 @@ pub fn run(session: Session, task: Task) -> u8 {
 
 async fn work(mut session: Session, task: Task) -> u8 {
     // First of all: who is told of the session may count on its having the words.
-    if let Some(prompt) = &task.prompt
-        && let Err(error) = queue(&mut session, prompt)
-    {
-        return refused(&session.id, &error);
+    let queued = task
+        .prompt
+        .as_ref()
+        .map(|prompt| queue(&mut session, prompt))
+        .transpose();
+    let printer = Printer::new(task.format, &session);
+    if let Err(error) = queued {
+        return refused(&session.log.state, &printer, &session.id, &error);
     }
-    let printer = Printer::new(task.format, &session, task.figures);
     for warning in &session.warnings {
         print::note(warning);
     }
@@ -108,8 +109,8 @@ async fn work(mut session: Session, task: Task) -> u8 {
         rest = life => rest,
     };
     let verdict = match rest {
-        Ok(rest) => verdict(&engine, rest),
-        Err(error) => return refused(&id, &error),
+        Ok(rest) => verdict(&engine, rest, printer.borrow().stop()),
+        Err(error) => return refused(engine.state(), &printer, &id, &error),
     };
     finish(&mut engine, &printer, verdict, &id).await
 }
@@ -154,9 +155,13 @@ impl Verdict {
     }
 }
 
-fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> Verdict {
+fn verdict<W: crate::world::World>(
+    engine: &Engine<W>,
+    rest: Rest,
+    stop: Option<StopReason>,
+) -> Verdict {
     match rest {
-        Rest::Waiting(Why::Idle) => Verdict::of(exit::DONE, None),
+        Rest::Waiting(Why::Idle) => ended(stop),
         Rest::Waiting(Why::Turns) => Verdict::of(
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
@@ -183,6 +188,23 @@ fn verdict<W: crate::world::World>(engine: &Engine<W>, rest: Rest) -> Verdict {
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
             Verdict::of(code, Some("left; what runs goes on"))
         }
+    }
+}
+
+/// The exit code when the model has nothing more to say.
+fn ended(stop: Option<StopReason>) -> Verdict {
+    match stop {
+        None | Some(StopReason::EndTurn | StopReason::ToolUse) => Verdict::of(exit::DONE, None),
+        Some(StopReason::MaxTokens) => Verdict::of(
+            exit::RESUMABLE,
+            Some("the answer is not whole: it was cut by the output limit"),
+        ),
+        Some(StopReason::Refusal) => Verdict::of(exit::FAILED, Some("the model refused to answer")),
+        // A server may name no reason, or one of its own: that alone is no failure.
+        Some(StopReason::Other) => Verdict::of(
+            exit::DONE,
+            Some("the answer may not be whole: the server gave no known reason for its end"),
+        ),
     }
 }
 
@@ -230,6 +252,10 @@ async fn finish<W: crate::world::World>(
     if code != exit::DONE {
         let short = short_id(id);
         let how = match code {
+            // Nothing is owed, so there must be something to say.
+            exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
+                format!("rewake -p \"go on\" -r {short}")
+            }
             exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
             _ => format!("rewake -p -c, or rewake -p -r {short}"),
         };
@@ -239,7 +265,7 @@ async fn finish<W: crate::world::World>(
 }
 
 /// The log cannot be written, so nothing more is done.
-fn refused(id: &str, error: &EngineError) -> u8 {
+fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError) -> u8 {
     tracing::error!(%error, "stopped");
     let hint = match error {
         EngineError::Store(e) => e.hint(),
@@ -247,14 +273,22 @@ fn refused(id: &str, error: &EngineError) -> u8 {
             Some("this is a fault of rewake; rewake doctor looks at the store".into())
         }
     };
-    print::trouble(&error.to_string(), hint.as_deref());
-    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
-    match error {
+    let code = match error {
         EngineError::Store(
             StoreError::Full { .. } | StoreError::Busy { .. } | StoreError::HeadMoved { .. },
         ) => exit::RESUMABLE,
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
-    }
+    };
+    let why = error.to_string();
+    let verdict = Verdict {
+        hint,
+        is_error: true,
+        ..Verdict::of(code, Some(&why))
+    };
+    printer.borrow_mut().result(state, &verdict);
+    print::trouble(&why, verdict.hint.as_deref());
+    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
+    code
 }
 
 /// Whether a call was denied for want of a person or by a rule.

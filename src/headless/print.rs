@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{Verdict, is_denied};
-use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Usage};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{neutralise, one_line};
@@ -30,8 +30,9 @@ pub struct Printer {
     format: Format,
     session: String,
     figures: Figures,
-    /// The words of the last answer.
+    /// The words of the last answer, and why it ended.
     answer: String,
+    stop: Option<StopReason>,
     usage: Usage,
     cost_usd: Option<f64>,
     turns: u64,
@@ -40,12 +41,13 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new(format: Format, session: &Session, figures: Figures) -> Shared {
+    pub fn new(format: Format, session: &Session) -> Shared {
         let printer = Printer {
             format,
             session: session.id.clone(),
-            figures,
+            figures: session.figures.clone(),
             answer: String::new(),
+            stop: None,
             usage: Usage::default(),
             cost_usd: Some(0.0),
             turns: 0,
@@ -90,9 +92,11 @@ impl Printer {
             Entry::Replied {
                 blocks,
                 usage,
+                stop,
                 model,
                 ..
             } => {
+                self.stop = Some(*stop);
                 self.turns += 1;
                 self.usage.add(usage);
                 let cost = self.figures.cost(model, usage);
@@ -171,6 +175,11 @@ impl Printer {
         }
     }
 
+    /// Why the last answer of this run ended.
+    pub fn stop(&self) -> Option<StopReason> {
+        self.stop
+    }
+
     /// The last thing on stdout.
     pub fn result(&mut self, state: &State, verdict: &Verdict) {
         if self.denied > 0 {
@@ -197,6 +206,7 @@ impl Printer {
             "why": verdict.why,
             "hint": verdict.hint,
             "result": self.answer,
+            "stop": self.stop,
             "model": state.model,
             "turns": self.turns,
             "calls": self.calls,

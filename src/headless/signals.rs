@@ -1,10 +1,13 @@
 //! Signals of a headless run: the first SIGINT stops what is in progress, the second leaves
 //! at once; SIGTERM and SIGHUP leave in order, and what runs goes on.
+//!
+//! What whoever started us wants ignored (`nohup` SIGHUP, a shell SIGINT for what it runs in
+//! the background) stays ignored.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::exit;
@@ -37,30 +40,80 @@ pub fn exit_code(leaving: Leaving) -> u8 {
 
 /// Turns signals into commands for as long as it is polled.
 pub async fn forward(commands: UnboundedSender<Command>) -> Infallible {
-    let streams = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-        signal(SignalKind::hangup()),
-    );
-    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = streams else {
-        tracing::warn!("signals cannot be caught; they end the process at once");
-        return std::future::pending().await;
-    };
+    let ignored = ignored();
+    let mut interrupt = caught(SignalKind::interrupt(), ignored);
+    let mut terminate = caught(SignalKind::terminate(), 0);
+    let mut hangup = caught(SignalKind::hangup(), ignored);
     let mut interrupts = 0;
     loop {
         let (mark, command) = tokio::select! {
-            _ = interrupt.recv() => {
+            () = next(&mut interrupt) => {
                 interrupts += 1;
                 if interrupts > 1 {
                     std::process::exit(exit::SIGINT.into());
                 }
                 (0, Command::Stop)
             }
-            _ = terminate.recv() => (1, Command::Leave(SaveReason::Signal)),
-            _ = hangup.recv() => (2, Command::Leave(SaveReason::Signal)),
+            () = next(&mut terminate) => (1, Command::Leave(SaveReason::Signal)),
+            () = next(&mut hangup) => (2, Command::Leave(SaveReason::Signal)),
         };
         LAST.store(mark, Ordering::Relaxed);
         // The engine is gone only when the run is over.
         let _ = commands.send(command);
+    }
+}
+
+/// `None` when it is to be ignored, or cannot be caught.
+fn caught(kind: SignalKind, ignored: u64) -> Option<Signal> {
+    if ignored & bit(kind) != 0 {
+        return None;
+    }
+    signal(kind)
+        .inspect_err(|error| tracing::warn!(%error, ?kind, "a signal cannot be caught"))
+        .ok()
+}
+
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn bit(kind: SignalKind) -> u64 {
+    u32::try_from(kind.as_raw_value() - 1)
+        .ok()
+        .and_then(|place| 1u64.checked_shl(place))
+        .unwrap_or(0)
+}
+
+/// The signals that are ignored now, a bit for each. Only Linux tells without unsafe code:
+/// `SigIgn` in proc_pid_status(5).
+fn ignored() -> u64 {
+    #[cfg(target_os = "linux")]
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    #[cfg(not(target_os = "linux"))]
+    let status = String::new();
+    ignored_in(&status)
+}
+
+fn ignored_in(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        let mask = ignored_in("Name:\trewake\nSigIgn:\t0000000000001001\nSigCgt:\t0\n");
+        assert_ne!(mask & bit(SignalKind::hangup()), 0);
+        assert_eq!(mask & bit(SignalKind::interrupt()), 0);
+        assert_eq!(ignored_in(""), 0);
     }
 }

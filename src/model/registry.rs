@@ -113,6 +113,7 @@ fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
 }
 
 /// Context windows, output limits and prices: the catalogue's, with the config over them.
+#[derive(Clone)]
 pub struct Figures {
     config: Config,
 }

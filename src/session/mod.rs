@@ -10,22 +10,24 @@ mod layers;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use layers::Renderer;
 
 use crate::command::{self, RunState, Runs};
-use crate::config::{Config, ConfigError, Env, Loaded, Origin, Paths};
-use crate::core::entry::{Entry, Guard, Record};
+use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
+use crate::core::entry::{Entry, ForkPoint, Guard, Record};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
-use crate::model::Models;
-use crate::store::{Head, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::model::{Figures, Models};
+use crate::store::{
+    Head, NewFork, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError, new_id,
+};
 use crate::tools::Place;
-use crate::workspace::Here;
+use crate::workspace::{Here, HereError, here};
 use crate::world::machine::{Machine, Shell};
 
 /// Variables that change what a command line means: bash and sh read the files that two of
@@ -42,6 +44,8 @@ pub struct Surroundings {
     pub paths: Paths,
     pub here: Here,
     pub loaded: Loaded,
+    /// Those of the command line: they hold in whatever folder a session works.
+    pub flags: Vec<Setting>,
 }
 
 /// Which session is meant.
@@ -65,6 +69,9 @@ pub enum SessionError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Of the folder that a session works in.
+    #[error("session {session}: {why}")]
+    Folder { session: String, why: HereError },
     #[error("cannot read session {session}: {why}")]
     Illegal { session: String, why: Illegal },
     #[error("there is no session in {0}")]
@@ -78,6 +85,7 @@ impl SessionError {
         match self {
             SessionError::Store(e) => e.hint(),
             SessionError::Config(e) => e.hint().map(str::to_string),
+            SessionError::Folder { .. } => Some("it works in that folder: make it again".into()),
             SessionError::Illegal { session, .. } => Some(format!(
                 "rewake history lists the others; rewake doctor looks at the store ({session})"
             )),
@@ -97,6 +105,7 @@ pub struct Session {
     pub log: Log,
     pub world: Rc<Machine>,
     pub settings: Settings,
+    pub figures: Figures,
     /// What was there, when it is not new.
     pub found: Option<Found>,
     /// For the user, not for the model.
@@ -114,6 +123,23 @@ struct Opened {
 impl Surroundings {
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// The same start in the folder of a session: its rules and its workspace hold there, not
+    /// those of the folder it is resumed from.
+    fn of(&self, info: &SessionInfo) -> Result<Surroundings, SessionError> {
+        let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
+            session: info.id.clone(),
+            why,
+        })?;
+        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
+        Ok(Surroundings {
+            env: self.env.clone(),
+            paths: self.paths.clone(),
+            here,
+            loaded,
+            flags: self.flags.clone(),
+        })
     }
 
     pub fn workspace(&self) -> String {
@@ -152,11 +178,11 @@ impl Surroundings {
                 let newest = store.newest(Some(&self.workspace()))?;
                 let info =
                     newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
-                self.reopen(store, info, *fork, now_ms, interactive)
+                self.take_up(store, info, *fork, now_ms, interactive)
             }
             Which::Named { id, fork } => {
                 let info = store.find(id)?;
-                self.reopen(store, info, *fork, now_ms, interactive)
+                self.take_up(store, info, *fork, now_ms, interactive)
             }
         }
         .inspect(|session| {
@@ -187,13 +213,15 @@ impl Surroundings {
             mode: self.config().permission_mode,
             layers,
         };
+        // Ours before anybody can see it.
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewSession {
+            id: id.clone(),
             workspace: self.workspace(),
             folder,
         };
         let (head, first) = store.create(&new, now_ms, opened)?;
-        let lock = SessionLock::take(&self.paths.data_dir, head.session())?;
-        let id = head.session().to_string();
         let state =
             State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
         let log = Log { store, head, state };
@@ -206,6 +234,25 @@ impl Surroundings {
         self.assemble(opened, interactive)
     }
 
+    fn take_up(
+        &self,
+        store: Store,
+        info: SessionInfo,
+        fork: bool,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let its = self.of(&info)?;
+        let mut session = its.reopen(store, info, fork, now_ms, interactive)?;
+        // What is wrong with the config here was told already.
+        let warnings = its.loaded.warnings.iter().map(|w| &w.text);
+        let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
+        session
+            .warnings
+            .extend(warnings.filter(|text| !known(text)).cloned());
+        Ok(session)
+    }
+
     fn reopen(
         &self,
         mut store: Store,
@@ -216,10 +263,8 @@ impl Surroundings {
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
         let (id, lock) = if fork {
-            let (forked, warning) = self::fork(&mut store, &info.id, now_ms)?;
+            let (id, lock, warning) = self.fork(&mut store, &info.id, now_ms)?;
             warnings.extend(warning);
-            let id = forked.session().to_string();
-            let lock = SessionLock::take(&self.paths.data_dir, &id)?;
             (id, lock)
         } else {
             let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
@@ -238,6 +283,39 @@ impl Surroundings {
             warnings,
         };
         self.assemble(opened, interactive)
+    }
+
+    /// A copy that goes its own way behind the last entry: its id, its lock, and a warning
+    /// when the origin is damaged and the copy ends before its last entry.
+    pub fn fork(
+        &self,
+        store: &mut Store,
+        origin: &str,
+        now_ms: i64,
+    ) -> Result<(String, SessionLock, Option<String>), SessionError> {
+        let (mut state, warning) = readable(store, origin)?;
+        let from = ForkPoint {
+            session: origin.to_string(),
+            seq: state.next_seq() - 1,
+        };
+        let forked = Record {
+            seq: state.next_seq(),
+            at_ms: now_ms,
+            entry: Entry::Forked { from: from.clone() },
+        };
+        state.fold(&forked).map_err(|why| SessionError::Illegal {
+            session: origin.to_string(),
+            why,
+        })?;
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let new = NewFork {
+            id: id.clone(),
+            from,
+            unfinished: state.unfinished(),
+        };
+        store.fork(&new, now_ms)?;
+        Ok((id, lock, warning))
     }
 
     fn assemble(&self, opened: Opened, interactive: bool) -> Result<Session, SessionError> {
@@ -311,6 +389,7 @@ impl Surroundings {
             log,
             world,
             settings,
+            figures: Figures::new(config),
             found,
             warnings,
         })
@@ -346,21 +425,24 @@ fn fold(store: &Store, session: &str) -> Result<(Head, State, Option<Record>), S
     Ok((head, state, last))
 }
 
-/// A copy of a session that goes its own way from its last entry on; of a damaged one, from
-/// the last entry that can be read, and then with a warning.
-pub fn fork(store: &mut Store, id: &str, at_ms: i64) -> Result<(Head, Option<String>), StoreError> {
-    let (last, warning) = match store.load(id) {
-        Ok((head, _)) => (head.seq(), None),
-        Err(error @ StoreError::Corrupt { seq, .. }) if seq > 0 => {
-            let last = seq - 1;
-            (
-                last,
-                Some(format!("{error}; the copy ends at entry {last}")),
-            )
+/// The state of a session, of a damaged one that after the last entry that can be read, and
+/// then with a warning.
+fn readable(store: &Store, session: &str) -> Result<(State, Option<String>), SessionError> {
+    let mut state = State::default();
+    let read = store.load_each(session, |record| {
+        state.fold(&record).map_err(|why| SessionError::Illegal {
+            session: session.to_string(),
+            why,
+        })
+    });
+    match read {
+        Ok(_) => Ok((state, None)),
+        Err(SessionError::Store(error @ StoreError::Corrupt { .. })) if state.next_seq() > 0 => {
+            let warning = format!("{error}; the copy ends at entry {}", state.next_seq() - 1);
+            Ok((state, Some(warning)))
         }
-        Err(error) => return Err(error),
-    };
-    Ok((store.fork(id, last, at_ms)?, warning))
+        Err(error) => Err(error),
+    }
 }
 
 /// The variables that commands are run without.

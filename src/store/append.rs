@@ -22,9 +22,17 @@ const PLAN_STEP_CHARS: usize = 120;
 
 #[derive(Debug, Clone)]
 pub struct NewSession {
+    /// See [`new_id`].
+    pub id: String,
     /// The canonical root: what counts as "here".
     pub workspace: String,
     pub folder: String,
+}
+
+/// An id that nobody else has. Locking it before the session is recorded keeps the session
+/// from being taken by another process at its first sight.
+pub fn new_id() -> String {
+    Uuid::now_v7().to_string()
 }
 
 /// What one transaction records.
@@ -40,7 +48,8 @@ pub struct Batch {
     pub taken: Option<InboxId>,
     /// The drafts that are now recorded.
     pub clear: Vec<Draft>,
-    /// Something is owed after this, see [`super::SessionInfo::unfinished`].
+    /// Something is owed after this, beside what is queued: see
+    /// [`super::SessionInfo::unfinished`].
     pub unfinished: bool,
 }
 
@@ -52,7 +61,7 @@ impl Store {
         at_ms: i64,
         opened: Entry,
     ) -> Result<(Head, Record), StoreError> {
-        let session = Uuid::now_v7().to_string();
+        let session = new.id.clone();
         let entries = [opened];
         let batch = Prepared::new(&entries, &[])?;
         let tx = self.write(WHAT)?;
@@ -79,10 +88,11 @@ impl Store {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
         let tx = self.write(WHAT)?;
-        let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
+        // First, since what is still queued counts as unfinished.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;
         }
+        let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
         for draft in &batch.clear {
             clear(&tx, next.key, *draft).doing(WHAT)?;
         }
@@ -160,7 +170,8 @@ impl<'a> Prepared<'a> {
         } = &self.listed;
         let rows = tx
             .prepare_cached(
-                "UPDATE sessions SET head = ?3, length = ?4, updated_ms = ?5, unfinished = ?6,
+                "UPDATE sessions SET head = ?3, length = ?4, updated_ms = ?5,
+                   unfinished = ?6 OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1),
                    title = coalesce(?7, title, ?8), model = coalesce(?9, model),
                    version = coalesce(?10, version), input = input + ?11,
                    cached = cached + ?12, cache_written = cache_written + ?13,
@@ -295,6 +306,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
         let new = NewSession {
+            id: new_id(),
             workspace: "/w".into(),
             folder: "/w".into(),
         };

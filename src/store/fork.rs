@@ -2,28 +2,35 @@
 //! Nothing is copied.
 
 use rusqlite::params;
-use uuid::Uuid;
 
 use super::append::Prepared;
 use super::error::Doing;
 use super::load::{Head, chain, read_head};
 use super::row::int;
 use super::{Store, StoreError};
-use crate::core::entry::{Entry, ForkPoint, Seq};
+use crate::core::entry::{Entry, ForkPoint};
 
 const WHAT: &str = "fork the session";
 
+/// A session that goes on behind an entry of another.
+#[derive(Debug, Clone)]
+pub struct NewFork {
+    /// See [`super::new_id`].
+    pub id: String,
+    pub from: ForkPoint,
+    /// Something is owed after `Forked`: the caller has folded it.
+    pub unfinished: bool,
+}
+
 impl Store {
-    /// A new session that goes on behind entry `seq` of `from`, with `Forked` recorded.
-    pub fn fork(&mut self, from: &str, seq: Seq, at_ms: i64) -> Result<Head, StoreError> {
+    /// Records the session with its first entry of its own, `Forked`.
+    pub fn fork(&mut self, new: &NewFork, at_ms: i64) -> Result<Head, StoreError> {
+        let ForkPoint { session: from, seq } = &new.from;
+        let (session, seq) = (new.id.clone(), *seq);
         let forked = [Entry::Forked {
-            from: ForkPoint {
-                session: from.to_string(),
-                seq,
-            },
+            from: new.from.clone(),
         }];
         let batch = Prepared::new(&forked, &[])?;
-        let session = Uuid::now_v7().to_string();
         let tx = self.write(WHAT)?;
         let origin = read_head(&tx, from)?;
         if seq >= origin.length {
@@ -59,7 +66,7 @@ impl Store {
             plan_step: None,
         };
         head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
-        batch.record(&tx, &mut head, at_ms, false)?;
+        batch.record(&tx, &mut head, at_ms, new.unfinished)?;
         tx.commit().doing(WHAT)?;
         Ok(head)
     }

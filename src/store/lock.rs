@@ -21,8 +21,10 @@ const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";
 const PROCESSES: &str = "processes";
 
-/// How long opening waits for a migration by another process, and a migration for others.
+/// How long a migration waits for others that have the store open, who rarely go.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long opening waits for a migration by another process, which is soon done.
+const MIGRATION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// One process per session.
@@ -112,22 +114,24 @@ impl StoreLock {
         share(file, data_dir)
     }
 
-    /// Waits a moment for the others: one that starts at the same time is soon done.
-    ///
-    /// `None` when what it is wanted for `is_done` by one of them meanwhile.
+    /// Waits a moment for the others to go. `None` when `is_needless` says so before that.
     pub(super) fn alone(
         self,
         data_dir: &Path,
-        is_done: impl Fn() -> Result<bool, StoreError>,
+        is_needless: impl Fn() -> Result<bool, StoreError>,
     ) -> Result<Option<AloneLock>, StoreError> {
         let StoreLock { file, _presence } = self;
         drop(_presence);
         file.unlock()
             .map_err(|e| io_error("unlock the session store", e))?;
-        match wait_for(data_dir, || file.try_lock(), &is_done)? {
-            true => Ok(Some(AloneLock { file })),
-            false => Ok(None),
+        let end = Instant::now() + PATIENCE;
+        while !lock_now(file.try_lock())? {
+            if is_needless()? {
+                return Ok(None);
+            }
+            wait_until(end, data_dir)?;
         }
+        Ok(Some(AloneLock { file }))
     }
 }
 
@@ -142,7 +146,10 @@ impl AloneLock {
 }
 
 fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
-    wait_for(data_dir, || file.try_lock_shared(), || Ok(false))?;
+    let end = Instant::now() + MIGRATION;
+    while !lock_now(file.try_lock_shared())? {
+        wait_until(end, data_dir)?;
+    }
     let presence = announce(data_dir)?;
     Ok(StoreLock {
         file,
@@ -150,26 +157,23 @@ fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
     })
 }
 
-/// True when it is locked, false when there is no need any more.
-fn wait_for(
-    data_dir: &Path,
-    lock: impl Fn() -> Result<(), TryLockError>,
-    is_needless: impl Fn() -> Result<bool, StoreError>,
-) -> Result<bool, StoreError> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::Error(e)) => return Err(io_error("lock the session store", e)),
-            Err(TryLockError::WouldBlock) if is_needless()? => return Ok(false),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked {
-                    pids: present(data_dir),
-                });
-            }
-        }
+/// False when another process is in the way.
+fn lock_now(tried: Result<(), TryLockError>) -> Result<bool, StoreError> {
+    match tried {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) => Err(io_error("lock the session store", e)),
     }
+}
+
+fn wait_until(end: Instant, data_dir: &Path) -> Result<(), StoreError> {
+    if Instant::now() < end {
+        sleep(PAUSE);
+        return Ok(());
+    }
+    Err(StoreError::Locked {
+        pids: present(data_dir),
+    })
 }
 
 /// A file named after our pid and locked while we live.

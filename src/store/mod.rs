@@ -33,11 +33,12 @@ mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-pub use append::{Batch, NewSession};
+pub use append::{Batch, NewSession, new_id};
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use drafts::{Draft, Drafts};
 pub use error::StoreError;
+pub use fork::NewFork;
 pub use inbox::{InboxId, Message, Queued};
 pub use load::Head;
 pub use lock::SessionLock;

@@ -32,22 +32,22 @@ impl Store {
     /// other processes have it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
-        let lock = StoreLock::shared(data_dir)?;
+        let mut lock = StoreLock::shared(data_dir)?;
         let path = data_dir.join(DATABASE);
         // SQLite gives -wal and -shm the mode of the database, so that is made first.
         private_file(&path)?;
         let mut conn = connect(&path)?;
-        let lock = if migrate::is_current(&conn, MIGRATIONS)? {
-            lock
-        } else {
-            match lock.alone(data_dir, || migrate::is_current(&conn, MIGRATIONS))? {
+        while !migrate::is_current(&conn, MIGRATIONS)? {
+            // Whoever was quicker keeps the store open from then on.
+            let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
+            lock = match lock.alone(data_dir, done_by_another)? {
                 Some(alone) => {
                     migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
                     alone.share(data_dir)?
                 }
                 None => StoreLock::shared(data_dir)?,
-            }
-        };
+            };
+        }
         write_ahead(&conn)?;
         Ok(Store {
             conn,

@@ -30,7 +30,7 @@ use rewake::core::summary::Fallback;
 use rewake::core::tool::{Class, Input};
 use rewake::core::window::Windows;
 use rewake::engine::{Engine, Event, Log, OnEvent, Rest, Settings, Summarising};
-use rewake::store::{Batch, NewSession, Store};
+use rewake::store::{Batch, NewFork, NewSession, Store, new_id};
 use tokio::sync::mpsc::unbounded_channel;
 
 /// What happens to a session in one run of the simulation.
@@ -128,6 +128,7 @@ fn run(case: &Case) -> Ran {
 
     let mut store = Store::open(dir.path()).expect("the store opens");
     let new = NewSession {
+        id: new_id(),
         workspace: "/w".into(),
         folder: "/w".into(),
     };
@@ -152,7 +153,15 @@ fn run(case: &Case) -> Ran {
     if let Some(at) = case.fork_at {
         let at = at % records.len() as u64;
         let mut store = Store::open(dir.path()).expect("the store opens");
-        let fork = store.fork(&session, at, 0).expect("a fork");
+        let new = NewFork {
+            id: new_id(),
+            from: ForkPoint {
+                session: session.clone(),
+                seq: at,
+            },
+            unfinished: true,
+        };
+        let fork = store.fork(&new, 0).expect("a fork");
         drop(store);
         outside.borrow_mut().forget_after(at);
         let before = outside.borrow().effects.clone();

@@ -85,7 +85,7 @@ fn a_missing_row_is_seen_and_those_before_it_can_be_forked() {
     conn.execute("UPDATE entries SET body = '{}' WHERE seq = 3", [])
         .unwrap();
     assert_corrupt(&store, &id, 3);
-    let fork = store.fork(&id, 2, 9).unwrap();
+    let fork = fork(&mut store, &id, 2, 9).unwrap();
     let (_, records) = store.load(fork.session()).unwrap();
     assert_eq!(said_texts(&records), ["words 1", "words 2"]);
     conn.execute("DELETE FROM entries WHERE seq = 2", [])

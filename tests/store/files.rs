@@ -68,10 +68,15 @@ fn processes_that_start_at_once_share_a_new_store() {
     let dir = tempfile::tempdir().unwrap();
     thread::scope(|s| {
         let opening: Vec<_> = (0..4)
-            .map(|_| s.spawn(|| Store::open(dir.path()).map(|mut store| talk(&mut store, 1))))
+            .map(|_| s.spawn(|| Store::open(dir.path())))
             .collect();
-        for one in opening {
-            one.join().unwrap().unwrap();
+        // None of them has to go before another can come in.
+        let stores: Vec<Store> = opening
+            .into_iter()
+            .map(|one| one.join().unwrap().unwrap())
+            .collect();
+        for mut store in stores {
+            talk(&mut store, 1);
         }
     });
     let store = Store::open(dir.path()).unwrap();

@@ -14,11 +14,11 @@ fn texts(store: &Store, session: &str) -> Vec<String> {
 fn each_branch_has_its_own_chain() {
     let (_dir, mut store) = scratch();
     let mut trunk = talk(&mut store, 4);
-    let mut branch = store.fork(trunk.session(), 2, 5).unwrap();
+    let mut branch = fork(&mut store, trunk.session(), 2, 5).unwrap();
     append(&mut store, &mut branch, vec![said("branch")]);
     append(&mut store, &mut trunk, vec![said("trunk")]);
     // A fork of the fork, from an entry that the fork has from its ancestor.
-    let mut twig = store.fork(branch.session(), 1, 6).unwrap();
+    let mut twig = fork(&mut store, branch.session(), 1, 6).unwrap();
     append(&mut store, &mut twig, vec![said("twig")]);
     assert_eq!(
         texts(&store, trunk.session()),
@@ -48,7 +48,7 @@ fn only_what_is_there_can_be_forked() {
     let (_dir, mut store) = scratch();
     let head = talk(&mut store, 2);
     for (id, seq) in [(head.session(), 3), ("nobody", 0)] {
-        let fork = store.fork(id, seq, 5);
+        let fork = fork(&mut store, id, seq, 5);
         assert!(matches!(fork, Err(StoreError::NotFound { .. })), "{fork:?}");
     }
     assert_eq!(store.sessions(Default::default(), 9).unwrap().len(), 1);
@@ -68,7 +68,7 @@ fn checkpoints_follow_the_chain_with_their_plan_steps() {
         vec![saved(), planned("parse"), said("x"), saved()],
     );
     append(&mut store, &mut trunk, vec![planned("elsewhere")]);
-    let mut fork = store.fork(trunk.session(), 3, 5).unwrap();
+    let mut fork = fork(&mut store, trunk.session(), 3, 5).unwrap();
     append(&mut store, &mut fork, vec![saved()]);
     let (mut fork, _) = store.load(fork.session()).unwrap();
     append(&mut store, &mut fork, vec![planned("print"), saved()]);

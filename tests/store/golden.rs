@@ -41,7 +41,7 @@ fn tell(store: &mut Store) {
     };
     store.queue(head.session(), &message, &[], 2_500).unwrap();
     store.learn_limit("ollama/small", 4_096).unwrap();
-    store.fork(head.session(), 2, FORKED_MS).unwrap();
+    fork(store, head.session(), 2, FORKED_MS).unwrap();
 }
 
 fn records(first_seq: u64, at_ms: i64, entries: Vec<Entry>) -> Vec<Record> {

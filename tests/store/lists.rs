@@ -60,6 +60,7 @@ fn usage_is_summed_per_session() {
         stop: StopReason::EndTurn,
         model: "openai/other".into(),
         took_ms: 0,
+        asked_bytes: 0,
     };
     append(
         &mut store,

@@ -55,7 +55,7 @@ fn newest_first_or_best_first() {
 fn a_scope_is_kept() {
     let (_dir, mut store) = scratch();
     let mut trunk = talk(&mut store, 3);
-    let mut fork = store.fork(trunk.session(), 2, 5).unwrap();
+    let mut fork = fork(&mut store, trunk.session(), 2, 5).unwrap();
     append(&mut store, &mut fork, vec![said("words of the fork")]);
     append(&mut store, &mut trunk, vec![said("words of the trunk")]);
     let mut elsewhere = session(&mut store, "/elsewhere");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rewake::core::entry::*;
-use rewake::store::{Batch, Head, NewSession, Store, blob_ref};
+use rewake::store::{Batch, Head, NewFork, NewSession, Store, StoreError, blob_ref, new_id};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
@@ -53,10 +53,24 @@ pub fn said(text: &str) -> Entry {
 
 pub fn session(store: &mut Store, workspace: &str) -> Head {
     let new = NewSession {
+        id: new_id(),
         workspace: workspace.into(),
         folder: format!("{workspace}/src"),
     };
     store.create(&new, 1_000, opened()).unwrap().0
+}
+
+/// One to which nothing is owed.
+pub fn fork(store: &mut Store, from: &str, seq: u64, at_ms: i64) -> Result<Head, StoreError> {
+    let new = NewFork {
+        id: new_id(),
+        from: ForkPoint {
+            session: from.into(),
+            seq,
+        },
+        unfinished: false,
+    };
+    store.fork(&new, at_ms)
 }
 
 pub fn batch(entries: Vec<Entry>) -> Batch {
@@ -129,6 +143,7 @@ pub fn all_kinds() -> Vec<Entry> {
             stop: StopReason::ToolUse,
             model: "openai/other".into(),
             took_ms: 1_234,
+            asked_bytes: 0,
         },
         Entry::Decided {
             call: call(1),
@@ -215,6 +230,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 message: "no".into(),
                 hint: None,
             },
+            draft: None,
         },
         Entry::Noted {
             text: "a.rs changed".into(),
@@ -232,6 +248,7 @@ pub fn all_kinds() -> Vec<Entry> {
         },
         Entry::Continued {
             note: "go on".into(),
+            by: SummaryBy::Digest,
         },
         Entry::Saved {
             reason: SaveReason::Timer,
@@ -247,6 +264,8 @@ pub fn all_kinds() -> Vec<Entry> {
         Entry::Learned {
             model: "ollama/small".into(),
             limit: 4_096,
+            tokens: None,
+            bytes: 0,
         },
         Entry::Woke {
             by: By::Start,

@@ -83,6 +83,20 @@ fn a_queued_message_is_said_once() {
 }
 
 #[test]
+fn a_session_is_unfinished_while_something_is_queued() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let waits = store.queue(&id, &message("later"), &[], 1).unwrap();
+    append(&mut store, &mut head, vec![said("before that")]);
+    assert!(store.find(&id).unwrap().unfinished);
+    let mut take = batch(vec![said("later")]);
+    take.taken = Some(waits);
+    store.append(&mut head, &take).unwrap();
+    assert!(!store.find(&id).unwrap().unfinished);
+}
+
+#[test]
 fn what_was_learnt_of_a_model_is_kept() {
     let (dir, mut store) = scratch();
     assert_eq!(store.learnt("a/b").unwrap(), Learnt::default());
