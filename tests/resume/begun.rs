@@ -31,6 +31,7 @@ fn started(boot: &str) -> (Scene, String) {
             stop: StopReason::ToolUse,
             model: "local/test-model".into(),
             took_ms: 0,
+            asked_bytes: 0,
         }
     });
     let spec = Spec {
