@@ -1,0 +1,132 @@
+//! The kill campaign: the real binary works on a task of 40 calls and is killed with SIGKILL
+//! at random instants, then taken up again until it is done. What is counted afterwards:
+//! finished calls that were lost, side effects that happened twice, requests that a real
+//! API would have refused. All three must be zero.
+//!
+//! Only the agent is killed. The keepers of its commands live on, so no command may be in
+//! doubt here; what a killed keeper means is shown in `resume`.
+//!
+//! `REWAKE_KILL_SEED=N` plays one campaign again; a failure prints its seed. The instants
+//! are measured against a real clock, so a seed repeats the intent, not the schedule.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "all of this file is a test; clippy sees only the #[test] functions as such"
+)]
+
+mod random;
+mod script;
+mod stream;
+mod task;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use random::{Random, seed_of_now};
+use support::Protocol;
+use task::Task;
+
+const KILLS: usize = 100;
+/// Of those, at least so many in each phase that matters.
+const KILLS_A_PHASE: usize = 5;
+/// Less would show nothing.
+const RESULTS: usize = 40;
+const RE_ATTACHED: usize = 5;
+const MAX_TASKS: usize = 100;
+/// No process takes so long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Held alone while half a second counts, so that nothing else of this file loads the machine.
+static QUIET: RwLock<()> = RwLock::new(());
+
+#[test]
+fn anthropic() {
+    campaign(Protocol::Anthropic);
+}
+
+#[test]
+fn chat() {
+    campaign(Protocol::Chat);
+}
+
+#[test]
+fn responses() {
+    campaign(Protocol::Responses);
+}
+
+#[test]
+fn gemini() {
+    campaign(Protocol::Gemini);
+}
+
+/// Where in its work a process was when it was killed, as far as it had said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Before it said which session it has.
+    Opening,
+    /// A request was out.
+    Model,
+    /// A command ran.
+    Command,
+    /// A file was being replaced: a matter of microseconds.
+    File,
+    Between,
+}
+
+/// What a campaign has seen; a campaign that saw nothing has shown nothing.
+#[derive(Debug, Default)]
+struct Tally {
+    kills: BTreeMap<Phase, usize>,
+    tasks: usize,
+    starts: usize,
+    /// Results printed by processes that were killed later.
+    printed_results: usize,
+    /// Commands whose result was given by another process than the one that started them.
+    re_attached: usize,
+}
+
+impl Tally {
+    fn all_kills(&self) -> usize {
+        self.kills.values().sum()
+    }
+
+    fn is_enough(&self) -> bool {
+        let phases = [Phase::Opening, Phase::Model, Phase::Command, Phase::Between];
+        let hit = |phase| self.kills.get(phase).copied().unwrap_or(0) >= KILLS_A_PHASE;
+        self.all_kills() >= KILLS
+            && phases.iter().all(hit)
+            && self.printed_results >= RESULTS
+            && self.re_attached >= RE_ATTACHED
+    }
+}
+
+/// Tasks, each in a session of its own, until enough was hit and seen.
+fn campaign(protocol: Protocol) {
+    let seed = match std::env::var("REWAKE_KILL_SEED") {
+        Ok(text) => text.parse().expect("REWAKE_KILL_SEED is a number"),
+        Err(_) => seed_of_now(),
+    };
+    // Printed when a test fails.
+    println!("REWAKE_KILL_SEED={seed}");
+    let mut random = Random(seed);
+    let mut tally = Tally::default();
+    while !tally.is_enough() {
+        let _loud = QUIET.read().unwrap_or_else(PoisonError::into_inner);
+        tally.tasks += 1;
+        assert!(
+            tally.tasks <= MAX_TASKS,
+            "seed {seed}: too little to show: {tally:?}"
+        );
+        let name = format!("{} seed {seed} task {}", protocol.name(), tally.tasks);
+        let mut task = Task::new(protocol, name);
+        task.work(&mut random, &mut tally);
+        task.check(&mut tally);
+    }
+    println!("{}: {tally:?}, seed {seed}", protocol.name());
+}

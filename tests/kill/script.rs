@@ -1,0 +1,137 @@
+//! What the model plays: a task of 40 calls, with every effect class, alone and several in
+//! one answer.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use crate::support::{Answer, Options, Says, Seen, Server};
+
+pub const CALLS: usize = 40;
+pub const ROUNDS: usize = 4;
+pub const FINAL_WORDS: &str = "everything is done";
+
+/// What the server was told: the text of each result by its place in the conversation, and
+/// whether two requests ever disagreed on one.
+#[derive(Default)]
+pub struct Heard {
+    pub texts: Vec<String>,
+    pub changed: Vec<String>,
+}
+
+/// One call of the task.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    Plan(usize),
+    Bash(usize),
+    Write(usize),
+    Read(usize),
+    Edit(usize),
+    Grep(usize),
+}
+
+/// The calls of each turn: every effect class, alone and several in one answer.
+pub fn script() -> Vec<Vec<Step>> {
+    use Step::{Bash, Edit, Grep, Plan, Read, Write};
+    let round = |n: usize| {
+        let bash = |k: usize| Bash(n * 10 + k);
+        vec![
+            vec![Plan(n)],
+            vec![bash(0)],
+            vec![Write(n), bash(1)],
+            vec![Read(n), Grep(n)],
+            vec![Edit(n)],
+            vec![bash(2), bash(3), Read(n)],
+        ]
+    };
+    (0..ROUNDS).flat_map(round).collect()
+}
+
+impl Step {
+    fn add_to(self, says: Says) -> Says {
+        match self {
+            Step::Plan(n) => says.and_call(
+                "plan",
+                json!({"steps": [
+                    {"text": format!("round {n}"), "state": "current"},
+                    {"text": "the rest", "state": "left"},
+                ]}),
+            ),
+            Step::Bash(n) => {
+                let pause = n % 4;
+                let command =
+                    format!("echo effect {n} >> effects.txt; sleep 0.0{pause}; echo ran {n}.");
+                says.and_call("bash", json!({"command": command}))
+            }
+            Step::Write(n) => says.and_call(
+                "write",
+                json!({
+                    "path": format!("file-{n}.txt"),
+                    "content": format!("round {n}\ncount: before\n"),
+                }),
+            ),
+            Step::Read(n) => says.and_call("read", json!({"path": format!("file-{n}.txt")})),
+            Step::Edit(n) => says.and_call(
+                "edit",
+                json!({
+                    "path": format!("file-{n}.txt"),
+                    "edits": [{"old": "count: before", "new": "count: after"}],
+                }),
+            ),
+            Step::Grep(n) => says.and_call("grep", json!({"pattern": format!("round {n}")})),
+        }
+    }
+
+    /// What the true result says.
+    pub fn wanted(self) -> String {
+        match self {
+            Step::Plan(_) => "current".to_string(),
+            Step::Bash(n) => format!("ran {n}."),
+            Step::Read(n) => format!("round {n}"),
+            Step::Write(n) | Step::Edit(n) | Step::Grep(n) => format!("file-{n}.txt"),
+        }
+    }
+}
+
+pub fn serve(heard: Arc<Mutex<Heard>>) -> Server {
+    let turns = script();
+    let options = Options {
+        keep_bodies: false,
+        ..Options::default()
+    };
+    Server::start_with(options, move |seen: &Seen| {
+        remember(&heard, seen);
+        let says = match turns.get(seen.turn) {
+            None => Says::text(FINAL_WORDS),
+            Some(calls) => {
+                let says = Says::text(format!("turn {}", seen.turn)).thinking("what is next");
+                calls.iter().fold(says, |says, call| call.add_to(says))
+            }
+        };
+        Answer::Slow {
+            says,
+            chunk_bytes: 400,
+            delay_ms: 3,
+        }
+    })
+}
+
+/// A result, once sent, is sent again word for word.
+fn remember(heard: &Mutex<Heard>, seen: &Seen) {
+    let mut heard = heard.lock().unwrap();
+    for (place, (id, text)) in seen.results.iter().enumerate() {
+        match heard.texts.get(place) {
+            None => heard.texts.push(text.clone()),
+            Some(before) if before == text => {}
+            Some(before) => {
+                let change = format!("result {place} ({id}) was {before:?}, is {text:?}");
+                heard.changed.push(change);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_task_has_forty_calls() {
+    assert_eq!(script().iter().flatten().count(), CALLS);
+}

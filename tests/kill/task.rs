@@ -1,0 +1,256 @@
+//! One session, from its prompt to its last answer: started, killed and started again, as a
+//! person would; and what must hold of it at its end.
+
+use std::sync::{Arc, Mutex};
+
+use rewake::headless::entry_line;
+use rewake::store::Store;
+use serde_json::Value;
+
+use crate::random::Random;
+use crate::script::{CALLS, FINAL_WORDS, Heard, ROUNDS, Step, script, serve};
+use crate::support::{Home, Live, Protocol, Run, Server};
+use crate::{LIMIT, Phase, Tally};
+
+const PROMPT: &str = "do the task";
+/// Far more than kills can explain.
+const MAX_STARTS: usize = 300;
+
+/// One session, from its prompt to its last answer.
+pub struct Task {
+    name: String,
+    home: Home,
+    server: Server,
+    heard: Arc<Mutex<Heard>>,
+    session: Option<String>,
+    /// The class of the call that was begun and is not finished, as far as was printed.
+    begun: Option<String>,
+    /// Every entry that any process of this task has printed.
+    printed: Vec<Value>,
+    /// A process that was given the words has said which session it has.
+    words_were_taken: bool,
+    /// Starts in a row that printed no result.
+    barren: u32,
+}
+
+impl Task {
+    pub fn new(protocol: Protocol, name: String) -> Task {
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let server = serve(heard.clone());
+        let home = Home::with(&server, protocol);
+        Task {
+            name,
+            home,
+            server,
+            heard,
+            session: None,
+            begun: None,
+            printed: Vec::new(),
+            words_were_taken: false,
+            barren: 0,
+        }
+    }
+
+    /// Starts a process again and again, as a person would, until the work is done.
+    pub fn work(&mut self, random: &mut Random, tally: &mut Tally) {
+        let mut args = vec!["-p".to_string(), PROMPT.to_string()];
+        for _ in 0..MAX_STARTS {
+            tally.starts += 1;
+            let run = self.live(&args, random, tally);
+            let go_on = ["-p".to_string(), "-c".to_string()];
+            args = match run.code() {
+                None => go_on.to_vec(),
+                Some(0) if self.server.requests().is_empty() => {
+                    self.words_were_never_taken();
+                    [&go_on[..], &[PROMPT.to_string()]].concat()
+                }
+                Some(0) => return,
+                // Killed before there was a session: the task is given again.
+                Some(2) if run.stderr.contains("there is no session") => {
+                    self.words_were_never_taken();
+                    vec!["-p".to_string(), PROMPT.to_string()]
+                }
+                // Held after three starts without progress: a person names the session.
+                Some(75) if run.stderr.contains("held") => {
+                    let id = self.session.clone().expect("a session that is held");
+                    vec!["-p".to_string(), "-r".to_string(), id]
+                }
+                Some(code) => panic!(
+                    "exit {code}\n{}\n{}\n{}",
+                    run.stdout,
+                    run.stderr,
+                    self.tell()
+                ),
+            };
+        }
+        panic!("it does not come to its end: {}", self.tell());
+    }
+
+    /// A process that is killed after a random time, if it is still there.
+    fn live(&mut self, args: &[String], random: &mut Random, tally: &mut Tally) -> Run {
+        let asked_before = self.server.requests().len();
+        let format = ["--yolo", "--output-format", "stream-json"].map(String::from);
+        let mut live = Live::spawn(self.home.rewake(args.iter().chain(&format)));
+        // On a machine so slow that no start gets anywhere, the next ones get more time.
+        std::thread::sleep(random.instant() * (1 + self.barren / 4));
+        let killed = live.kill();
+        let run = live.wait(LIMIT);
+        let asked = self.server.requests().len() - asked_before;
+        let events = run.events();
+        for event in &events {
+            self.take(event);
+        }
+        self.words_were_taken |= !events.is_empty() && args.iter().any(|arg| arg == PROMPT);
+        // One that had just ended by itself was not hit.
+        if killed && run.signal() == Some(9) {
+            *tally.kills.entry(self.phase(&events, asked)).or_default() += 1;
+            tally.printed_results += count(&events, "entry.finished");
+        }
+        self.barren = match count(&events, "entry.finished") {
+            0 => self.barren + 1,
+            _ => 0,
+        };
+        run
+    }
+
+    fn take(&mut self, event: &Value) {
+        match event["type"].as_str().unwrap_or_default() {
+            "session.opened" | "session.resumed" => {
+                let id = event["session"].as_str().expect("a session has an id");
+                let known = self.session.get_or_insert_with(|| id.to_string());
+                assert_eq!(*known, id, "{}: another session was taken", self.name);
+            }
+            "entry.started" => {
+                self.begun = event["guard"]["class"].as_str().map(str::to_string);
+            }
+            "entry.finished" => self.begun = None,
+            _ => {}
+        }
+        if event["seq"].is_u64() {
+            self.printed.push(event.clone());
+        }
+    }
+
+    fn phase(&self, events: &[Value], asked: usize) -> Phase {
+        let answered = count(events, "entry.replied");
+        match self.begun.as_deref() {
+            _ if events.is_empty() => Phase::Opening,
+            _ if asked > answered => Phase::Model,
+            Some("supervised") => Phase::Command,
+            Some(_) => Phase::File,
+            None => Phase::Between,
+        }
+    }
+
+    /// Who was told of the session may count on its having the words.
+    fn words_were_never_taken(&self) {
+        assert!(
+            !self.words_were_taken,
+            "the words are lost: {}",
+            self.tell()
+        );
+    }
+
+    pub fn check(&self, tally: &mut Tally) {
+        let violations = self.server.violations();
+        assert!(
+            violations.is_empty(),
+            "{}\n{}",
+            violations.join("\n"),
+            self.tell()
+        );
+        self.check_what_was_printed();
+        let heard = self.heard.lock().unwrap();
+        assert_eq!(heard.changed, Vec::<String>::new(), "{}", self.tell());
+        self.check_results(&heard.texts);
+        self.check_files();
+        let went_on = |text: &&String| text.contains("while rewake was down");
+        tally.re_attached += heard.texts.iter().filter(went_on).count();
+        drop(heard);
+        self.check_that_nothing_is_left();
+    }
+
+    /// Each entry that was ever printed is in the log, where it was and as it was.
+    fn check_what_was_printed(&self) {
+        let store = Store::open(&self.home.rewake_home()).expect("open the store");
+        let id = self.session.as_deref().expect("a session");
+        let (_, records) = store.load(id).expect("load the session");
+        let log: Vec<Value> = records.iter().map(entry_line).collect();
+        for printed in &self.printed {
+            let seq = printed["seq"].as_u64().expect("a place") as usize;
+            assert_eq!(log.get(seq), Some(printed), "{}", self.tell());
+        }
+        assert_eq!(count(&log, "entry.finished"), CALLS, "{}", self.tell());
+        assert_eq!(count(&log, "entry.said"), 1, "{}", self.tell());
+        let last = log.iter().rfind(|e| e["type"] == "entry.replied");
+        let last = last.expect("an answer").to_string();
+        assert!(last.contains(FINAL_WORDS), "{}", self.tell());
+    }
+
+    /// The model got the true result of every call.
+    fn check_results(&self, results: &[String]) {
+        assert_eq!(results.len(), CALLS, "{}", self.tell());
+        for (call, text) in script().into_iter().flatten().zip(results) {
+            let wanted = call.wanted();
+            assert!(
+                text.contains(&wanted),
+                "the model was told {text:?} of {call:?}: {}",
+                self.tell()
+            );
+        }
+    }
+
+    /// Every side effect happened, once, and in its order.
+    fn check_files(&self) {
+        let effects: Vec<String> = script()
+            .into_iter()
+            .flatten()
+            .filter_map(|call| match call {
+                Step::Bash(number) => Some(format!("effect {number}")),
+                _ => None,
+            })
+            .collect();
+        let happened = self.home.read("effects.txt");
+        let happened: Vec<&str> = happened.lines().collect();
+        assert_eq!(happened, effects, "{}", self.tell());
+        for round in 0..ROUNDS {
+            let text = self.home.read(format!("file-{round}.txt"));
+            let wanted = format!("round {round}\ncount: after\n");
+            assert_eq!(text, wanted, "{}", self.tell());
+        }
+    }
+
+    /// One more start finds nothing to do, and tidies up what the kills left.
+    fn check_that_nothing_is_left(&self) {
+        let run = self.home.run(["-p", "-c"]).expect(0);
+        assert!(run.stderr.contains("nothing is owed"), "{}", run.stderr);
+        let names = |folder| {
+            let entries = std::fs::read_dir(folder).expect("list a folder");
+            let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            names
+        };
+        let folder = self.home.rewake_home().join("runs");
+        let mut runs = names(folder.clone());
+        // A half-made one stays until nobody can still be making it.
+        runs.retain(|run| folder.join(run).join("status").exists());
+        assert_eq!(runs, Vec::<String>::new(), "{}", self.tell());
+        let files = (0..ROUNDS).map(|n| format!("file-{n}.txt"));
+        let files: Vec<String> = std::iter::once("effects.txt".to_string())
+            .chain(files)
+            .collect();
+        assert_eq!(names(self.home.workspace()), files, "{}", self.tell());
+    }
+
+    /// For whoever has to find out what happened.
+    fn tell(&self) -> String {
+        let id = self.session.as_deref().unwrap_or("none");
+        let shown = self.home.run(["show", id]);
+        format!("{}\n{}{}", self.name, shown.stdout, shown.stderr)
+    }
+}
+
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|e| e["type"] == kind).count()
+}
