@@ -28,6 +28,7 @@ fn there() -> There {
         folder: folder.path().into(),
         home: None,
         inline_max_bytes: 10_000,
+        hidden: Default::default(),
     };
     let shell = Shell {
         path: default_shell(),
@@ -35,7 +36,7 @@ fn there() -> There {
         output_cap_bytes: 1_000_000,
         env_remove: vec![],
     };
-    let models = Models::new(Config::default(), Env::capture().unwrap());
+    let models = Models::new(Config::default(), Env::capture(None).unwrap());
     let machine = Machine::new(place, shell, runs.clone(), models, "session".into());
     There {
         folder,

@@ -15,7 +15,7 @@ use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::{Fate, MAX_NONSENSE, MAX_WAKES, Policy, Step, Why, fate, next};
 use rewake::core::policy::Decision;
-use rewake::core::prompt::{Message, Role, messages};
+use rewake::core::prompt::{Message, Part, Role, messages};
 use rewake::core::state::State;
 use rewake::core::tool::{Input, MAX_CALLS};
 use rewake::core::window::Windows;
@@ -453,6 +453,56 @@ fn what_cannot_have_happened_is_refused() {
         entry: said("x"),
     };
     assert!(state([said("go")]).fold(&gap).is_err());
+}
+
+#[test]
+fn every_result_is_sent_behind_its_call() {
+    let output = || Output::text("so far");
+    let outcomes = [
+        Outcome::done("ok"),
+        Outcome::done(""),
+        Outcome::error("no"),
+        Outcome::Denied {
+            reason: "never".into(),
+        },
+        Outcome::Interrupted {
+            output: output(),
+            why: "gone".into(),
+        },
+    ];
+    let blocks = outcomes.iter().map(|_| read("a")).collect();
+    let mut entries = vec![said("go"), replied(blocks)];
+    let results = (0u32..)
+        .zip(&outcomes)
+        .map(|(index, outcome)| Entry::Finished {
+            call: id(2, index),
+            outcome: outcome.clone(),
+            fact: None,
+            tree: None,
+        });
+    entries.extend(results);
+    let messages = messages(&state(entries), usize::MAX);
+    assert_valid(&messages);
+    let told: Vec<(&str, &str, bool)> = messages[2]
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Result {
+                id, text, is_error, ..
+            } => Some((id.as_str(), text.as_str(), *is_error)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("call_2_0", "ok", false),
+            ("call_2_1", "(no output)", false),
+            ("call_2_2", "no", true),
+            ("call_2_3", "denied: never", true),
+            ("call_2_4", "so far\n[interrupted: gone]", true),
+        ]
+    );
 }
 
 #[test]

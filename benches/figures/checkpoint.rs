@@ -34,6 +34,7 @@ impl Fresh {
     pub fn in_folder(folder: &Path) -> Fresh {
         let mut store = Store::open(folder).expect("open a store");
         let new = NewSession {
+            id: rewake::store::new_id(),
             workspace: "/work".into(),
             folder: "/work".into(),
         };

@@ -44,6 +44,7 @@ fn long_session(home: &Home) -> String {
     let folder = home.workspace().canonicalize().expect("the workspace");
     let folder = folder.to_string_lossy().into_owned();
     let new = NewSession {
+        id: rewake::store::new_id(),
         workspace: folder.clone(),
         folder: folder.clone(),
     };

@@ -19,6 +19,9 @@ use tokio::sync::mpsc::UnboundedSender;
 
 pub const MODEL: &str = "test/model";
 
+/// What the user says while the agent works.
+pub const ALSO: &str = "also";
+
 /// xorshift64*: small, and the same everywhere.
 pub struct Rng(u64);
 
@@ -140,6 +143,11 @@ pub fn calls(seq: Seq, blocks: &[Block]) -> Vec<ToolCall> {
     calls.enumerate().map(call).collect()
 }
 
+/// The result of a pure call.
+pub fn look(call: CallId) -> String {
+    format!("looked for {call}")
+}
+
 /// The name of a call's effect.
 pub fn marker(call: CallId) -> String {
     format!("effect-{}-{}", call.reply, call.index)
@@ -170,6 +178,10 @@ pub struct Outside {
     boot: u64,
     /// How often each effect happened.
     pub effects: BTreeMap<String, u32>,
+    /// How often each pure call was run.
+    pub looks: BTreeMap<CallId, u32>,
+    /// Messages of the user that were told to be queued.
+    pub queued: usize,
     /// Keepers that were spawned and have not claimed yet.
     spawned: BTreeSet<String>,
     pub late_keeper: bool,
@@ -198,6 +210,8 @@ impl Outside {
             next_run: 0,
             boot: 1,
             effects: BTreeMap::new(),
+            looks: BTreeMap::new(),
+            queued: 0,
             spawned: BTreeSet::new(),
             late_keeper: false,
             passed: 0,
@@ -333,7 +347,7 @@ impl Fake {
                 && let Some(commands) = &outside.commands
             {
                 let message = Message {
-                    text: "also".into(),
+                    text: ALSO.into(),
                     images: vec![],
                     via: Via::Queue,
                 };
@@ -386,8 +400,9 @@ impl Fake {
         let Some(run) = outside.runs.get_mut(name) else {
             return Fake::lost("no run folder");
         };
-        if !run.claimed {
-            // Whoever creates the claim has decided.
+        if !run.running && !run.ended {
+            // Whoever creates the claim has decided. Behind a claim with which nothing began
+            // was one that settled.
             run.claimed = true;
             if run.boot != boot {
                 return Fake::lost("another boot");
@@ -396,9 +411,6 @@ impl Fake {
                 return Settled::NotBegun(guard.clone());
             }
             return Settled::NotBegun(outside.prepare_run(call.id, *background));
-        }
-        if !run.running && !run.ended {
-            return Fake::lost("the keeper is gone");
         }
         if *background {
             return Settled::Ended(Fake::started_in_background(call, name));
@@ -464,11 +476,9 @@ impl World for Fake {
     }
 
     async fn run_pure(&self, call: &ToolCall) -> Ran {
+        *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
-        ran(
-            Outcome::done(format!("looked for {}\n{bulk}", call.id)),
-            None,
-        )
+        ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), None)
     }
 
     async fn prepare(

@@ -16,6 +16,7 @@ mod fake;
 mod valid;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,7 +59,8 @@ struct Case {
 struct Ran {
     /// Boundaries passed.
     boundaries: u64,
-    entries: u64,
+    records: Vec<Record>,
+    looks: BTreeMap<CallId, u32>,
 }
 
 /// A folder of its own in memory where there is such a thing: what dies here is a process,
@@ -149,7 +151,12 @@ fn run(case: &Case) -> Ran {
 
     go_on(case, dir.path(), &session, &outside);
     let boundaries = outside.borrow().passed;
+    let looks = outside.borrow().looks.clone();
     let records = check_end(dir.path(), &session, &outside);
+    check_messages(&records, outside.borrow().queued);
+    if !case.power_cut && case.stop_at.is_none() {
+        check_results(&records);
+    }
     if let Some(at) = case.fork_at {
         let at = at % records.len() as u64;
         let mut store = Store::open(dir.path()).expect("the store opens");
@@ -181,7 +188,8 @@ fn run(case: &Case) -> Ran {
     }
     Ran {
         boundaries,
-        entries: records.len() as u64,
+        records,
+        looks,
     }
 }
 
@@ -229,13 +237,14 @@ fn one_process(
         let told = Rc::clone(outside);
         let of = session.to_string();
         let on_event: OnEvent = Box::new(move |_, event| {
-            if let Event::Recorded(record) = event {
-                if record.entry.kind() == "replied" {
-                    told.borrow_mut().replies += 1;
+            let mut told = told.borrow_mut();
+            match event {
+                Event::Recorded(record) => {
+                    told.replies += usize::from(record.entry.kind() == "replied");
+                    told.acknowledged.push((of.clone(), record.clone()));
                 }
-                told.borrow_mut()
-                    .acknowledged
-                    .push((of.clone(), record.clone()));
+                Event::Queued(_) => told.queued += 1,
+                Event::Delta(_) | Event::Asked(_) | Event::Context(_) => {}
             }
         });
         let settings = Settings {
@@ -277,6 +286,34 @@ fn check_acknowledged(records: &[Record], session: &str, outside: &Rc<RefCell<Ou
                 Some(record),
                 "an acknowledged entry is lost"
             );
+        }
+    }
+}
+
+/// What was told to be queued was said, once.
+fn check_messages(records: &[Record], queued: usize) {
+    let said = records
+        .iter()
+        .filter(|r| matches!(&r.entry, Entry::Said { text, .. } if text == fake::ALSO));
+    assert_eq!(said.count(), queued, "messages said, and queued");
+}
+
+/// Nobody stopped it and the machine was up all the time: then only what cannot be known of a
+/// call that nobody can look at is lost.
+fn check_results(records: &[Record]) {
+    let mut opaque = Vec::new();
+    for record in records {
+        match &record.entry {
+            Entry::Started {
+                call,
+                guard: Guard::Opaque,
+            } => opaque.push(*call),
+            Entry::Finished {
+                call,
+                outcome: Outcome::Interrupted { why, .. },
+                ..
+            } => assert!(opaque.contains(call), "the result of {call} is lost: {why}"),
+            _ => {}
         }
     }
 }
@@ -323,6 +360,14 @@ fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<R
                 None => panic!("call {} has no result", call.id),
             };
             match (call.class(), outcome) {
+                (Some(Class::Pure), Outcome::Done { output }) => {
+                    assert!(
+                        output
+                            .text
+                            .starts_with(&format!("{}\n", fake::look(call.id))),
+                        "another call's result"
+                    );
+                }
                 (Some(Class::Pure) | None, _) => {}
                 (Some(_), Outcome::Done { output }) => {
                     assert_eq!(times, 1, "call {} is done but had no effect", call.id);
@@ -351,7 +396,12 @@ fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<R
 fn nothing_happens_twice_without_a_crash() {
     let ran = run(&Case::default());
     assert!(ran.boundaries > 50, "{} boundaries", ran.boundaries);
-    assert!(ran.entries > 20, "{} entries", ran.entries);
+    assert!(ran.records.len() > 20, "{} entries", ran.records.len());
+    assert!(
+        ran.looks.values().all(|times| *times == 1),
+        "{:?}",
+        ran.looks
+    );
 }
 
 /// A crash at every boundary, of each kind.
@@ -393,8 +443,32 @@ fn every_stop() {
     for stop in 1..=last {
         for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
             let crashes = crash.map(|after| stop + after).into_iter().collect();
-            run(&Case {
+            let ran = run(&Case {
                 stop_at: Some(stop),
+                crashes,
+                ..Case::default()
+            });
+            let is_stopped = |r: &Record| matches!(r.entry, Entry::Stopped { .. });
+            // When the last answer is there, nothing is left to be stopped.
+            if crash.is_none() && stop + 4 < last {
+                assert!(
+                    ran.records.iter().any(is_stopped),
+                    "stop {stop} is not in the log"
+                );
+            }
+        }
+    }
+}
+
+/// The user says something at every boundary, and the process dies at every one near it.
+#[test]
+fn every_message() {
+    let last = run(&Case::default()).boundaries;
+    for say in 1..=last {
+        for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
+            let crashes = crash.map(|after| say + after).into_iter().collect();
+            run(&Case {
+                say_at: Some(say),
                 crashes,
                 ..Case::default()
             });
@@ -406,7 +480,7 @@ fn every_stop() {
 #[test]
 fn every_fork() {
     let clean = run(&Case::default());
-    for at in 0..clean.entries {
+    for at in 0..clean.records.len() as u64 {
         run(&Case {
             fork_at: Some(at),
             ..Case::default()

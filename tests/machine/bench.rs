@@ -1,0 +1,155 @@
+//! A folder to work in, and processes that come and go in it.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use rewake::command::{RunInfo, RunState, Runs, default_shell};
+use rewake::config::{Config, Env};
+use rewake::core::entry::{CallId, Guard, Outcome};
+use rewake::core::prompt::told;
+use rewake::core::tool::ToolCall;
+use rewake::model::Models;
+use rewake::tools::{Place, Ran};
+use rewake::world::World;
+use rewake::world::machine::{Machine, Shell};
+use serde_json::{Value, json};
+
+const SESSION: &str = "session";
+
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        // In memory where there is such a place: what dies here is a process, not a disk.
+        let shm = Path::new("/dev/shm");
+        let folder = match shm.is_dir() {
+            true => tempfile::tempdir_in(shm).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        std::fs::create_dir(folder.path().join("work")).unwrap();
+        Bench { folder }
+    }
+
+    pub fn runs(&self) -> Runs {
+        let root = self.folder.path().join("runs");
+        Runs::new(root, env!("CARGO_BIN_EXE_rewake"))
+    }
+
+    /// The world as another process sees it.
+    pub fn machine(&self) -> Machine {
+        let folder = self.folder.path().join("work").canonicalize().unwrap();
+        let shell = Shell {
+            path: default_shell(),
+            timeout_ms: 60_000,
+            output_cap_bytes: 100_000,
+            env_remove: vec![],
+        };
+        let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
+        let models = Models::new(Config::default(), env);
+        let place = Place {
+            folder,
+            home: None,
+            inline_max_bytes: 16_000,
+            hidden: Default::default(),
+        };
+        Machine::new(place, shell, self.runs(), models, SESSION.into())
+    }
+
+    pub fn put(&self, name: &str, content: &str) {
+        std::fs::write(self.folder.path().join("work").join(name), content).unwrap();
+    }
+
+    pub fn get(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join("work").join(name)).unwrap_or_default()
+    }
+
+    /// How often commands said `echo >> count`.
+    pub fn count(&self) -> usize {
+        self.get("count").len()
+    }
+
+    pub fn info(&self, guard: &Guard) -> RunInfo {
+        let run = run_of(guard);
+        let mut all = self.runs().list();
+        all.retain(|info| info.run == run);
+        all.pop().expect("the run is listed")
+    }
+
+    pub fn is_over(&self, guard: &Guard) -> bool {
+        matches!(self.info(guard).state, RunState::Ended(_))
+    }
+
+    /// Makes all ready for the call, in a process that dies then. The model knows the file of
+    /// a checked call as it is.
+    pub async fn prepared(&self, call: &ToolCall) -> Guard {
+        let seen = |path: &str| {
+            let bytes = std::fs::read(path).ok()?;
+            Some(blake3::hash(&bytes).to_hex().to_string())
+        };
+        self.machine().prepare(call, &seen).await.unwrap()
+    }
+
+    /// Begins the call in a process that dies as soon as something is so.
+    pub async fn dies_when(&self, call: &ToolCall, guard: &Guard, so: impl Fn() -> bool) {
+        let machine = self.machine();
+        let mut act = pin!(machine.act(call, guard));
+        tokio::select! {
+            biased;
+            ran = &mut act => panic!("it ended before: {ran:?}"),
+            () = until(so) => {}
+        }
+    }
+}
+
+pub async fn until(so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < deadline, "waited too long");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Both at once.
+pub async fn meanwhile<T>(first: impl Future<Output = T>, other: impl FnOnce()) -> T {
+    let other = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        other();
+    };
+    futures_util::future::join(first, other).await.0
+}
+
+pub fn run_of(guard: &Guard) -> &str {
+    match guard {
+        Guard::Supervised { run, .. } => run,
+        Guard::Checked { .. } | Guard::Opaque => panic!("not a command: {guard:?}"),
+    }
+}
+
+pub fn call(name: &str, arguments: Value) -> ToolCall {
+    let id = CallId { reply: 2, index: 0 };
+    ToolCall::new(id, name, &arguments.to_string())
+}
+
+pub fn bash(command: &str) -> ToolCall {
+    call("bash", json!({"command": command}))
+}
+
+#[track_caller]
+pub fn done(ran: &Ran) -> String {
+    match &ran.outcome {
+        Outcome::Done { output } => output.text.clone(),
+        other => panic!("not done: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn interrupted(ran: &Ran) -> String {
+    match &ran.outcome {
+        Outcome::Interrupted { .. } => told(&ran.outcome).0,
+        other => panic!("not interrupted: {other:?}"),
+    }
+}
