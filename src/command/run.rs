@@ -310,6 +310,12 @@ impl Runs {
         let folder = self.folder(run).ok()?;
         let prepared = folder.prepared().ok()?;
         let this_boot = prepared.boot == process::boot_id();
+    /// All files that hold what the command printed.
+    pub fn output_files(&self, run: &str) -> io::Result<[PathBuf; 2]> {
+        let folder = self.folder(run)?;
+        Ok([folder.output(), folder.tail()])
+    }
+
         let mut since_ms = prepared.at_ms;
         let state = match look(&folder).ok()? {
             Seen::Ended(end) => RunState::Ended(ended(&folder, end)),

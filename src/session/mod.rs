@@ -266,14 +266,14 @@ impl Surroundings {
         };
         let models = Models::new(config.clone(), self.env.clone());
         warnings.extend(models.check(&model)?);
-        let world = Machine::new(place, shell, runs, models, id.clone());
         let policy = Policy {
-            judge: judge::judge(self, &folder)?,
+            judge: judge::judge(self, &folder, runs.clone())?,
             interactive,
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
         };
+        let world = Machine::new(place, shell, runs, models, id.clone());
         let renewed = (state.version != VERSION).then(|| layers::render(self, now_ms()).0);
         let figures = Figures::new(config);
         let settings = Settings {
