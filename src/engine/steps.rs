@@ -11,8 +11,9 @@ use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
 use crate::core::next::{Fate, fate};
 use crate::core::prompt::{Part, Request, request};
 use crate::core::tool::{Class, ToolCall};
+use crate::store::StoreError;
 use crate::tools::Ran;
-use crate::world::{Boundary, Images, Settled, World};
+use crate::world::{Boundary, Images, Settled, Unready, World};
 
 impl<W: World> Engine<W> {
     /// The answer is recorded before anything is decided on it.
@@ -121,7 +122,8 @@ impl<W: World> Engine<W> {
         let prepared = self.world.prepare(call, &seen).await;
         self.world.boundary(Boundary::AfterPrepare).await;
         match prepared {
-            Err(outcome) => {
+            Err(Unready::NoRoom(why)) => Err(no_room(why)),
+            Err(Unready::Refused(outcome)) => {
                 self.finish(
                     call,
                     Ran {
@@ -185,6 +187,7 @@ impl<W: World> Engine<W> {
         match self.attend_quiet(step, stoppable).await? {
             None => Ok(()),
             Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
+            Some(Settled::NoRoom(why)) => Err(no_room(why)),
             Some(Settled::NotBegun(_)) if stop => {
                 let outcome = Outcome::Interrupted {
                     output: Output::default(),
@@ -258,9 +261,15 @@ impl<W: World> Engine<W> {
         .await
     }
 
-    async fn discard(&self, guard: &Guard) {
+    pub(super) async fn discard(&self, guard: &Guard) {
         self.world.boundary(Boundary::BeforeDiscard).await;
         self.world.discard(guard).await;
         self.world.boundary(Boundary::AfterDiscard).await;
     }
+}
+
+/// A full disk is not the model's to solve: the run ends, and goes on when there is room.
+fn no_room(why: String) -> EngineError {
+    let what = "keep what a command needs".to_string();
+    EngineError::Store(StoreError::Full { what, why })
 }
