@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rewake::command::{Runs, default_shell};
+use rewake::command::{RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
 use rewake::core::entry::{CallId, Fact, Guard, Outcome};
 use rewake::core::state::Background;
@@ -13,7 +13,7 @@ use rewake::core::tool::ToolCall;
 use rewake::model::Models;
 use rewake::tools::{Place, Ran};
 use rewake::world::machine::{Machine, Shell};
-use rewake::world::{BackgroundEnd, World};
+use rewake::world::{BackgroundEnd, Settled, World};
 
 struct There {
     folder: tempfile::TempDir,
@@ -85,6 +85,20 @@ impl There {
     }
 }
 
+fn keeper_of(there: &There, run: &str) -> Option<u32> {
+    let info = there.runs.list().into_iter().find(|r| r.run == run)?;
+    match info.state {
+        RunState::Running { keeper, group } => keeper.filter(|_| group.is_some()),
+        RunState::NotBegun | RunState::Ended(_) => None,
+    }
+}
+
+async fn until(so: impl Fn() -> bool) {
+    while !so() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 fn run_of(guard: &Guard) -> &str {
     match guard {
         Guard::Supervised { run, .. } => run,
@@ -124,4 +138,91 @@ async fn a_background_command_that_cannot_begin_is_an_error() {
     assert!(matches!(ran.outcome, Outcome::Error { .. }), "{ran:?}");
     assert_eq!(ran.fact, None);
     assert!(text(&ran).contains("did not begin"), "{}", text(&ran));
+}
+
+#[tokio::test]
+async fn all_that_a_background_command_printed_is_kept_when_it_ends() {
+    let there = there();
+    let (background, _) = there.begin("seq 1 5000").await;
+    let end = there.end(&background).await;
+    let whole: String = (1..=5000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(end.blobs, vec![whole.clone().into_bytes()]);
+    let hash = blake3::hash(whole.as_bytes()).to_hex();
+    assert!(end.text.contains(&format!("blob:{hash}")), "{}", end.text);
+    assert!(end.text.len() < 3_000);
+    assert!(end.text.ends_with("5000\n"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_killed_keeper_left_running_can_be_stopped() {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
+    let there = there();
+    let (background, _) = there.begin("exec sleep 30").await;
+    until(|| keeper_of(&there, &background.run).is_some()).await;
+    let keeper = keeper_of(&there, &background.run).unwrap();
+    kill_process(Pid::from_raw(keeper as i32).unwrap(), Signal::KILL).unwrap();
+    until(|| keeper_of(&there, &background.run).is_none()).await;
+
+    let end = there.end(&background).await;
+    let (_, group) = end.text.split_once("(group ").unwrap();
+    let group: i32 = group.split(';').next().unwrap().parse().unwrap();
+    let stop = call("bash_stop", serde_json::json!({ "id": "bg_2_0" }));
+    let said = text(&there.machine.run_pure(&stop).await);
+    assert!(said.contains("was ended now"), "{said}");
+    until(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
+    let said = text(&there.machine.run_pure(&stop).await);
+    assert!(said.contains("had ended already"), "{said}");
+}
+
+/// The command is under way when the status of its run becomes unreadable.
+#[tokio::test]
+async fn an_error_while_looking_is_no_result() {
+    let there = there();
+    let command = "until [ -e go ]; do sleep 0.01; done; echo >> count";
+    let call = bash(command, false);
+    let guard = there.prepare(&call).await;
+    let run = run_of(&guard);
+    let status = there.folder.path().join("runs").join(run).join("status");
+    let breaks = async {
+        until(|| keeper_of(&there, run).is_some()).await;
+        std::fs::remove_file(&status).unwrap();
+        std::fs::create_dir(&status).unwrap();
+        std::fs::write(there.folder.path().join("go"), "").unwrap();
+    };
+    let (ran, ()) = tokio::join!(there.machine.act(&call, &guard), breaks);
+    assert!(
+        matches!(ran.outcome, Outcome::Interrupted { .. }),
+        "{ran:?}"
+    );
+    assert!(text(&ran).contains("may or may not have happened"));
+    assert!(there.folder.path().join("count").exists());
+}
+
+#[tokio::test]
+async fn only_what_was_not_stopped_is_said_to_have_gone_on() {
+    let there = there();
+    let call = bash("echo real", false);
+    let guard = there.prepare(&call).await;
+    there.machine.act(&call, &guard).await;
+    for (stop, went_on) in [(true, false), (false, true)] {
+        let Settled::Ended(ran) = there.machine.settle(&call, &guard, stop).await else {
+            panic!("it has not ended");
+        };
+        let said = text(&ran);
+        assert!(said.starts_with("real\n"), "{said}");
+        assert_eq!(said.contains("went on while"), went_on, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_stopped_before_it_began_is_not_begun_after_a_crash() {
+    let there = there();
+    let call = bash("echo >> count", false);
+    let guard = there.prepare(&call).await;
+    there.runs.stop(run_of(&guard)).unwrap();
+    let Settled::Ended(ran) = there.machine.settle(&call, &guard, false).await else {
+        panic!("it would be begun");
+    };
+    assert!(text(&ran).contains("stopped before it began"), "{ran:?}");
 }

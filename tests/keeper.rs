@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rewake::command::{
-    Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, boot_id, default_shell,
+    Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped, boot_id, default_shell,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -670,9 +670,9 @@ async fn of_a_killed_keeper_the_output_so_far_and_the_group_are_left() {
     ));
     assert!(!place.runs.remove(&run).unwrap());
 
-    assert!(place.runs.stop(&run).unwrap());
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
     until(|| !is_alive(group) && !is_alive(left));
-    assert!(!place.runs.stop(&run).unwrap());
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Over);
     let Found::Ended(ended) = place.settle(&run) else {
         panic!("it is not lost");
     };
@@ -697,12 +697,12 @@ async fn a_stop_asks_first() {
     let (run, mut running) =
         place.begin("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done");
     until(|| place.runs.tail(&run, 100).unwrap() == b"up\n");
-    assert!(place.runs.stop(&run).unwrap());
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
     let ended = place.runs.wait(&mut running).await.unwrap();
     assert_eq!(ended.how, How::Stopped);
     // Between the two bash may say that the sleep was terminated.
     assert!(place.output(&ended).ends_with("bye\n"));
-    assert!(!place.runs.stop(&run).unwrap());
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Over);
 }
 
 #[tokio::test]
@@ -712,7 +712,7 @@ async fn a_stop_kills_what_does_not_obey() {
     let (run, mut running) =
         place.begin("(trap '' TERM; echo $BASHPID; exec sleep 30) & trap 'exit 0' TERM; wait");
     until(|| !place.runs.tail(&run, 100).unwrap().is_empty());
-    assert!(place.runs.stop(&run).unwrap());
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
     let ended = place.runs.wait(&mut running).await.unwrap();
     assert_eq!(ended.how, How::Stopped);
     let child = place.output(&ended).trim().parse().unwrap();
@@ -723,10 +723,19 @@ async fn a_stop_kills_what_does_not_obey() {
 async fn what_was_stopped_before_it_began_never_begins() {
     let place = place();
     let run = place.prepare("echo >> count");
-    assert!(!place.runs.stop(&run).unwrap());
-    let mut running = place.runs.start(&run).unwrap();
-    let ended = place.runs.wait(&mut running).await.unwrap();
-    assert!(matches!(ended.how, How::NotRun(_)), "{ended:?}");
+    assert_eq!(place.runs.stop(&run).unwrap(), Stopped::NotBegun);
+    // Also for an agent that comes later: it must not take it for one to be started again.
+    for _ in 0..2 {
+        let Found::Ended(ended) = place.settle(&run) else {
+            panic!("it would be started again");
+        };
+        let How::NotRun(why) = ended.how else {
+            panic!("it ran");
+        };
+        assert!(why.contains("stopped"), "{why}");
+        let mut running = place.runs.start(&run).unwrap();
+        place.runs.wait(&mut running).await.unwrap();
+    }
     assert_eq!(place.count(), 0);
 }
 

@@ -2,7 +2,7 @@
 
 use super::output;
 use super::trouble::Trouble;
-use crate::command::{How, RunInfo, RunState};
+use crate::command::{How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 use crate::headless::{exit, note};
 use crate::session::{Surroundings, clock, now_ms, short_id};
@@ -71,11 +71,12 @@ pub fn stop(around: &Surroundings, run: &str) -> Result<u8, Trouble> {
         }
     };
     match runs.stop(&info.run) {
-        Ok(true) => output::line(&format!(
+        Ok(Stopped::Asked) => output::line(&format!(
             "{} is being stopped",
             one_line(&info.spec.command, 100)
         )),
-        Ok(false) => output::line("it had ended already"),
+        Ok(Stopped::NotBegun) => output::line("it had not begun and will not"),
+        Ok(Stopped::Over) => output::line("it had ended already"),
         Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),
     }
     Ok(exit::DONE)

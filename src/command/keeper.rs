@@ -44,6 +44,9 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Once this long it wakes without a reason, so that a deadline far away fits any clock.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// Why a command was not run that somebody stopped.
+pub(super) const STOPPED_EARLY: &str = "it was stopped before it began";
+
 const READ_BYTES: usize = 64 * 1024;
 
 const NOTE_MAX_CHARS: usize = 500;
@@ -87,7 +90,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     status::write_begun(&status, &begun)?;
     let since = Instant::now();
     let how = if signals.stop_asked() {
-        How::NotRun("it was stopped before it began".to_string())
+        How::NotRun(STOPPED_EARLY.to_string())
     } else {
         match start(folder, &spec) {
             Ok((child, pipe)) => {

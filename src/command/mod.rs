@@ -43,6 +43,9 @@
 //! behind A's own claim while a late K holds the lock for a moment: A waits until "begun" is
 //! written or the lock is free. Two keepers of one run: one lock, one claim.
 //!
+//! One who *stops* a run that is not begun claims it as an agent does, and then writes "ended"
+//! under the lock: the claim alone would have the next agent start it again.
+//!
 //! Looking at the lock takes it *shared*, and only when there is a claim, so that one who looks
 //! never keeps a keeper from its work and two who look never take each other for a keeper.
 //!
@@ -69,6 +72,6 @@ mod status;
 pub use look::Ended;
 pub use output::Printed;
 pub use process::{boot_id, hear_of_children, own_exe};
-pub use run::{Found, RunInfo, RunState, Running, Runs};
+pub use run::{Found, RunInfo, RunState, Running, Runs, Stopped};
 pub use spec::{COMMAND_MAX_BYTES, Spec, default_shell};
 pub use status::How;

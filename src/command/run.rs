@@ -20,7 +20,7 @@ use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, told};
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
-use super::status::{Begun, Slot};
+use super::status::{self, Begun, Slot};
 
 /// What makes programs wait for a person, or paint, is turned off.
 const QUIET: [(&str, &str); 4] = [
@@ -90,6 +90,17 @@ pub enum Found {
     Running(Running),
     /// Over, or lost.
     Ended(Ended),
+}
+
+/// What a stop found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Something was alive and has been asked to end.
+    Asked,
+    /// It was not begun, and never will be: [`How::NotRun`].
+    NotBegun,
+    /// There was nothing to stop.
+    Over,
 }
 
 /// A run as `rewake ps` shows it.
@@ -254,23 +265,28 @@ impl Runs {
         }))
     }
 
-    /// Asks for the end of a command; true when something of it was alive. [`Runs::wait`] says
-    /// when it is over. What was not yet begun never will be. What a killed keeper left behind
-    /// is ended here, which blocks up to two seconds.
-    pub fn stop(&self, run: &str) -> io::Result<bool> {
+    /// Asks for the end of a command. [`Runs::wait`] says when it is over. What a killed keeper
+    /// left behind is ended here, which blocks up to two seconds.
+    pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
+        let this_boot = self.is_of_this_boot(&folder);
         loop {
             return match look_begun(&folder)? {
+                Seen::Ended(_) | Seen::Missing => Ok(Stopped::Over),
+                Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Ok(Stopped::Over),
                 Seen::Unclaimed if !folder.claim()? => continue,
-                Seen::Unclaimed | Seen::Ended(_) | Seen::Missing => Ok(false),
-                Seen::Kept(Slot::Written(begun)) => Ok(ask_to_end(&begun)),
+                Seen::Unclaimed | Seen::Abandoned(Slot::Empty) => {
+                    write_stopped(&folder)?;
+                    Ok(Stopped::NotBegun)
+                }
+                Seen::Kept(Slot::Written(begun)) => ask_to_end(run, &begun),
                 Seen::Kept(Slot::Empty | Slot::Torn) => Err(io::Error::other(format!(
                     "cannot stop the command of run {run}: its keeper does not say who it is"
                 ))),
-                Seen::Abandoned(Slot::Written(begun)) if self.is_of_this_boot(&folder) => {
-                    Ok(process::end_left_behind(&begun))
+                Seen::Abandoned(Slot::Written(begun)) if process::end_left_behind(&begun) => {
+                    Ok(Stopped::Asked)
                 }
-                Seen::Abandoned(_) => Ok(false),
+                Seen::Abandoned(Slot::Written(_) | Slot::Torn) => Ok(Stopped::Over),
             };
         }
     }
@@ -296,6 +312,12 @@ impl Runs {
     /// Where the output is collected.
     pub fn output_file(&self, run: &str) -> io::Result<PathBuf> {
         Ok(self.folder(run)?.output())
+    }
+
+    /// All files that hold what the command printed.
+    pub fn output_files(&self, run: &str) -> io::Result<[PathBuf; 2]> {
+        let folder = self.folder(run)?;
+        Ok([folder.output(), folder.tail()])
     }
 
     /// All runs, oldest first. What cannot be read is not a run.
@@ -419,6 +441,83 @@ fn made_at(name: &OsStr) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::new(secs, nanos))
 }
 
-fn ask_to_end(begun: &Begun) -> bool {
-    process::pid(begun.keeper).is_some_and(|keeper| kill_process(keeper, Signal::TERM).is_ok())
+/// The claim alone would say "not begun", and that is what a later agent starts again.
+fn write_stopped(folder: &RunFolder) -> io::Result<()> {
+    let tried = "cannot record the stop in";
+    let status = folder
+        .open_status()
+        .map_err(|e| told(tried, folder.path(), e))?;
+    let mut waited = Duration::ZERO;
+    // A keeper that came too late holds the lock until it sees the claim.
+    while !folder::take(&status)? {
+        if waited >= DIE_WITHIN {
+            let busy = io::Error::other("its keeper does not answer");
+            return Err(told(tried, folder.path(), busy));
+        }
+        std::thread::sleep(process::TICK);
+        waited += process::TICK;
+    }
+    let end = not_run(keeper::STOPPED_EARLY.to_string());
+    status::write_end(&status, &end).map_err(|e| told(tried, folder.path(), e))
+}
+
+/// A pid may have been given to another process since it was written down.
+fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
+    let started = process::started(begun.keeper);
+    if started.is_some() && started != begun.keeper_start {
+        return Err(io::Error::other(format!(
+            "cannot stop the command of run {run}: process {} is not its keeper",
+            begun.keeper
+        )));
+    }
+    let asked =
+        process::pid(begun.keeper).is_some_and(|keeper| kill_process(keeper, Signal::TERM).is_ok());
+    Ok(if asked { Stopped::Asked } else { Stopped::Over })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::command::spec::default_shell;
+
+    #[test]
+    fn no_other_process_is_signalled_that_has_the_pid_of_a_keeper() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::new(root.path(), "/no/such/program");
+        let spec = Spec {
+            command: "true".into(),
+            folder: "/".into(),
+            timeout_ms: 1,
+            output_cap_bytes: 0,
+            shell: default_shell(),
+            env_remove: vec![],
+            env_set: vec![],
+            session: String::new(),
+            call: String::new(),
+            background: true,
+        };
+        let run = runs.prepare(&spec).unwrap();
+        let folder = runs.folder(&run).unwrap();
+        let status = folder.open_status().unwrap();
+        assert!(folder::take(&status).unwrap() && folder.claim().unwrap());
+        let mut other = Command::new("sleep").arg("30").spawn().unwrap();
+        let begun = Begun {
+            keeper: other.id(),
+            keeper_start: Some(1),
+            group: None,
+            at_ms: 0,
+        };
+        status::write_begun(&status, &begun).unwrap();
+        let refused = runs.stop(&run);
+        let alive = other.try_wait().unwrap().is_none();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(
+            refused
+                .unwrap_err()
+                .to_string()
+                .contains("is not its keeper")
+        );
+        assert!(alive);
+    }
 }

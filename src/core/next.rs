@@ -4,7 +4,7 @@
 //! crash, or a stop that is still to be obeyed; both are settled in the same way.
 
 use super::budget::Budget;
-use super::entry::{CallId, Mode, Outcome, Output, Verdict};
+use super::entry::{CallId, Outcome, Output, Verdict};
 use super::policy::Decision;
 use super::state::{OpenCall, State};
 use super::text;
@@ -16,8 +16,8 @@ pub const MAX_WAKES: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
-/// The rules' verdict on a call in a mode.
-pub type Judge = Box<dyn Fn(&Input, Mode) -> Decision + Send + Sync>;
+/// The rules' verdict on a call as things are.
+pub type Judge = Box<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
 
 /// What the user and the program's start have set.
 pub struct Policy {
@@ -155,7 +155,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     let Some(input) = open.input() else {
         return denied("the call cannot be understood".into());
     };
-    match (policy.judge)(input, state.mode) {
+    match (policy.judge)(input, state) {
         Decision::Allow => Fate::Run,
         Decision::Deny { reason } => denied(reason),
         Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule },

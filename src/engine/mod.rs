@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::entry::{About, By, CallId, Entry, Layers, Record, SaveReason, Verdict};
+use crate::core::entry::{About, By, CallId, Entry, Guard, Layers, Record, SaveReason, Verdict};
 use crate::core::next::{Policy, Step, Why, next};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
@@ -239,9 +239,12 @@ impl<W: World> Engine<W> {
             .state
             .background
             .iter()
-            .filter_map(|(id, b)| Some((id.clone(), self.world.background_end(id, b)?)))
+            .filter_map(|(id, b)| {
+                let end = self.world.background_end(id, b)?;
+                Some((id.clone(), b.run.clone(), end))
+            })
             .collect();
-        for (id, end) in ended {
+        for (id, run, end) in ended {
             let about = About::BackgroundEnded {
                 id,
                 exit_code: end.exit_code,
@@ -250,7 +253,17 @@ impl<W: World> Engine<W> {
                 text: end.text,
                 about: Some(about),
             };
-            self.record(Write::of(noted)).await?;
+            self.record(Write {
+                blobs: end.blobs,
+                ..Write::of(noted)
+            })
+            .await?;
+            self.discard(&Guard::Supervised {
+                run,
+                boot: String::new(),
+                background: true,
+            })
+            .await;
         }
         Ok(())
     }

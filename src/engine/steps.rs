@@ -13,8 +13,9 @@ use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
 use crate::core::next::{Fate, fate};
 use crate::core::prompt::{Part, Request, request, request_bytes};
 use crate::core::tool::{Class, ToolCall};
+use crate::store::StoreError;
 use crate::tools::Ran;
-use crate::world::{Boundary, Images, Settled, World};
+use crate::world::{Boundary, Images, Settled, Unready, World};
 
 /// A stopped command is given two seconds before it is killed; this is enough for both.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -150,7 +151,8 @@ impl<W: World> Engine<W> {
         let prepared = self.world.prepare(call, &seen).await;
         self.world.boundary(Boundary::AfterPrepare).await;
         match prepared {
-            Err(outcome) => {
+            Err(Unready::NoRoom(why)) => Err(no_room(why)),
+            Err(Unready::Refused(outcome)) => {
                 self.finish(
                     call,
                     Ran {
@@ -220,6 +222,7 @@ impl<W: World> Engine<W> {
         match self.attend_quiet(step, Stoppable::Yes).await? {
             None => Ok(()),
             Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
+            Some(Settled::NoRoom(why)) => Err(no_room(why)),
             Some(Settled::NotBegun(_)) if stop => {
                 let outcome = Outcome::Interrupted {
                     output: Output::default(),
@@ -293,9 +296,15 @@ impl<W: World> Engine<W> {
         .await
     }
 
-    async fn discard(&self, guard: &Guard) {
+    pub(super) async fn discard(&self, guard: &Guard) {
         self.world.boundary(Boundary::BeforeDiscard).await;
         self.world.discard(guard).await;
         self.world.boundary(Boundary::AfterDiscard).await;
     }
+}
+
+/// A full disk is not the model's to solve: the run ends, and goes on when there is room.
+fn no_room(why: String) -> EngineError {
+    let what = "keep what a command needs".to_string();
+    EngineError::Store(StoreError::Full { what, why })
 }

@@ -330,7 +330,7 @@ impl Surroundings {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
-        let (judge, hidden) = judge::judge(self, &folder)?;
+        let (judge, hidden) = judge::judge(self, &folder, runs.clone())?;
         let place = Place {
             folder,
             home: self.env.home().map(PathBuf::from),

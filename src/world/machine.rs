@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{BackgroundEnd, Images, Settled, World, report};
-use crate::command::{self, Ended, Found, How, RunState, Runs, Spec};
+use super::{BackgroundEnd, Images, Settled, Unready, World, report};
+use crate::command::{self, Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped};
 use crate::core::entry::{BlobRef, Block, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::prompt::Request;
 use crate::core::state::Background;
@@ -72,11 +73,11 @@ impl Machine {
         }
     }
 
-    fn prepare_run(&self, call: CallId, args: &BashArgs) -> Result<Guard, String> {
+    fn prepare_run(&self, call: CallId, args: &BashArgs) -> Result<Guard, Unready> {
         let run = self
             .runs
             .prepare(&self.spec(call, args))
-            .map_err(|e| format!("cannot prepare the command: {e}"))?;
+            .map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {
             run,
             boot: self.boot.clone(),
@@ -86,29 +87,47 @@ impl Machine {
 
     /// Starts a prepared run and waits for its end, or says that it goes on.
     async fn run_command(&self, call: CallId, args: &BashArgs, run: &str) -> Ran {
-        let mut running = match self.runs.start(run) {
-            Ok(running) => running,
-            Err(e) => return failed(format!("cannot start the command: {e}")),
-        };
-        if args.background {
+        let begun = match self.runs.start(run) {
             // Only what has begun goes on in the background: until then any look at the run
-            // could be the one that decides that it never will. The keeper is nobody's child
-            // once this process is gone; until then tokio reaps it.
-            return match self.runs.begun(&mut running).await {
-                Ok(Found::Ended(ended)) if matches!(ended.how, How::NotRun(_)) => {
-                    self.result(Ok(ended))
-                }
-                Ok(Found::Running(_) | Found::Ended(_)) => {
-                    self.in_background(call, run, &args.command)
-                }
-                Ok(Found::NotBegun) => failed("cannot start the command: its keeper did not begin"),
-                Err(e) => self.result(Err(e)),
-            };
+            // could be the one that decides that it never will.
+            Ok(mut running) if args.background => self.runs.begun(&mut running).await,
+            Ok(running) => Ok(Found::Running(running)),
+            Err(e) => Err(e),
+        };
+        // An error says nothing of the command, which may run all the same; its folder does.
+        let found = match begun {
+            Ok(found) => found,
+            Err(e) => match self.runs.settle(run, &self.boot) {
+                Ok(Found::NotBegun) => return failed(format!("cannot start the command: {e}")),
+                Ok(found) => found,
+                Err(_) => return uncertain(&format!("cannot start the command: {e}")),
+            },
+        };
+        self.outcome(call, args, run, found).await
+    }
+
+    /// What is told of a run once it is known whether it was begun.
+    async fn outcome(&self, call: CallId, args: &BashArgs, run: &str, found: Found) -> Ran {
+        match found {
+            Found::NotBegun => failed("cannot start the command: its keeper did not begin"),
+            Found::Ended(ended) if !args.background || matches!(ended.how, How::NotRun(_)) => {
+                self.result(&ended)
+            }
+            Found::Running(mut running) if !args.background => self.end_of(&mut running).await,
+            // A keeper is nobody's child once this process is gone; until then tokio reaps it.
+            Found::Running(_) | Found::Ended(_) => self.in_background(call, run, &args.command),
         }
-        self.active.borrow_mut().insert(run.to_string());
-        let ended = self.runs.wait(&mut running).await;
-        self.active.borrow_mut().remove(run);
-        self.result(ended)
+    }
+
+    async fn end_of(&self, running: &mut Running) -> Ran {
+        let run = running.run().to_string();
+        self.active.borrow_mut().insert(run.clone());
+        let ended = self.runs.wait(running).await;
+        self.active.borrow_mut().remove(&run);
+        match ended {
+            Ok(ended) => self.result(&ended),
+            Err(e) => uncertain(&format!("cannot learn how the command ended: {e}")),
+        }
     }
 
     fn in_background(&self, call: CallId, run: &str, command: &str) -> Ran {
@@ -133,11 +152,8 @@ impl Machine {
         }
     }
 
-    fn result(&self, ended: std::io::Result<Ended>) -> Ran {
-        match ended {
-            Ok(ended) => report::result(&self.runs, &ended, self.place.inline_max_bytes),
-            Err(e) => failed(format!("cannot learn how the command ended: {e}")),
-        }
+    fn result(&self, ended: &Ended) -> Ran {
+        report::result(&self.runs, ended, self.place.inline_max_bytes)
     }
 
     async fn settle_run(
@@ -154,49 +170,50 @@ impl Machine {
             Ok(Found::NotBegun) if stop => Settled::NotBegun(guard.clone()),
             Ok(Found::NotBegun) => match self.prepare_run(call.id, args) {
                 Ok(guard) => Settled::NotBegun(guard),
-                Err(why) => Settled::Ended(failed(why)),
+                Err(Unready::Refused(outcome)) => Settled::Ended(ran(outcome)),
+                Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
             },
-            Ok(_) if args.background && !stop => {
-                Settled::Ended(self.in_background(call.id, run, &args.command))
-            }
-            Ok(Found::Ended(ended)) => {
-                Settled::Ended(report::after_restart(self.result(Ok(ended))))
-            }
-            Ok(Found::Running(mut running)) => {
-                if stop && let Err(e) = self.runs.stop(run) {
-                    return Settled::Ended(failed(format!("cannot stop the command: {e}")));
-                }
-                self.active.borrow_mut().insert(run.clone());
-                let ended = self.runs.wait(&mut running).await;
-                self.active.borrow_mut().remove(run);
-                let ran = self.result(ended);
-                Settled::Ended(if stop {
-                    ran
-                } else {
-                    report::after_restart(ran)
+            Ok(Found::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
+            Ok(Found::Running(mut running)) if stop => Settled::Ended(match self.runs.stop(run) {
+                Ok(_) => self.end_of(&mut running).await,
+                Err(e) => interrupted(format!("cannot stop the command: {e}; it may still run")),
+            }),
+            Ok(found) => {
+                let ran = self.outcome(call.id, args, run, found).await;
+                Settled::Ended(match args.background {
+                    true => ran,
+                    false => report::after_restart(ran),
                 })
             }
             Err(e) => unsettled(&format!("its run folder cannot be read: {e}")),
         }
     }
+}
 
-    fn stop_background(&self, id: &str) -> Ran {
-        let mine = |r: &command::RunInfo| {
-            r.spec.session == self.session && r.spec.background && r.spec.call == id
-        };
-        let Some(info) = self.runs.list().into_iter().find(mine) else {
-            return failed(format!("there is no background command {id}"));
-        };
-        if let RunState::Ended(_) = info.state {
-            return done(format!("{id} had ended already"));
-        }
-        match self.runs.stop(&info.run) {
-            Ok(true) => done(format!(
-                "{id} is being stopped; you are told when it has ended"
-            )),
-            Ok(false) => done(format!("{id} had ended already")),
-            Err(e) => failed(format!("cannot stop {id}: {e}")),
-        }
+fn unready(error: &io::Error) -> Unready {
+    let why = format!("cannot prepare the command: {error}");
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unready::NoRoom(why),
+        _ => Unready::Refused(Outcome::error(why)),
+    }
+}
+
+/// Blocks up to two seconds. The newest run of a call is the one that was begun.
+fn stop_background(runs: &Runs, session: &str, id: &str) -> Ran {
+    let mine = |r: &RunInfo| r.spec.session == session && r.spec.background && r.spec.call == id;
+    let Some(info) = runs.list().into_iter().rfind(mine) else {
+        return failed(format!("there is no background command {id}"));
+    };
+    match (runs.stop(&info.run), info.state) {
+        (Ok(Stopped::Asked), RunState::Ended(_)) => done(format!(
+            "the keeper of {id} was killed before; what still ran of {id} was ended now"
+        )),
+        (Ok(Stopped::Asked), _) => done(format!(
+            "{id} is being stopped; you are told when it has ended"
+        )),
+        (Ok(Stopped::NotBegun), _) => done(format!("{id} had not begun and will not")),
+        (Ok(Stopped::Over), _) => done(format!("{id} had ended already")),
+        (Err(e), _) => failed(format!("cannot stop {id}: {e}")),
     }
 }
 
@@ -205,27 +222,7 @@ fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
-fn done(text: impl Into<String>) -> Ran {
-    Ran {
-        outcome: Outcome::done(text),
-        fact: None,
-        blobs: Vec::new(),
-    }
-}
-
-fn failed(why: impl Into<String>) -> Ran {
-    Ran {
-        outcome: Outcome::error(why),
-        fact: None,
-        blobs: Vec::new(),
-    }
-}
-
-fn interrupted(why: impl Into<String>) -> Ran {
-    let outcome = Outcome::Interrupted {
-        output: Output::default(),
-        why: why.into(),
-    };
+fn ran(outcome: Outcome) -> Ran {
     Ran {
         outcome,
         fact: None,
@@ -233,10 +230,30 @@ fn interrupted(why: impl Into<String>) -> Ran {
     }
 }
 
+fn done(text: impl Into<String>) -> Ran {
+    ran(Outcome::done(text))
+}
+
+fn failed(why: impl Into<String>) -> Ran {
+    ran(Outcome::error(why))
+}
+
+fn interrupted(why: impl Into<String>) -> Ran {
+    ran(Outcome::Interrupted {
+        output: Output::default(),
+        why: why.into(),
+    })
+}
+
+/// Of a call that was begun, when looking at it fails.
+fn uncertain(why: &str) -> Ran {
+    interrupted(format!(
+        "{why}; it may or may not have happened, or still run; look before you repeat it"
+    ))
+}
+
 fn unsettled(why: &str) -> Settled {
-    Settled::Ended(interrupted(format!(
-        "{why}; it may or may not have happened; look before you repeat it"
-    )))
+    Settled::Ended(uncertain(why))
 }
 
 /// Sets its flag when it goes: a blocking search whose call is dropped ends soon after.
@@ -282,7 +299,12 @@ impl World for Machine {
 
     async fn run_pure(&self, call: &ToolCall) -> Ran {
         let input = match &call.input {
-            Ok(Input::BashStop(args)) => return self.stop_background(&args.id),
+            Ok(Input::BashStop(args)) => {
+                let (runs, session) = (self.runs.clone(), self.session.clone());
+                let id = args.id.clone();
+                let stopped = blocking(move || stop_background(&runs, &session, &id)).await;
+                return stopped.unwrap_or_else(failed);
+            }
             Ok(input) => input.clone(),
             Err(why) => return failed(why.clone()),
         };
@@ -299,22 +321,21 @@ impl World for Machine {
         &self,
         call: &ToolCall,
         seen: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Guard, Outcome> {
+    ) -> Result<Guard, Unready> {
+        let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
         match &call.input {
-            Ok(Input::Bash(args)) => self.prepare_run(call.id, args).map_err(Outcome::error),
+            Ok(Input::Bash(args)) => self.prepare_run(call.id, args),
             Ok(input @ (Input::Write(_) | Input::Edit(_))) => {
                 let key = tools::path_key(&input.subject(), &self.place);
                 let (input, place, seen) = (input.clone(), self.place.clone(), seen(&key));
                 match blocking(move || tools::prepare(&input, &place, seen.as_deref())).await {
-                    Ok(prepared) => prepared,
-                    Err(why) => Err(Outcome::error(why)),
+                    Ok(prepared) => prepared.map_err(Unready::Refused),
+                    Err(why) => refused(why),
                 }
             }
-            Ok(Input::Foreign { name, .. }) => {
-                Err(Outcome::error(format!("there is no server for {name}")))
-            }
-            Ok(_) => Err(Outcome::error("this call has no effect to prepare")),
-            Err(why) => Err(Outcome::error(why.clone())),
+            Ok(Input::Foreign { name, .. }) => refused(format!("there is no server for {name}")),
+            Ok(_) => refused("this call has no effect to prepare".to_string()),
+            Err(why) => refused(why.clone()),
         }
     }
 
@@ -412,5 +433,19 @@ pub(super) fn how(how: &How) -> (String, Option<i32>) {
                 .into(),
             None,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_not_told_to_the_model() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(matches!(unready(&kind.into()), Unready::NoRoom(_)));
+        }
+        let refused = unready(&io::ErrorKind::InvalidInput.into());
+        assert!(matches!(refused, Unready::Refused(Outcome::Error { .. })));
     }
 }

@@ -28,6 +28,18 @@ pub enum Settled {
     Ended(Ran),
     /// It did nothing: it is run, under this guard.
     NotBegun(Guard),
+    /// It did nothing, and there is no room to make it ready again: [`Unready::NoRoom`].
+    NoRoom(String),
+}
+
+/// Why a call could not be made ready.
+#[derive(Debug, PartialEq)]
+pub enum Unready {
+    /// It is refused: its outcome.
+    Refused(Outcome),
+    /// What has to be kept of it finds no room. Nothing was done and the call stays open: it
+    /// is made ready again when there is room.
+    NoRoom(String),
 }
 
 /// How a background command ended.
@@ -36,6 +48,8 @@ pub struct BackgroundEnd {
     pub exit_code: Option<i32>,
     /// What the model is told: how it ended and its last lines.
     pub text: String,
+    /// All it printed, when that is more than what is told: recorded with the text.
+    pub blobs: Vec<Vec<u8>>,
 }
 
 /// Where a process may die. The order of an effect is `Before`, the effect, `After`.
@@ -86,12 +100,12 @@ pub trait World: 'static {
     /// model knows the call's file by.
     ///
     /// # Errors
-    /// The outcome of a call that is refused.
+    /// [`Unready`] says whether the call is refused or has to wait.
     fn prepare(
         &self,
         call: &ToolCall,
         seen: &dyn Fn(&str) -> Option<String>,
-    ) -> impl Future<Output = Result<Guard, Outcome>>;
+    ) -> impl Future<Output = Result<Guard, Unready>>;
 
     /// The effect. `guard` is recorded.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;

@@ -7,8 +7,9 @@ use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::state::Background;
 use crate::tools::{self, Ran};
 
-/// Of the lines of a background command, this many bytes are told when it ends.
-const LAST_LINES_BYTES: u64 = 2_000;
+/// Of what a background command printed, this many bytes are told when it ends. Its run folder
+/// goes then, so the whole is kept as a blob.
+const TOLD_BYTES: usize = 2_000;
 
 /// At most this much of an output is kept in the store.
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -75,16 +76,24 @@ pub fn background_end(
         return BackgroundEnd {
             exit_code: None,
             text: format!("the background command {id} ({command}) never ran: {why}"),
+            blobs: Vec::new(),
         };
     }
     let (line, exit_code) = how(&ended.how);
-    let last = match printed(runs, ended, LAST_LINES_BYTES) {
-        Ok(text) if text.trim().is_empty() => "it printed nothing".to_string(),
-        Ok(text) => format!("its output:\n{text}"),
-        Err(why) => why,
+    let (last, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
+        Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
+        Ok(text) => {
+            let (output, blobs) = tools::fit(text, TOLD_BYTES);
+            (format!("its output:\n{}", output.text), blobs)
+        }
+        Err(why) => (why, Vec::new()),
     };
     let text = format!("the background command {id} ({command}) ended: {line}; {last}");
-    BackgroundEnd { exit_code, text }
+    BackgroundEnd {
+        exit_code,
+        text,
+        blobs,
+    }
 }
 
 /// What was printed, as text; what is no UTF-8 is shown as replacement characters.

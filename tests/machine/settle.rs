@@ -43,7 +43,7 @@ impl Bench {
 fn not_begun(settled: Settled) -> Guard {
     match settled {
         Settled::NotBegun(guard) => guard,
-        Settled::Ended(ran) => panic!("it ended: {ran:?}"),
+        other => panic!("it is not to be run: {other:?}"),
     }
 }
 
@@ -51,7 +51,7 @@ fn not_begun(settled: Settled) -> Guard {
 fn ended(settled: Settled) -> Ran {
     match settled {
         Settled::Ended(ran) => ran,
-        Settled::NotBegun(guard) => panic!("it would be run again: {guard:?}"),
+        other => panic!("it has no end: {other:?}"),
     }
 }
 

@@ -21,7 +21,7 @@ use rewake::model::{Delta, Reply};
 use rewake::store::{Batch, NewSession, Store, new_id};
 use rewake::tools::Ran;
 use rewake::world::machine::Machine;
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, World};
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -222,7 +222,7 @@ impl World for Mortal {
         &self,
         call: &ToolCall,
         seen: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Guard, Outcome> {
+    ) -> Result<Guard, Unready> {
         self.machine.prepare(call, seen).await
     }
 

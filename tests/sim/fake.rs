@@ -13,7 +13,7 @@ use rewake::engine::Command;
 use rewake::model::{Delta, Reply};
 use rewake::store::Message;
 use rewake::tools::Ran;
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, World};
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -485,7 +485,7 @@ impl World for Fake {
         &self,
         call: &ToolCall,
         _seen: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Guard, Outcome> {
+    ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();
         match &call.input {
             Ok(Input::Write(_) | Input::Edit(_)) => Ok(Guard::Checked {
@@ -577,6 +577,7 @@ impl World for Fake {
         ended.then(|| BackgroundEnd {
             exit_code: Some(0),
             text: format!("{id} ended"),
+            blobs: Vec::new(),
         })
     }
 
