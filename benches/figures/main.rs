@@ -67,4 +67,14 @@ fn main() {
         }
     }
     table::print(&rows);
+    println!("\n{}", busy());
+}
+
+/// How much to believe of the absolute times.
+fn busy() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().filter(|l| !l.is_empty());
+    let load = load.unwrap_or("unknown");
+    format!("{cores} cores, load {load} at the end of the run")
 }
