@@ -105,6 +105,9 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
     out.finish()
 }
 
+/// The user's own words are given more room than what a tool prints.
+const SAID_FACTOR: usize = 4;
+
 /// What a call, a result or a message costs besides its text.
 const PART_BYTES: usize = 80;
 
@@ -139,7 +142,7 @@ pub fn bytes_of(record: &Record, inline: usize) -> usize {
             text: said,
             images: seen,
             ..
-        } => text(said.len()) + images(seen.len()),
+        } => said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images(seen.len()),
         Entry::Replied { blocks, .. } => blocks
             .iter()
             .map(|block| match block {
@@ -232,7 +235,7 @@ impl Messages {
                 });
                 let words = match text.trim().is_empty() && images.len() == 0 {
                     true => "(an empty message)".to_string(),
-                    false => inlined(text, self.inline, record.seq),
+                    false => inlined(text, self.inline.saturating_mul(SAID_FACTOR), record.seq),
                 };
                 self.push(Role::User, std::iter::once(plain(words)).chain(images));
             }

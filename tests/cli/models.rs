@@ -222,7 +222,9 @@ fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
             says = says.and_call("bash", json!({ "command": command }));
         }
         let server = after(says);
-        let home = Home::with(&server, protocol);
+        let home = Home::new();
+        let window = "[models.\"local/test-model\"]\ncontext_window = 1000000\n";
+        home.configure(&server, protocol, window);
         let run = streamed(&home, &["-p", "x", "--yolo"]).expect(0);
         let results = results(&run);
         assert_eq!(results.len(), 300);
