@@ -157,6 +157,11 @@ impl Surroundings {
         store.sessions(filter, 10)
     }
 
+    /// Another process has the session.
+    pub fn is_in_use(&self, session: &str) -> bool {
+        SessionLock::is_held(&self.paths.data_dir, session)
+    }
+
     /// Opens a session; a new one, or a fork, is recorded.
     ///
     /// # Errors
@@ -262,7 +267,9 @@ impl Surroundings {
         let state = folded(&id, &records)?;
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
-        let found = Found::look(&info, &records, &state, &runs, queued, now_ms);
+        let title = info.title.as_deref();
+        let mut found = Found::look(&id, title, &records, &state, &runs, queued, now_ms);
+        found.forked = fork;
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {
@@ -311,7 +318,7 @@ impl Surroundings {
         let Opened {
             log,
             lock,
-            found,
+            mut found,
             mut warnings,
         } = opened;
         let state = &log.state;
@@ -337,6 +344,15 @@ impl Surroundings {
             }) => model.clone(),
             _ => state.model.clone(),
         };
+        if let (
+            Some(found),
+            Some(Entry::Chose {
+                mode: Some(mode), ..
+            }),
+        ) = (&mut found, &chosen)
+        {
+            found.mode = *mode;
+        }
         let models = Models::new(config.clone(), self.env.clone());
         warnings.extend(models.check(&model)?);
         let world = Machine::new(place, shell, runs, models, id.clone());
