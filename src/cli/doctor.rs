@@ -11,7 +11,7 @@ use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
 use crate::headless::exit;
 use crate::session::short_id;
-use crate::store::{SessionFilter, SessionLock, Store, StoreError};
+use crate::store::{SessionFilter, SessionLock, Store};
 use crate::workspace::Here;
 
 /// Sessions whose lock is looked at.
@@ -126,7 +126,7 @@ fn config_of(report: &Report, paths: &Paths, here: &Here, loaded: &Loaded) {
         Ok(true) => report.ok("trust", "this folder is trusted"),
         Ok(false) => report.note(
             "trust",
-            "this folder is not trusted: its own config may only set [context] and the like",
+            "this folder is not trusted: its own config may only set [context]",
         ),
         Err(error) => report.note("trust", error.to_string()),
     }
@@ -187,8 +187,15 @@ fn store(report: &mut Report, paths: &Paths) {
         report.note("store", "there is none yet");
         return;
     }
-    let store = match Store::open(&paths.data_dir) {
-        Ok(store) => store,
+    let store = match Store::open_current(&paths.data_dir) {
+        Ok(Some(store)) => store,
+        Ok(None) => {
+            report.note(
+                "store",
+                "an older version made it; the next run brings it up to date",
+            );
+            return;
+        }
         Err(error) => {
             report.wrong("store", error.to_string(), error.hint().as_deref());
             return;
@@ -216,9 +223,8 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
             unreadable += 1;
             report.wrong("session", error.to_string(), error.hint().as_deref());
         }
-        if let Err(StoreError::Held { pid, .. }) = SessionLock::take(&paths.data_dir, &info.id) {
-            let by = pid.map(|p| format!(" by process {p}")).unwrap_or_default();
-            report.note("lock", format!("{} is in use{by}", short_id(&info.id)));
+        if SessionLock::is_held(&paths.data_dir, &info.id) {
+            report.note("lock", format!("{} is in use", short_id(&info.id)));
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();

@@ -80,13 +80,15 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 fn tell_unfinished(around: &Surroundings) -> Result<(), Trouble> {
     let store = around.open_store()?;
     for info in around.unfinished(&store)?.iter().take(3) {
-        headless::note(&format!(
-            "unfinished here: {} \"{}\", {} ago; rewake -p -r {} goes on with it",
-            short_id(&info.id),
-            info.title.as_deref().unwrap_or("untitled"),
-            ago(crate::session::now_ms() - info.updated_ms),
-            short_id(&info.id),
-        ));
+        let id = short_id(&info.id);
+        let title = info.title.as_deref().unwrap_or("untitled");
+        headless::note(&match around.is_in_use(&info.id) {
+            true => format!("in use here: {id} \"{title}\", by another process"),
+            false => format!(
+                "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",
+                ago(crate::session::now_ms() - info.updated_ms),
+            ),
+        });
     }
     Ok(())
 }
