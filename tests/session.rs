@@ -324,3 +324,104 @@ fn a_run_that_cannot_record_still_gives_a_result() {
     let refused = live.wait(SOON).expect(75);
     assert_eq!(result(&refused)["exit_code"], 75);
 }
+
+#[test]
+fn the_resume_line_names_a_mode_that_allows_more() {
+    let home = home(&(says("first") + &says("second")));
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let next = home.run(["-p", "-c", "more"]).expect(0);
+    assert!(
+        next.stderr.contains("mode bypassPermissions"),
+        "{}",
+        next.stderr
+    );
+    let back = home
+        .run(["-p", "-c", "again", "--permission-mode", "default"])
+        .expect(0);
+    assert!(
+        !back.stderr.contains("bypassPermissions"),
+        "{}",
+        back.stderr
+    );
+}
+
+#[test]
+fn a_fork_is_told_by_its_own_id_and_runs_nothing_of_its_origin() {
+    let home = home(&(bash("sleep 60") + &says("copy")));
+    killed_in_a_command(&home);
+    let fork = home
+        .run([
+            "-p",
+            "-c",
+            "go on",
+            "--fork-session",
+            "--output-format",
+            "stream-json",
+        ])
+        .expect(0);
+    let id = result(&fork)["session"].as_str().unwrap().to_string();
+    let line = format!("forked as {}", &id[..13]);
+    assert!(fork.stderr.contains(&line), "{}", fork.stderr);
+    assert!(!fork.stderr.contains("still running"), "{}", fork.stderr);
+    let run = home.run(["ps"]).expect(0).stdout;
+    home.run(["ps", "stop", run.split_whitespace().next().unwrap()])
+        .expect(0);
+}
+
+#[test]
+fn a_session_that_runs_is_in_use_not_unfinished() {
+    let home = home("[[step]]\ntext = \"a\"\nchunk_ms = 2000\n");
+    let live = Live::spawn(home.rewake(["-p", "first", "--output-format", "stream-json"]));
+    wait_for(&live, "entry.said");
+    let second = home.run(["-p", "second"]).expect(0);
+    assert!(second.stderr.contains("in use here"), "{}", second.stderr);
+    assert!(
+        !second.stderr.contains("unfinished here"),
+        "{}",
+        second.stderr
+    );
+    live.wait(SOON).expect(0);
+}
+
+#[test]
+fn doctor_leaves_locks_and_old_stores_as_they_are() {
+    let home = home(&says("done"));
+    home.run(["-p", "go"]).expect(0);
+    let locks = home.rewake_home().join("locks");
+    let lock = std::fs::read_dir(&locks)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let signed = std::fs::read(&lock).unwrap();
+    home.run(["doctor"]);
+    assert_eq!(std::fs::read(&lock).unwrap(), signed);
+    let store = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    store.pragma_update(None, "user_version", 0).unwrap();
+    let told = home.run(["doctor"]).stdout;
+    assert!(told.contains("brings it up to date"), "{told}");
+    let version: i64 = store
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 0);
+}
+
+#[test]
+fn what_goes_wrong_is_in_the_log_and_stderr_is_for_the_user() {
+    let home = home(&says("done"));
+    let wrong = home.run(["-p", "go", "-r", "nobody"]).expect(2);
+    for line in wrong.stderr.lines() {
+        assert!(
+            line.starts_with("error: ") || line.starts_with("hint: "),
+            "{line}"
+        );
+    }
+    let log = std::fs::read_dir(home.rewake_home().join("log"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let logged = std::fs::read_to_string(log.path()).unwrap();
+    assert!(logged.contains("nobody"), "{logged}");
+}

@@ -126,7 +126,7 @@ fn config_of(report: &Report, paths: &Paths, here: &Here, loaded: &Loaded) {
         Ok(true) => report.ok("trust", "this folder is trusted"),
         Ok(false) => report.note(
             "trust",
-            "this folder is not trusted: its own config may only set [context] and the like",
+            "this folder is not trusted: its own config may only set [context]",
         ),
         Err(error) => report.note("trust", error.to_string()),
     }
@@ -191,8 +191,15 @@ fn store(report: &mut Report, paths: &Paths) {
         report.note("store", "there is none yet");
         return;
     }
-    let store = match Store::open(&paths.data_dir) {
-        Ok(store) => store,
+    let store = match Store::open_current(&paths.data_dir) {
+        Ok(Some(store)) => store,
+        Ok(None) => {
+            report.note(
+                "store",
+                "an older version made it; the next run brings it up to date",
+            );
+            return;
+        }
         Err(error) => {
             report.wrong("store", error.to_string(), error.hint().as_deref());
             return;

@@ -21,10 +21,10 @@ fn list(around: &Surroundings) -> Result<u8, Trouble> {
     let here = around.workspace();
     let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
     for info in &sessions {
-        let state = if info.unfinished {
-            "unfinished"
-        } else {
-            "done"
+        let state = match info.unfinished {
+            _ if around.is_in_use(&info.id) => "in use",
+            true => "unfinished",
+            false => "done",
         };
         let place = if info.workspace == here {
             "here".to_string()

@@ -1,10 +1,14 @@
 //! The log file: ids and sizes, never contents.
+//!
+//! Each start writes to the file of its day. Without a place to log to, rewake works all the
+//! same, and says nothing of it.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogLevel, Paths};
@@ -12,31 +16,71 @@ use crate::config::{LogLevel, Paths};
 /// Days of logs that are kept.
 const KEPT_DAYS: usize = 14;
 
-/// Logs go to a file of the day until the guard is dropped. Without a place to log to,
-/// rewake works all the same.
+/// Logs go to the file until the guard is dropped.
 pub fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
-    let folder = paths.state_dir.join("log");
-    // The appender would make it readable by others, and complain on stderr that it is new.
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .ok()?;
-    let appender = RollingFileAppender::builder()
-        .rotation(Rotation::DAILY)
-        .filename_prefix("rewake")
-        .filename_suffix("log")
-        .max_log_files(KEPT_DAYS)
-        .build(folder)
-        .ok()?;
+    let today = jiff::Zoned::now().date();
+    let file = open(&paths.state_dir.join("log"), &today.to_string()).ok()?;
     // The default is to lose lines in silence when the writer is behind.
-    let (writer, guard) = NonBlockingBuilder::default().lossy(false).finish(appender);
+    let (writer, guard) = NonBlockingBuilder::default().lossy(false).finish(file);
     let filter = EnvFilter::try_new(format!("warn,rewake={}", level.name())).ok()?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(false)
+        // A line that cannot be written is lost: stderr is for the user.
+        .log_internal_errors(false)
         .finish();
     tracing::subscriber::set_global_default(subscriber).ok()?;
     Some(guard)
+}
+
+/// The file of a day, for its owner alone; those of long ago are removed.
+fn open(folder: &Path, day: &str) -> io::Result<File> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(folder.join(format!("rewake.{day}.log")))?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    remove_old(folder);
+    Ok(file)
+}
+
+fn remove_old(folder: &Path) {
+    let is_log = |name: &String| name.starts_with("rewake.") && name.ends_with(".log");
+    let mut logs: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(is_log)
+        .collect();
+    // The names sort as their days do.
+    logs.sort();
+    for old in logs.iter().rev().skip(KEPT_DAYS) {
+        let _ = fs::remove_file(folder.join(old));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_private_and_old_ones_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("log");
+        for day in 10..30 {
+            open(&folder, &format!("2026-11-{day}")).unwrap();
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        assert_eq!(mode(&folder.join("rewake.2026-11-29.log")), 0o600);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), KEPT_DAYS);
+        assert!(!folder.join("rewake.2026-11-15.log").exists());
+    }
 }

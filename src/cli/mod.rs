@@ -17,6 +17,8 @@ mod show;
 mod trouble;
 mod trust;
 
+use tracing_appender::non_blocking::WorkerGuard;
+
 use crate::config::{self, Env, Paths};
 use crate::headless::exit;
 use crate::session::Surroundings;
@@ -30,7 +32,9 @@ pub fn main() -> u8 {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match dispatch(cli) {
+    // Kept to the end: what went wrong is logged too.
+    let mut log = None;
+    match dispatch(cli, &mut log) {
         Ok(code) => code,
         Err(trouble) => trouble.tell(),
     }
@@ -43,7 +47,7 @@ fn usage(error: &clap::Error) -> u8 {
     u8::try_from(code).unwrap_or(exit::USAGE)
 }
 
-fn dispatch(cli: Cli) -> Result<u8, Trouble> {
+fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     let cd = cli.cd().cloned();
     let settings = cli.settings()?;
     let invocation = match cli.invocation() {
@@ -76,9 +80,8 @@ fn dispatch(cli: Cli) -> Result<u8, Trouble> {
         loaded,
         flags: settings,
     };
-    let _log = logging::start(&around.paths, around.config().log.level);
-    // Told while there is still a log to write it to.
-    Ok(work(&around, invocation).unwrap_or_else(|trouble| trouble.tell()))
+    *log = logging::start(&around.paths, around.config().log.level);
+    work(&around, invocation)
 }
 
 /// What needs the store.

@@ -21,10 +21,11 @@ pub struct Loaded {
 
 /// What a folder may say of itself before it is trusted: nothing here can run a command,
 /// send anything anywhere, or allow what the user would be asked for. The names of the
-/// instruction files are not among it: they could name a file that a rule denies to read.
+/// instruction files are not among it: they could name a file that a rule denies to read; nor
+/// is their size: it would hide what the user's own file says.
 fn is_harmless(path: &[String]) -> bool {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    matches!(path[..], ["context", ..] | ["instructions", "max_bytes"])
+    matches!(path[..], ["context", ..])
 }
 
 /// As many keys that are not used are named.
@@ -255,10 +256,9 @@ mod tests {
         );
         let loaded = f.load(&[], &[]).unwrap();
         assert_eq!(loaded.config.context.keep, 15);
-        assert_eq!(loaded.config.instructions.max_bytes, 100);
+        assert_eq!(loaded.config.instructions, Default::default());
         assert_eq!(loaded.config.model, None);
         assert_eq!(loaded.config.permission_mode, Mode::Default);
-        assert_eq!(loaded.config.instructions.files, ["AGENTS.md"]);
         assert!(loaded.config.permissions.allow.is_empty());
         assert_eq!(loaded.config.shell, Default::default());
         assert!(loaded.config.providers.is_empty());
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             f.short(&warning.text),
             "root/.rewake/config.toml: not used, since the folder is not trusted: \
-             instructions.files, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env, shell.path"
+             instructions.files, instructions.max_bytes, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env, shell.path"
         );
         assert!(warning.hint.as_deref().unwrap().contains("`rewake trust`"));
     }

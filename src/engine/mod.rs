@@ -99,6 +99,9 @@ pub struct Log {
 /// Told of everything, with the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
 
+/// How often a busy store is tried again, each time for as long as the store waits.
+const BUSY_TRIES: u32 = 5;
+
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
@@ -297,7 +300,15 @@ impl<W: World> Engine<W> {
             clear: write.clear,
             unfinished: self.state.unfinished(),
         };
-        let records = match self.store.append(&mut self.head, &batch) {
+        let mut busy = 0;
+        let appended = loop {
+            match self.store.append(&mut self.head, &batch) {
+                // Another process writes for long; what is to be recorded is not thrown away.
+                Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
+                appended => break appended,
+            }
+        };
+        let records = match appended {
             Ok(records) => records,
             Err(error) => {
                 self.reload()?;

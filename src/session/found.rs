@@ -1,10 +1,9 @@
 //! What a start finds of a session: how it ended, and what still runs.
 
 use crate::command::{RunState, Runs};
-use crate::core::entry::{Entry, Record, SaveReason};
+use crate::core::entry::{Entry, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
 use crate::core::text::one_line;
-use crate::store::SessionInfo;
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +35,10 @@ impl Ending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub id: String,
+    /// This start forked it.
+    pub forked: bool,
+    /// What the model may do from now on.
+    pub mode: Mode,
     pub title: String,
     pub ending: Ending,
     /// Since its last entry.
@@ -47,12 +50,12 @@ pub struct Found {
     pub queued: usize,
     /// Something is to be done without a new message.
     pub owed: bool,
-    forked: bool,
 }
 
 impl Found {
     pub(super) fn look(
-        info: &SessionInfo,
+        id: &str,
+        title: Option<&str>,
         last: Option<&Record>,
         state: &State,
         runs: &Runs,
@@ -63,32 +66,39 @@ impl Found {
         let running = runs
             .list()
             .into_iter()
-            .filter(|r| r.spec.session == info.id && matches!(r.state, RunState::Running { .. }))
+            .filter(|r| r.spec.session == id && matches!(r.state, RunState::Running { .. }))
             .map(|r| (one_line(&r.spec.command, 60), now_ms - r.since_ms))
             .collect();
         Found {
-            id: info.id.clone(),
-            title: info.title.clone().unwrap_or_else(|| "untitled".into()),
+            id: id.to_string(),
+            forked: false,
+            mode: state.mode,
+            title: title.unwrap_or("untitled").to_string(),
             ending: ending(last, state),
             age_ms: (now_ms - last_ms).max(0),
             entries: state.next_seq(),
             running,
             queued,
             owed: queued > 0 || state.unfinished(),
-            forked: state.forked_from.is_some(),
         }
     }
 
     /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)`
     pub fn line(&self) -> String {
         let Found { title, entries, .. } = self;
-        let verb = if self.forked { "forked" } else { "resumed" };
-        let mut line = format!(
-            "{verb} {} \"{title}\", {} {} ago: {entries} entries",
-            short_id(&self.id),
-            self.ending.word(),
-            ago(self.age_ms),
-        );
+        let id = short_id(&self.id);
+        let mut line = match self.forked {
+            true => format!("forked as {id} \"{title}\": {entries} entries"),
+            false => format!(
+                "resumed {id} \"{title}\", {} {} ago: {entries} entries",
+                self.ending.word(),
+                ago(self.age_ms),
+            ),
+        };
+        // One that was chosen once and goes on must not go unseen.
+        if self.mode != Mode::Default {
+            line.push_str(&format!(", mode {}", self.mode.name()));
+        }
         if self.queued > 0 {
             line.push_str(&format!(", {} queued", count(self.queued, "message")));
         }
@@ -130,7 +140,9 @@ fn ending(last: Option<&Record>, state: &State) -> Ending {
         Some(Entry::Saved {
             reason: SaveReason::Exit | SaveReason::Signal,
             ..
-        }) => Ending::Left,
+        })
+        // A fork that nobody has gone on with.
+        | Some(Entry::Forked { .. }) => Ending::Left,
         _ => Ending::Killed,
     }
 }
@@ -187,10 +199,21 @@ mod tests {
             queued: 0,
             owed: true,
             forked: false,
+            mode: Mode::Default,
         };
         assert_eq!(
             found.line(),
             "resumed 0197a1b2-c3d4 \"fix the parser\", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)"
+        );
+        let forked = Found {
+            running: vec![],
+            forked: true,
+            mode: Mode::BypassPermissions,
+            ..found
+        };
+        assert_eq!(
+            forked.line(),
+            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, mode bypassPermissions"
         );
     }
 }

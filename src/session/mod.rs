@@ -165,6 +165,11 @@ impl Surroundings {
         store.sessions(filter, 10)
     }
 
+    /// Another process has the session.
+    pub fn is_in_use(&self, session: &str) -> bool {
+        SessionLock::is_held(&self.paths.data_dir, session)
+    }
+
     /// Opens a session; a new one, or a fork, is recorded.
     ///
     /// # Errors
@@ -273,7 +278,9 @@ impl Surroundings {
         let (head, state, last) = fold(&store, &id)?;
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
-        let found = Found::look(&info, last.as_ref(), &state, &runs, queued, now_ms);
+        let title = info.title.as_deref();
+        let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
+        found.forked = fork;
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {
@@ -322,7 +329,7 @@ impl Surroundings {
         let Opened {
             log,
             lock,
-            found,
+            mut found,
             mut warnings,
         } = opened;
         let state = &log.state;
@@ -350,6 +357,15 @@ impl Surroundings {
             }) => model.clone(),
             _ => state.model.clone(),
         };
+        if let (
+            Some(found),
+            Some(Entry::Chose {
+                mode: Some(mode), ..
+            }),
+        ) = (&mut found, &chosen)
+        {
+            found.mode = *mode;
+        }
         let asked = Models::new(config.clone(), self.env.clone());
         warnings.extend(asked.check(&model)?);
         let mode_is_chosen = matches!(&chosen, Some(Entry::Chose { mode: Some(_), .. }));

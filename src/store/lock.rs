@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long opening waits for a migration by another process, which is soon done.
 const MIGRATION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+/// Longer than a look at a session's lock takes.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// One process per session.
 #[derive(Debug)]
@@ -42,10 +44,14 @@ impl SessionLock {
         private_folder(&folder)?;
         let path = folder.join(format!("{id}.lock"));
         let mut file = private_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(held(session, &mut file)),
-            Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
+        let end = Instant::now() + LOOK;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => return Err(held(session, &mut file)),
+                Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
+            }
         }
         sign(&mut file).map_err(|e| io_error(format!("write {}", path.display()), e))?;
         Ok(SessionLock { file })
@@ -58,6 +64,17 @@ impl SessionLock {
         let file = File::open(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
         let (pid, _) = signature(&file);
         pid.filter(|pid| present(data_dir).contains(pid))
+    }
+
+    /// Whether another process has the session. Nothing is made, signed or kept.
+    pub fn is_held(data_dir: &Path, session: &str) -> bool {
+        let Ok(id) = Uuid::try_parse(session) else {
+            return false;
+        };
+        let path = data_dir.join(SESSIONS).join(format!("{id}.lock"));
+        // The lock that this is for an instant is what `take` waits out.
+        File::open(path)
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 }
 

@@ -57,6 +57,25 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Opens the store only to look at it: `None` when there is none, or when it has yet to be
+    /// brought up to date, which the next start does.
+    pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
+        let path = data_dir.join(DATABASE);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let lock = StoreLock::shared(data_dir)?;
+        let conn = connect(&path)?;
+        let current = migrate::is_current(&conn, MIGRATIONS)?;
+        Ok(current.then_some(Store {
+            conn,
+            indexing: false,
+            _lock: lock,
+        }))
+    }
+}
+
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let what = "open the session store";
     // Not the default flags: a path is a path, never a URI.
