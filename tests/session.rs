@@ -71,6 +71,10 @@ fn killed_in_a_command(home: &Home) {
     let mut live =
         Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
     wait_for(&live, "entry.started");
+    // Recorded is not yet running.
+    while home.run(["ps"]).expect(0).stdout.is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     live.kill();
     live.wait(SOON);
 }
@@ -374,7 +378,7 @@ fn a_session_that_runs_is_in_use_not_unfinished() {
     let live = Live::spawn(home.rewake(["-p", "first", "--output-format", "stream-json"]));
     wait_for(&live, "entry.said");
     let second = home.run(["-p", "second"]).expect(0);
-    assert!(second.stderr.contains("in use here"), "{}", second.stderr);
+    assert!(second.stderr.contains("at work here"), "{}", second.stderr);
     assert!(
         !second.stderr.contains("unfinished here"),
         "{}",

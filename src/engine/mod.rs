@@ -100,7 +100,7 @@ pub struct Log {
 pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
 
 /// How often a busy store is tried again, each time for as long as the store waits.
-const BUSY_TRIES: u32 = 5;
+const BUSY_TRIES: u32 = 2;
 
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
