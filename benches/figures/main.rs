@@ -78,3 +78,13 @@ fn busy() -> String {
     let load = load.unwrap_or("unknown");
     format!("{cores} cores, load {load} at the end of the run")
 }
+
+/// A home whose model has a window that is never full: windows that close are another subject,
+/// and the server that checks nothing would count their summaries as turns.
+fn wide_home(server: &support::Server, protocol: support::Protocol) -> support::Home {
+    let home = support::Home::new();
+    let window = "[context]\nstrategy = \"manual\"\n\
+                  [models.\"local/test-model\"]\ncontext_window = 100000000\n";
+    home.configure(server, protocol, window);
+    home
+}

@@ -19,7 +19,7 @@ const RUNS: usize = 5;
 
 pub fn rows() -> Vec<Row> {
     let server = Server::start(|_| Answer::text("not asked"));
-    let home = Home::with(&server, Protocol::Anthropic);
+    let home = super::wide_home(&server, Protocol::Anthropic);
     let id = long_session(&home);
     let mut walls = Times::default();
     let mut peak = 0;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Home, Logged, Protocol, Server};
+use crate::support::{Answer, Logged, Protocol, Server};
 use crate::table::Row;
 
 const TURNS: usize = 60;
@@ -18,7 +18,7 @@ fn requests(protocol: Protocol) -> Vec<Logged> {
         true => Answer::call("bash", json!({ "command": "printf %02048d 7" })),
         false => Answer::text("done"),
     });
-    let home = Home::with(&server, protocol);
+    let home = super::wide_home(&server, protocol);
     home.run(["-p", "--yolo", "work"]).expect(0);
     server.assert_no_violations();
     server.requests()

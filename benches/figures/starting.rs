@@ -49,7 +49,7 @@ fn both(times: &Times) -> String {
 
 fn first_request(beside: &str) -> Row {
     let (server, asked) = instants(|_| Answer::text("done"));
-    let home = Home::with(&server, Protocol::Anthropic);
+    let home = super::wide_home(&server, Protocol::Anthropic);
     let mut times = Times::default();
     for round in 0..=STARTS {
         let since = Instant::now();
@@ -77,7 +77,7 @@ fn after_a_kill() -> Row {
             CALLS => Answer::Hang,
             _ => Answer::text("done"),
         });
-        let home = Home::with(&server, Protocol::Anthropic);
+        let home = super::wide_home(&server, Protocol::Anthropic);
         let mut live = Live::spawn(home.rewake(["-p", "--yolo", "work"]));
         for _ in 0..=CALLS {
             asked.recv_timeout(LIMIT).expect("a request");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::child;
 use crate::noise::Noise;
-use crate::support::{Answer, Home, Options, Protocol, Says, Server};
+use crate::support::{Answer, Options, Protocol, Says, Server};
 use crate::table::{Row, mb};
 
 const CHUNKS: usize = 20_000;
@@ -27,7 +27,7 @@ pub fn rows() -> Vec<Row> {
         chunk_bytes: CHUNK_BYTES,
         delay_ms: 0,
     });
-    let home = Home::with(&server, Protocol::Anthropic);
+    let home = super::wide_home(&server, Protocol::Anthropic);
     let cost = child::run(home.rewake(["-p", "talk"]), Duration::from_millis(5));
     vec![
         Row::new(

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::child::{self, Cost};
 use crate::sample::{RawAppend, Times, process, ratio};
-use crate::support::{Answer, Home, Options, Protocol, Server};
+use crate::support::{Answer, Options, Protocol, Server};
 use crate::table::{Row, mb, ms};
 
 /// So many syncs has a turn at least: the answer, the begin and the result of its call.
@@ -83,7 +83,7 @@ fn run(count: usize, command: &'static str) -> (Times, Cost) {
             false => Answer::text("done"),
         }
     });
-    let home = Home::with(&server, Protocol::Anthropic);
+    let home = super::wide_home(&server, Protocol::Anthropic);
     let command = home.rewake(["-p", "--yolo", "work"]);
     let cost = child::run(command, Duration::from_millis(20));
     let asked = asked.lock().unwrap();
