@@ -41,6 +41,10 @@ impl Bench {
 
     /// The world as another process sees it.
     pub fn machine(&self) -> Machine {
+        self.machine_with(self.runs())
+    }
+
+    pub fn machine_with(&self, runs: Runs) -> Machine {
         let folder = self.folder.path().join("work").canonicalize().unwrap();
         let shell = Shell {
             path: default_shell(),
@@ -56,7 +60,7 @@ impl Bench {
             inline_max_bytes: 16_000,
             hidden: Default::default(),
         };
-        Machine::new(place, shell, self.runs(), models, SESSION.into())
+        Machine::new(place, shell, runs, models, SESSION.into())
     }
 
     pub fn put(&self, name: &str, content: &str) {

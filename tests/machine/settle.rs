@@ -1,6 +1,8 @@
 //! What becomes of a call that a dead process had begun, by its class and by how far it came.
 
-use rewake::command::RunState;
+use std::process::Command;
+
+use rewake::command::{RunState, Runs};
 use rewake::core::entry::{Fact, Guard, Outcome};
 use rewake::core::state::Background;
 use rewake::core::tool::ToolCall;
@@ -55,8 +57,9 @@ fn ended(settled: Settled) -> Ran {
     }
 }
 
-const UNTIL_GO: &str =
-    "echo >> count; echo so far; until [ -e go ]; do sleep 0.01; done; echo real; exit 7";
+/// Ends by itself when the folder is gone: a test that fails leaves nothing running.
+const UNTIL_GO: &str = "echo >> count; echo so far; \
+    until [ -e go ] || ! [ -e \"$PWD\" ]; do sleep 0.01; done; echo real; exit 7";
 
 #[tokio::test]
 async fn a_command_that_was_not_begun_is_run_once_in_another_run() {
@@ -212,6 +215,30 @@ async fn a_background_command_is_settled_as_begun_and_its_end_is_told_later() {
         until(|| bench.is_over(&guard)).await;
     }
     assert_eq!(bench.count(), 1);
+}
+
+/// Looking for the end of a background command must not take the claim from its keeper.
+#[tokio::test]
+async fn a_background_command_whose_keeper_is_slow_is_run() {
+    let bench = Bench::new();
+    let slow = tempfile::tempdir().unwrap();
+    let exe = slow.path().join("rewake");
+    // Written by another process: while this one forks, it may not have it open for writing.
+    let script = r#"printf '#!/bin/sh\nsleep 0.1\nexec "%s" "$@"\n' "$1" >"$0" && chmod 700 "$0""#;
+    let written = Command::new("sh")
+        .args(["-c", script])
+        .args([exe.as_os_str(), env!("CARGO_BIN_EXE_rewake").as_ref()])
+        .status();
+    assert!(written.unwrap().success());
+    let machine = bench.machine_with(Runs::new(bench.folder.path().join("runs"), exe));
+
+    let call = call("bash", json!({"command": UNTIL_GO, "background": true}));
+    let guard = bench.prepared(&call).await;
+    let (id, background) = known(&machine.act(&call, &guard).await);
+    assert_eq!(machine.background_end(&id, &background), None);
+    until(|| bench.count() == 1).await;
+    bench.put("go", "");
+    until(|| bench.is_over(&guard)).await;
 }
 
 impl Bench {
