@@ -71,6 +71,13 @@
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!
+//! # When the context is full
+//!
+//! [`core::window`] groups the log into exchanges and says which are to be summarised;
+//! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
+//! context begins again from; [`core::budget`] shares out the window. `next` asks for it only
+//! at the hard limit; before that the engine does it in the background, from the state.
+//!
 //! # Deliberately absent
 //!
 //! No event bus, no queue of effects, no message list that is edited, no `recover()`, no trait
