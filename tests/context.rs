@@ -43,7 +43,7 @@ fn policy(window: u64, windows: Windows) -> Policy {
         judge: Box::new(|_, _| Decision::Allow),
         interactive: false,
         max_turns: None,
-        budget: Box::new(move |_, limit, _| Budget::new(limit.unwrap_or(window), ANSWER, None)),
+        budget: std::sync::Arc::new(move |_, limit, _| Budget::new(limit.unwrap_or(window), ANSWER, None)),
         windows,
     }
 }

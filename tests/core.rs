@@ -175,7 +175,7 @@ fn policy(interactive: bool) -> Policy {
         }),
         interactive,
         max_turns: Some(30),
-        budget: Box::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
+        budget: std::sync::Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
         windows: Windows::default(),
     }
 }

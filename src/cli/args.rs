@@ -125,6 +125,9 @@ enum Command {
     Fork {
         /// The id of a session, or the beginning of it
         id: String,
+        /// The copy parts behind this entry, as `rewake show` numbers them
+        #[arg(long, value_name = "ENTRY")]
+        at: Option<u64>,
     },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
@@ -183,6 +186,7 @@ pub enum Invocation {
     },
     Fork {
         id: String,
+        at: Option<u64>,
     },
     Ps,
     /// Ends a running command.
@@ -282,7 +286,7 @@ impl Cli {
                 query: query.join(" "),
             },
             Command::Show { id } => Invocation::Show { id },
-            Command::Fork { id } => Invocation::Fork { id },
+            Command::Fork { id, at } => Invocation::Fork { id, at },
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
@@ -520,7 +524,8 @@ mod tests {
             ("-C /tmp history", history("")),
             ("history -C /tmp", history("")),
             ("show 0197", Invocation::Show { id: id() }),
-            ("fork 0197", Invocation::Fork { id: id() }),
+            ("fork 0197", Invocation::Fork { id: id(), at: None }),
+            ("fork 0197 --at 7", Invocation::Fork { id: id(), at: Some(7) }),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
             ("trust", Invocation::Trust),

@@ -90,7 +90,7 @@ fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Run(run) => run::run(around, run),
         Invocation::History { query } => history::run(around, &query),
         Invocation::Show { id } => show::run(around, &id),
-        Invocation::Fork { id } => fork::run(around, &id),
+        Invocation::Fork { id, at } => fork::run(around, &id, at),
         Invocation::Ps => ps::list(around),
         Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }

@@ -3,6 +3,8 @@
 //! It is asked only when no step is in progress. So an open `Started` that it sees means a
 //! crash, or a stop that is still to be obeyed; both are settled in the same way.
 
+use std::sync::Arc;
+
 use super::budget::Budget;
 use super::entry::{CallId, Outcome, Output, Verdict};
 use super::policy::Decision;
@@ -33,7 +35,7 @@ pub struct Policy {
 
 /// What a model has room for, with what the session learnt of its limit (tokens) and of its
 /// bytes per token.
-pub type Budgeting = Box<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
+pub type Budgeting = Arc<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
 
 impl Policy {
     pub fn budget_of(&self, state: &State, model: &str) -> Budget {

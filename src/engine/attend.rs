@@ -10,8 +10,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Command, DRAFT_INTERVAL, Engine, EngineError, Event, Write};
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
+use crate::core::next::{Fate, fate};
+use crate::core::policy::Rule;
 use crate::model::Delta;
-use crate::store::{self, StoreError};
+use crate::store::{self, Queued, StoreError};
 use crate::world::World;
 
 /// A step that has been silent for so long goes on for a while: a model that reads, a command
@@ -104,7 +106,7 @@ impl<W: World> Engine<W> {
 
     /// One piece of what the store does when nobody waits for it: some tens of milliseconds.
     /// True when there may be more. That it fails is no failure of the step.
-    fn tidy(&mut self) -> bool {
+    pub(super) fn tidy(&mut self) -> bool {
         self.store.maintain().unwrap_or_else(|error| {
             tracing::warn!(%error, "the store was not tidied");
             false
@@ -123,7 +125,11 @@ impl<W: World> Engine<W> {
 
     /// Waits for a person's verdict.
     pub(super) async fn ask(&mut self, call: CallId) -> Result<(), EngineError> {
-        (self.on_event)(&self.state, Event::Asked(call));
+        let Some((why, rule)) = self.question(call) else {
+            return Ok(());
+        };
+        let rule = rule.as_ref();
+        (self.on_event)(&self.state, Event::Asked { call, why: &why, rule });
         loop {
             tokio::select! {
                 biased;
@@ -132,7 +138,8 @@ impl<W: World> Engine<W> {
                         if self.obey(command).await? {
                             return Ok(());
                         }
-                        if self.state.call(call).is_none_or(|c| c.decided.is_some()) {
+                        // Decided, or settled by another mode or other rules.
+                        if self.question(call).is_none() {
                             return Ok(());
                         }
                     }
@@ -146,6 +153,15 @@ impl<W: World> Engine<W> {
         }
     }
 
+    /// Why a person is to be asked about a call; `None` when there is no need any more.
+    fn question(&self, call: CallId) -> Option<(String, Option<Rule>)> {
+        let open = self.state.call(call).filter(|open| !open.finished)?;
+        match fate(&self.state, &self.settings.policy, open) {
+            Fate::Ask { why, rule } => Some((why, rule)),
+            Fate::Run | Fate::Close(_) => None,
+        }
+    }
+
     /// What came while no step was in progress.
     pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
         while let Ok(command) = self.commands.try_recv() {
@@ -155,14 +171,16 @@ impl<W: World> Engine<W> {
     }
 
     /// True when the step in progress is to be dropped.
-    async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
+    pub(super) async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
                 let at_ms = self.world.now_ms();
-                self.store
+                let id = self
+                    .store
                     .queue(self.head.session(), &message, &blobs, at_ms)?;
                 self.inbox_is_held = false;
-                (self.on_event)(&self.state, Event::Queued(&message.text));
+                let queued = Queued { id, at_ms, message };
+                (self.on_event)(&self.state, Event::Queued(&queued));
                 Ok(false)
             }
             Command::Decide { call, verdict } => {
@@ -186,9 +204,41 @@ impl<W: World> Engine<W> {
             }
             Command::Leave(reason) => {
                 self.keep_draft()?;
-                self.save(reason).await?;
+                // Leaving a session in which nothing is owed is nothing to remember.
+                if self.changed || self.state.unfinished() {
+                    self.save(reason).await?;
+                }
                 self.left = Some(reason);
                 Ok(true)
+            }
+            Command::Choose { model, mode } => {
+                self.choose(model, mode).await?;
+                Ok(false)
+            }
+            Command::GoOn => {
+                self.inbox_is_held = false;
+                self.wishes.go_on = true;
+                Ok(false)
+            }
+            Command::EditQueued { id, message } => {
+                self.edit_queued(id, message)?;
+                Ok(false)
+            }
+            Command::KeepInput(text) => {
+                self.keep_input(&text);
+                Ok(false)
+            }
+            Command::Name(title) => {
+                self.wishes.name = Some(title);
+                Ok(false)
+            }
+            Command::Compact => {
+                self.wishes.compact = true;
+                Ok(false)
+            }
+            Command::Judge(judge) => {
+                self.settings.policy.judge = judge;
+                Ok(false)
             }
         }
     }
@@ -237,10 +287,12 @@ impl<W: World> Engine<W> {
         match self.store.append_draft(self.head.session(), piece) {
             Ok(()) => {
                 self.draft.kept = self.draft.text.len();
+                (self.on_event)(&self.state, Event::Kept(Ok(())));
                 Ok(())
             }
-            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => {
+            Err(error @ (StoreError::Full { .. } | StoreError::Busy { .. })) => {
                 self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
+                (self.on_event)(&self.state, Event::Kept(Err(&error)));
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -248,7 +300,7 @@ impl<W: World> Engine<W> {
     }
 
     /// The timer's checkpoint, when anything changed since the last one.
-    async fn tick(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.keep_draft()?;
         let printed = self.world.printed_bytes();
         if self.changed || printed != self.printed_bytes {

@@ -10,6 +10,7 @@
 
 mod attend;
 mod context;
+mod idle;
 mod steps;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
@@ -19,15 +20,17 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::entry::{About, By, CallId, Entry, Guard, Layers, Record, SaveReason, Verdict};
-use crate::core::next::{Policy, Step, Why, next};
+use crate::core::entry::{
+    About, By, CallId, Entry, Guard, Layers, Mode, Record, SaveReason, Verdict,
+};
+use crate::core::next::{Judge, Policy, Step, Why, next};
+use crate::core::policy::Rule;
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{self, Batch, Head, InboxId, Message, Store, StoreError};
+use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
 use crate::world::{Boundary, World};
 
 /// What a person or a signal wants of a running engine.
-#[derive(Debug, Clone)]
 pub enum Command {
     /// Waits in the inbox until no call is open. `blobs` are the bytes of its images.
     Say {
@@ -40,6 +43,25 @@ pub enum Command {
     },
     /// Stop what is in progress.
     Stop,
+    /// Do what waits after a stop or a failure, and lift a hold.
+    GoOn,
+    /// Another text for a queued message; `None` takes it out. Too late is no harm.
+    EditQueued {
+        id: InboxId,
+        message: Option<Message>,
+    },
+    /// The words that stand unsent in the input box.
+    KeepInput(String),
+    /// From the next step on.
+    Choose {
+        model: Option<String>,
+        mode: Option<Mode>,
+    },
+    Name(String),
+    /// Summarise all but the newest exchange when no call is open.
+    Compact,
+    /// The rules changed.
+    Judge(Judge),
     /// Leave, with all that runs going on.
     Leave(SaveReason),
 }
@@ -52,9 +74,17 @@ pub enum Event<'a> {
     /// A piece of an answer that is not in the log.
     Delta(&'a Delta),
     /// It is in the inbox.
-    Queued(&'a str),
-    /// A person is asked about this call.
-    Asked(CallId),
+    Queued(&'a Queued),
+    /// What waits in the inbox was changed by hand: this is all of it.
+    Requeued(&'a [Queued]),
+    /// A person is asked about this call: why, and the rule that "always" would write.
+    Asked {
+        call: CallId,
+        why: &'a str,
+        rule: Option<&'a Rule>,
+    },
+    /// What was streamed so far is in the drafts, or is not, and why.
+    Kept(Result<(), &'a StoreError>),
     /// The context changed, or is about to.
     Context(ContextFigures),
 }
@@ -122,6 +152,8 @@ pub struct Engine<W> {
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
+    /// Asked for by a person, and done when no call is open.
+    wishes: idle::Wishes,
 }
 
 impl<W: World> Engine<W> {
@@ -152,6 +184,7 @@ impl<W: World> Engine<W> {
             printed_bytes: 0,
             left: None,
             inbox_is_held: false,
+            wishes: idle::Wishes::default(),
         }
     }
 
@@ -179,6 +212,7 @@ impl<W: World> Engine<W> {
                 return Ok(Rest::Left(reason));
             }
             self.renew().await?;
+            self.grant().await?;
             self.note_background().await?;
             self.take_inbox().await?;
             self.tend_windows().await?;

@@ -79,9 +79,11 @@ impl Printer {
         match event {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
-            Event::Queued(text) => self.line(|| json!({"type": "queued", "text": text})),
-            // Headless, what would ask is denied.
-            Event::Asked(_) => {}
+            Event::Queued(queued) => {
+                self.line(|| json!({"type": "queued", "text": queued.message.text}));
+            }
+            // Headless, what would ask is denied, and nobody types.
+            Event::Asked { .. } | Event::Requeued(_) | Event::Kept(_) => {}
             Event::Context(figures) => self.context(figures),
         }
     }

@@ -1,6 +1,7 @@
 //! What the config and the store know of context windows, for the engine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Surroundings;
@@ -30,7 +31,7 @@ pub fn budgeting(
         learnt.insert(model.to_string(), store.learnt(model)?);
     }
     let figures = Figures::new(around.config());
-    Ok(Box::new(move |model, limit, ratio| {
+    Ok(Arc::new(move |model, limit, ratio| {
         let before = learnt.get(model);
         let known = figures.of(model).context_window;
         let window = limit

@@ -7,6 +7,7 @@ mod context;
 mod found;
 mod judge;
 mod layers;
+mod reading;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 
@@ -15,16 +16,17 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use layers::Renderer;
+use reading::{Recent, fold, readable};
 
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
-use crate::core::entry::{Entry, ForkPoint, Guard, Record};
+use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq};
 use crate::core::next::Policy;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
 use crate::store::{
-    Head, NewFork, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError, new_id,
+    NewFork, NewSession, SessionFilter, SessionInfo, SessionLock, Store, StoreError, new_id,
 };
 use crate::tools::Place;
 use crate::workspace::{Here, HereError, here};
@@ -60,6 +62,11 @@ pub enum Which {
     Named {
         id: String,
         fork: bool,
+    },
+    /// A copy that goes its own way behind this entry.
+    ForkAt {
+        id: String,
+        seq: Seq,
     },
 }
 
@@ -108,6 +115,8 @@ pub struct Session {
     pub figures: Figures,
     /// What was there, when it is not new.
     pub found: Option<Found>,
+    /// The last of its entries, when somebody looks on.
+    pub recent: Vec<Record>,
     /// For the user, not for the model.
     pub warnings: Vec<String>,
 }
@@ -117,7 +126,16 @@ struct Opened {
     log: Log,
     lock: SessionLock,
     found: Option<Found>,
+    recent: Vec<Record>,
     warnings: Vec<String>,
+}
+
+/// Where a copy of a session parts from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parting {
+    /// Behind its last entry.
+    End,
+    Behind(Seq),
 }
 
 impl Surroundings {
@@ -178,16 +196,27 @@ impl Surroundings {
         let store = self.open_store()?;
         let now_ms = now_ms();
         match which {
+            Which::New if interactive => match self.blank(&store)? {
+                Some(blank) => self.reuse(store, blank, now_ms),
+                None => self.create(store, now_ms, interactive),
+            },
             Which::New => self.create(store, now_ms, interactive),
             Which::Newest { fork } => {
                 let newest = store.newest(Some(&self.workspace()))?;
                 let info =
                     newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
-                self.take_up(store, info, *fork, now_ms, interactive)
+                let parting = fork.then_some(Parting::End);
+                self.take_up(store, info, parting, now_ms, interactive)
             }
             Which::Named { id, fork } => {
                 let info = store.find(id)?;
-                self.take_up(store, info, *fork, now_ms, interactive)
+                let parting = fork.then_some(Parting::End);
+                self.take_up(store, info, parting, now_ms, interactive)
+            }
+            Which::ForkAt { id, seq } => {
+                let info = store.find(id)?;
+                let parting = Some(Parting::Behind(*seq));
+                self.take_up(store, info, parting, now_ms, interactive)
             }
         }
         .inspect(|session| {
@@ -234,21 +263,75 @@ impl Surroundings {
             log,
             lock,
             found: None,
+            recent: vec![first],
             warnings,
         };
         self.assemble(opened, interactive)
+    }
+
+    /// A session here that was opened and in which nothing was ever said: who starts anew goes
+    /// on with it, and finds the words that stood in its input box.
+    fn blank(&self, store: &Store) -> Result<Option<SessionInfo>, StoreError> {
+        let workspace = self.workspace();
+        let filter = SessionFilter {
+            workspace: Some(&workspace),
+            unfinished: false,
+        };
+        let folder = self.here.folder.to_string_lossy();
+        let is_blank = |info: &SessionInfo| {
+            info.is_blank()
+                && info.folder == folder
+                && info.version.as_deref() == Some(VERSION)
+                && !self.is_in_use(&info.id)
+        };
+        Ok(store.sessions(filter, 5)?.into_iter().find(is_blank))
+    }
+
+    /// A blank session is as if it had been opened now.
+    fn reuse(
+        &self,
+        store: Store,
+        blank: SessionInfo,
+        now_ms: i64,
+    ) -> Result<Session, SessionError> {
+        let mut session = match self.reopen(store, blank, None, now_ms, true) {
+            // Another start was faster.
+            Err(SessionError::Store(StoreError::Held { .. })) => {
+                return self.create(self.open_store()?, now_ms, true);
+            }
+            session => session?,
+        };
+        session.found = None;
+        let state = &session.log.state;
+        let model = self.config().model_name(&self.env)?.to_string();
+        let mode = self.config().permission_mode;
+        let model = Some(model).filter(|m| *m != state.model);
+        let mode = Some(mode).filter(|m| *m != state.mode);
+        session.settings.chosen =
+            (model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode });
+        let asked = session.settings.chosen.as_ref();
+        let model = match asked {
+            Some(Entry::Chose { model: Some(m), .. }) => m.clone(),
+            _ => state.model.clone(),
+        };
+        let budget = session.settings.policy.budget_of(state, &model);
+        let layers = (session.settings.render)(&budget);
+        if layers != state.layers {
+            session.settings.renewed = Some((VERSION.to_string(), layers));
+        }
+        Ok(session)
     }
 
     fn take_up(
         &self,
         store: Store,
         info: SessionInfo,
-        fork: bool,
+        parting: Option<Parting>,
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let its = self.of(&info)?;
-        let mut session = its.reopen(store, info, fork, now_ms, interactive)?;
+        let mut session = its.reopen(store, info, parting, now_ms, interactive)?;
         // What is wrong with the config here was told already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);
         let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
@@ -262,45 +345,51 @@ impl Surroundings {
         &self,
         mut store: Store,
         info: SessionInfo,
-        fork: bool,
+        parting: Option<Parting>,
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
-        let (id, lock) = if fork {
-            let (id, lock, warning) = self.fork(&mut store, &info.id, now_ms)?;
-            warnings.extend(warning);
-            (id, lock)
-        } else {
-            let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
-            (info.id.clone(), lock)
+        let (id, lock) = match parting {
+            Some(parting) => {
+                let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
+                warnings.extend(warning);
+                (id, lock)
+            }
+            None => {
+                let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                (info.id.clone(), lock)
+            }
         };
-        let (head, state, last) = fold(&store, &id)?;
+        let mut recent = Recent::new(interactive);
+        let (head, state, last) = fold(&store, &id, &mut recent)?;
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
         let title = info.title.as_deref();
         let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
-        found.forked = fork;
+        found.forked = parting.is_some();
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {
             log,
             lock,
             found: Some(found),
+            recent: recent.into_records(),
             warnings,
         };
         self.assemble(opened, interactive)
     }
 
-    /// A copy that goes its own way behind the last entry: its id, its lock, and a warning
-    /// when the origin is damaged and the copy ends before its last entry.
+    /// A copy that goes its own way: its id, its lock, and a warning when the origin is damaged
+    /// and the copy ends before its last entry.
     pub fn fork(
         &self,
         store: &mut Store,
         origin: &str,
+        parting: Parting,
         now_ms: i64,
     ) -> Result<(String, SessionLock, Option<String>), SessionError> {
-        let (mut state, warning) = readable(store, origin)?;
+        let (mut state, warning) = readable(store, origin, parting)?;
         let from = ForkPoint {
             session: origin.to_string(),
             seq: state.next_seq() - 1,
@@ -330,6 +419,7 @@ impl Surroundings {
             log,
             lock,
             mut found,
+            recent,
             mut warnings,
         } = opened;
         let state = &log.state;
@@ -407,6 +497,7 @@ impl Surroundings {
             settings,
             figures: Figures::new(config),
             found,
+            recent,
             warnings,
         })
     }
@@ -422,42 +513,6 @@ impl Surroundings {
         let mode = Some(self.config().permission_mode)
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
         Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
-    }
-}
-
-/// The state of a session and its last record. One entry after the other: a long log is never
-/// in memory beside its state.
-fn fold(store: &Store, session: &str) -> Result<(Head, State, Option<Record>), SessionError> {
-    let mut state = State::default();
-    let mut last = None;
-    let head = store.load_each(session, |record| {
-        let folded = state.fold(&record);
-        last = Some(record);
-        folded.map_err(|why| SessionError::Illegal {
-            session: session.to_string(),
-            why,
-        })
-    })?;
-    Ok((head, state, last))
-}
-
-/// The state of a session, of a damaged one that after the last entry that can be read, and
-/// then with a warning.
-fn readable(store: &Store, session: &str) -> Result<(State, Option<String>), SessionError> {
-    let mut state = State::default();
-    let read = store.load_each(session, |record| {
-        state.fold(&record).map_err(|why| SessionError::Illegal {
-            session: session.to_string(),
-            why,
-        })
-    });
-    match read {
-        Ok(_) => Ok((state, None)),
-        Err(SessionError::Store(error @ StoreError::Corrupt { .. })) if state.next_seq() > 0 => {
-            let warning = format!("{error}; the copy ends at entry {}", state.next_seq() - 1);
-            Ok((state, Some(warning)))
-        }
-        Err(error) => Err(error),
     }
 }
 

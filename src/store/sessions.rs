@@ -33,6 +33,13 @@ pub struct SessionInfo {
     pub usage: Usage,
 }
 
+impl SessionInfo {
+    /// Opened, and nothing was ever said in it.
+    pub fn is_blank(&self) -> bool {
+        self.entries == 1 && !self.unfinished
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
     /// Only those of this workspace.

@@ -138,7 +138,7 @@ impl Turn {
                 judge: Box::new(|_, _| Decision::Allow),
                 interactive: false,
                 max_turns: None,
-                budget: Box::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
+                budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: Windows::default(),
             },
             checkpoint_interval: Duration::from_secs(600),

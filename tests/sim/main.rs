@@ -107,7 +107,7 @@ fn policy(window: u64) -> Policy {
         }),
         interactive: false,
         max_turns: None,
-        budget: Box::new(move |_, limit, ratio| Budget::new(limit.unwrap_or(window), 1_000, ratio)),
+        budget: std::sync::Arc::new(move |_, limit, ratio| Budget::new(limit.unwrap_or(window), 1_000, ratio)),
         windows: Windows::default(),
     }
 }
@@ -245,7 +245,8 @@ fn one_process(
                     told.acknowledged.push((of.clone(), record.clone()));
                 }
                 Event::Queued(_) => told.queued += 1,
-                Event::Delta(_) | Event::Asked(_) | Event::Context(_) => {}
+                Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
+                Event::Requeued(_) | Event::Kept(_) => {}
             }
         });
         let settings = Settings {
