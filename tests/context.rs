@@ -40,7 +40,7 @@ fn layers() -> Layers {
 
 fn policy(window: u64, windows: Windows) -> Policy {
     Policy {
-        judge: Box::new(|_, _| Decision::Allow),
+        judge: std::sync::Arc::new(|_, _| Decision::Allow),
         interactive: false,
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| Budget::new(limit.unwrap_or(window), ANSWER, None)),

@@ -163,7 +163,7 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        judge: Box::new(|input, _| match input {
+        judge: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.starts_with("ask") => Decision::Ask {
                 why: "asks".into(),
                 rule: None,

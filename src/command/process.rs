@@ -43,6 +43,16 @@ fn read_boot_id() -> Option<String> {
     String::from_utf8(output.stdout).ok()
 }
 
+/// When the machine was started: UTC, milliseconds since 1970. Only Linux says it in a file.
+pub fn booted_ms() -> Option<i64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let seconds: i64 = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("btime "))
+        .and_then(|at| at.trim().parse().ok())?;
+    seconds.checked_mul(1000)
+}
+
 /// This program, also when its file was replaced by an update meanwhile.
 pub fn own_exe() -> io::Result<PathBuf> {
     let same = PathBuf::from("/proc/self/exe");

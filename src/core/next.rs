@@ -19,7 +19,7 @@ pub const MAX_WAKES: u32 = 3;
 pub const MAX_NONSENSE: u32 = 5;
 
 /// The rules' verdict on a call as things are.
-pub type Judge = Box<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
+pub type Judge = Arc<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
 
 /// What the user and the program's start have set.
 pub struct Policy {

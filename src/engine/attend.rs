@@ -75,7 +75,7 @@ impl<W: World> Engine<W> {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
-                    if self.obey(command).await? {
+                    if self.hear(command).await? {
                         return Ok(None);
                     }
                 }
@@ -135,7 +135,7 @@ impl<W: World> Engine<W> {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(command) => {
-                        if self.obey(command).await? {
+                        if self.hear(command).await? {
                             return Ok(());
                         }
                         // Decided, or settled by another mode or other rules.
@@ -164,14 +164,26 @@ impl<W: World> Engine<W> {
 
     /// What came while no step was in progress.
     pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
+        while let Some(command) = self.unheard.pop_front() {
+            self.hear(command).await?;
+        }
         while let Ok(command) = self.commands.try_recv() {
-            self.obey(command).await?;
+            self.hear(command).await?;
         }
         Ok(())
     }
 
-    /// True when the step in progress is to be dropped.
-    pub(super) async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
+    /// True when the step in progress is to be dropped. A command that cannot be obeyed, since
+    /// there is no room to record it, is obeyed when there is.
+    pub(super) async fn hear(&mut self, command: Command) -> Result<bool, EngineError> {
+        let obeyed = self.obey(command.clone()).await;
+        if obeyed.is_err() {
+            self.unheard.push_front(command);
+        }
+        obeyed
+    }
+
+    async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
                 let at_ms = self.world.now_ms();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, EngineError, Event, Write};
+use super::{Command, Engine, EngineError, Event, Write};
 use crate::core::entry::{By, Entry, Mode, SaveReason};
 use crate::store::{InboxId, Message, StoreError};
 use crate::world::World;
@@ -34,7 +34,7 @@ impl<W: World> Engine<W> {
                 biased;
                 command = self.commands.recv() => {
                     match command {
-                        Some(command) => drop(self.obey(command).await?),
+                        Some(command) => drop(self.hear(command).await?),
                         None => self.left = Some(SaveReason::Exit),
                     }
                     return Ok(());
@@ -49,6 +49,15 @@ impl<W: World> Engine<W> {
                 }
             }
         }
+    }
+
+    /// Nobody is left who could say something, or somebody asked to leave.
+    pub fn is_abandoned(&mut self) -> bool {
+        while let Ok(command) = self.commands.try_recv() {
+            self.unheard.push_back(command);
+        }
+        let leaves = |command: &Command| matches!(command, Command::Leave(_));
+        self.commands.is_closed() || self.unheard.iter().any(leaves)
     }
 
     fn background_ended(&self) -> bool {

@@ -15,6 +15,7 @@ mod steps;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreErro
 use crate::world::{Boundary, World};
 
 /// What a person or a signal wants of a running engine.
+#[derive(Clone)]
 pub enum Command {
     /// Waits in the inbox until no call is open. `blobs` are the bytes of its images.
     Say {
@@ -142,6 +144,8 @@ pub struct Engine<W> {
     world: Rc<W>,
     settings: Settings,
     commands: UnboundedReceiver<Command>,
+    /// What could not be obeyed, since nothing could be recorded: it comes first.
+    unheard: VecDeque<Command>,
     on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::Draft,
@@ -176,6 +180,7 @@ impl<W: World> Engine<W> {
             world,
             settings,
             commands,
+            unheard: VecDeque::new(),
             on_event,
             timer,
             draft: attend::Draft::default(),

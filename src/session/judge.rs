@@ -32,7 +32,7 @@ pub fn judge(
 }
 
 fn judge_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> Judge {
-    Box::new(move |input, state| {
+    Arc::new(move |input, state| {
         let workspace = Workspace {
             readable: readable(&runs, state),
             ..workspace.clone()

@@ -7,9 +7,12 @@ mod context;
 mod found;
 mod judge;
 mod layers;
+mod offer;
 mod reading;
+mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
+pub use offer::{Details, Offer, StillRunning};
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -99,7 +99,7 @@ fn fresh_store() -> tempfile::TempDir {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        judge: Box::new(|input, _| match input {
+        judge: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },

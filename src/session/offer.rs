@@ -1,0 +1,169 @@
+//! Unfinished work of a folder, as a start offers it: how it stopped, what it was doing, what
+//! still runs, and what is in doubt.
+//!
+//! Looking changes nothing: a session that is offered is neither locked nor woken.
+
+use super::found::{Ending, Found};
+use super::reading::{Recent, fold};
+use super::{SessionError, Surroundings, now_ms};
+use crate::command::{RunState, Runs};
+use crate::core::entry::{Entry, Guard, Record, SaveReason};
+use crate::core::state::{Halt, State};
+use crate::core::text::one_line;
+use crate::store::{SessionInfo, SessionLock, Store};
+
+/// Of the end of what a command printed, this is looked at for its last line.
+const TAIL_BYTES: u64 = 2_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub info: SessionInfo,
+    /// Another process works in it.
+    pub held_by: Option<u32>,
+    /// What takes a look into the log: `None` until that was taken, or when it cannot be read.
+    pub details: Option<Details>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Details {
+    /// `killed`, `the machine went down`, `left on a signal`, …
+    pub how: String,
+    /// The last thing that it was about.
+    pub doing: Option<String>,
+    pub plan_step: Option<String>,
+    pub running: Vec<StillRunning>,
+    /// Words of an answer that was being made, and messages that wait.
+    pub recovered: Vec<String>,
+    /// What may or may not have happened.
+    pub in_doubt: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StillRunning {
+    pub command: String,
+    pub age_ms: i64,
+    pub last_line: Option<String>,
+}
+
+impl Surroundings {
+    /// The newest first, without the details.
+    pub fn offers(&self, store: &Store) -> Result<Vec<Offer>, SessionError> {
+        let data_dir = &self.paths.data_dir;
+        let offer = |info: SessionInfo| Offer {
+            held_by: self
+                .is_in_use(&info.id)
+                .then(|| SessionLock::holder(data_dir, &info.id).unwrap_or(0)),
+            info,
+            details: None,
+        };
+        Ok(self.unfinished(store)?.into_iter().map(offer).collect())
+    }
+
+    /// A look into the log of what is offered.
+    pub fn details(&self, store: &Store, info: &SessionInfo) -> Result<Details, SessionError> {
+        let mut recent = Recent::new(true);
+        let (_, state, last) = fold(store, &info.id, &mut recent)?;
+        let runs = self.runs()?;
+        let queued = store.queued(&info.id)?.len();
+        let drafts = store.drafts(&info.id)?;
+        let title = info.title.as_deref();
+        let found = Found::look(&info.id, title, last.as_ref(), &state, &runs, queued, now_ms());
+        let mut recovered = Vec::new();
+        if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
+            let count = words.split_whitespace().count();
+            recovered.push(format!("{count} words of an answer that was streaming"));
+        }
+        if queued > 0 {
+            recovered.push(format!("{queued} queued message(s)"));
+        }
+        if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
+            recovered.push("what you were typing".to_string());
+        }
+        Ok(Details {
+            how: how(found.ending, last.as_ref(), &state),
+            doing: doing(&state, &recent.into_records()),
+            plan_step: state
+                .plan
+                .as_ref()
+                .and_then(|p| p.current())
+                .map(|s| s.text.clone()),
+            running: running(&runs, &info.id),
+            recovered,
+            in_doubt: in_doubt(&state, &runs),
+        })
+    }
+}
+
+fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
+    let last_ms = last.map_or(0, |r| r.at_ms);
+    match ending {
+        Ending::Killed if crate::command::booted_ms().is_some_and(|at| at > last_ms) => {
+            "the machine went down".into()
+        }
+        Ending::Left => match last.map(|r| &r.entry) {
+            Some(Entry::Saved {
+                reason: SaveReason::Signal,
+                ..
+            }) => "left on a signal".into(),
+            Some(Entry::Forked { .. }) => "a copy nobody went on with".into(),
+            _ => "left".into(),
+        },
+        Ending::Failed => match &state.halted {
+            Some(Halt::Failed(failure)) => format!("failed: {}", one_line(&failure.message, 120)),
+            _ => "failed".into(),
+        },
+        Ending::Done | Ending::Stopped | Ending::Killed => ending.word().into(),
+    }
+}
+
+/// The call that is open, else the last words.
+fn doing(state: &State, recent: &[Record]) -> Option<String> {
+    if let Some(open) = state.first_open() {
+        let subject = open.input().map(|i| i.subject()).unwrap_or_default();
+        return Some(one_line(&format!("{} {subject}", open.call.name), 200));
+    }
+    recent.iter().rev().find_map(|record| match &record.entry {
+        Entry::Said { text, .. } => Some(format!("answering: {}", one_line(text, 200))),
+        Entry::Finished { .. } => Some("going on after a tool call".to_string()),
+        _ => None,
+    })
+}
+
+fn running(runs: &Runs, session: &str) -> Vec<StillRunning> {
+    let running = runs
+        .list()
+        .into_iter()
+        .filter(|r| r.spec.session == session && matches!(r.state, RunState::Running { .. }));
+    running
+        .map(|r| StillRunning {
+            last_line: runs
+                .tail(&r.run, TAIL_BYTES)
+                .ok()
+                .and_then(|bytes| last_line(&bytes)),
+            command: one_line(&r.spec.command, 200),
+            age_ms: now_ms() - r.since_ms,
+        })
+        .collect()
+}
+
+fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(one_line(line, 200))
+}
+
+/// Calls that were begun and of which nothing more is known now.
+fn in_doubt(state: &State, runs: &Runs) -> Vec<String> {
+    let open = state.calls.iter().filter(|c| !c.finished);
+    let doubtful = open.filter(|c| match &c.guard {
+        None => false,
+        Some(Guard::Opaque | Guard::Checked { .. }) => true,
+        Some(Guard::Supervised { run, .. }) => !runs.exists(run),
+    });
+    doubtful
+        .map(|c| {
+            let subject = c.input().map(|i| i.subject()).unwrap_or_default();
+            one_line(&format!("{} {subject}", c.call.name), 200)
+        })
+        .collect()
+}

@@ -1,0 +1,364 @@
+//! All that the screen shows, and what becomes of it: `update(message) -> intents`.
+//!
+//! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
+//! be done outside is an [`Intent`], and what came of it is a [`Msg`].
+
+mod commands;
+mod keys;
+mod news;
+
+use std::path::PathBuf;
+
+use crossterm::event::{KeyEvent, MouseEvent};
+use ratatui::text::Line;
+
+use super::composer::{self, Composer};
+use super::highlight::Highlighter;
+use super::history;
+use super::live::{News, Now};
+use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
+use super::theme::Theme;
+use super::transcript::{Look, Tone, Transcript};
+use crate::core::entry::{CallId, Record, Seq};
+use crate::core::next::Why;
+use crate::engine::Command;
+use crate::model::Figures;
+use crate::session::{Details, Offer, Which};
+use crate::store::{InboxId, Queued};
+
+/// What reaches the screen.
+pub enum Msg {
+    Key(KeyEvent),
+    Paste(String),
+    Mouse(MouseEvent),
+    Resize(u16, u16),
+    /// From the engine of this number; older ones are not listened to.
+    News(u64, News),
+    Details(String, Option<Details>),
+    /// The last lines of what running commands printed.
+    Tails(Vec<(CallId, String)>),
+    /// Entries before those that are shown.
+    Earlier(Vec<Record>),
+    History(history::Found),
+    /// What was typed in another program.
+    Edited(Result<String, String>),
+    /// What came of an intent, for the user.
+    Told(Tone, String),
+    Show(String, Vec<Line<'static>>),
+    /// The config was read again.
+    Restyled(Box<Theme>),
+    Branch(Option<String>),
+    /// A session is chosen from these.
+    Sessions(Vec<super::overlay::Item>),
+    Tick,
+}
+
+/// What is to be done outside.
+#[derive(Debug)]
+pub enum Intent {
+    Engine(Command),
+    Open {
+        which: Which,
+        take_over: bool,
+    },
+    /// Looks on while another process works in it.
+    Watch(String),
+    Say {
+        text: String,
+        images: Vec<PathBuf>,
+    },
+    Shell(String),
+    Editor(String),
+    Copy(String),
+    Details(Vec<Offer>),
+    Earlier(Seq),
+    /// "Always": written into the user's config.
+    AllowAlways(String),
+    History(history::Ask),
+    Ps,
+    StopRun(String),
+    Diff,
+    Doctor,
+    Memory,
+    Skills,
+    Permissions,
+    Sessions,
+    Export {
+        session: String,
+        json: bool,
+    },
+    Theme(String),
+    /// A provider and its model were chosen on the first screen.
+    ChooseModel(String),
+    Demo,
+    Trust,
+    Suspend,
+    Quit,
+}
+
+/// Where the work is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// No session is open.
+    Nothing,
+    Opening,
+    Working {
+        since_ms: i64,
+    },
+    Resting(Why),
+    /// Another process works; this one looks on.
+    Watching,
+    Ended,
+}
+
+/// What lies over the conversation.
+pub enum Overlay {
+    None,
+    Card(Card),
+    FirstRun(FirstRun),
+    /// The folder has a config of its own: is it trusted?
+    Trust,
+    History(Box<history::Pane>),
+    Picker(Picker),
+    Viewer(Viewer),
+    /// Words that are searched for in the conversation.
+    Search {
+        words: String,
+        missed: bool,
+    },
+    Confirm {
+        question: String,
+        yes: Box<Intent>,
+    },
+}
+
+/// Whether what happens is kept, for the status line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Kept {
+    pub at_ms: Option<i64>,
+    /// Why it is not, and what helps.
+    pub trouble: Option<String>,
+}
+
+/// What does not change while the screen is open.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    pub folder: String,
+    pub home: Option<String>,
+    pub version: &'static str,
+}
+
+pub struct App {
+    pub place: Place,
+    pub branch: Option<String>,
+    pub theme: Theme,
+    pub theme_name: String,
+    pub code: Highlighter,
+    /// Grows with every other look.
+    pub generation: u64,
+    pub figures: Figures,
+    pub now_ms: i64,
+    pub size: (u16, u16),
+    /// Height of the conversation when it was last drawn.
+    pub seen_height: usize,
+
+    /// The number of the engine that is listened to.
+    pub engine: u64,
+    pub phase: Phase,
+    pub id: Option<String>,
+    pub now: Now,
+    pub cost_usd: Option<f64>,
+    pub transcript: Transcript,
+    pub asked: Option<Approval>,
+    pub queued: Vec<Queued>,
+    /// The queued message that is being edited in the box.
+    pub editing: Option<InboxId>,
+    pub kept: Kept,
+    fetching: bool,
+
+    pub composer: Composer,
+    /// When what stands in the box changed and was not kept yet.
+    pub typed_ms: Option<i64>,
+    pub overlay: Overlay,
+    /// The first key of a chord, and when it was pressed.
+    pub chord: super::keys::Chord,
+    /// A line that goes with the next key.
+    pub hint: Option<String>,
+    quit_asked_ms: Option<i64>,
+    /// To be said as soon as the session is open.
+    first_words: Option<String>,
+}
+
+impl App {
+    pub fn new(place: Place, theme: Theme, figures: Figures, now_ms: i64) -> App {
+        App {
+            place,
+            branch: None,
+            theme,
+            theme_name: String::new(),
+            code: Highlighter::new(),
+            generation: 0,
+            figures,
+            now_ms,
+            size: (80, 24),
+            seen_height: 20,
+            engine: 0,
+            phase: Phase::Nothing,
+            id: None,
+            now: Now::default(),
+            cost_usd: Some(0.0),
+            transcript: Transcript::default(),
+            asked: None,
+            queued: Vec::new(),
+            editing: None,
+            kept: Kept::default(),
+            fetching: false,
+            composer: Composer::new(),
+            typed_ms: None,
+            overlay: Overlay::None,
+            chord: super::keys::Chord::default(),
+            hint: None,
+            quit_asked_ms: None,
+            first_words: None,
+        }
+    }
+
+    /// What the screen begins with: offers, or a session.
+    pub fn begin(&mut self, begin: Begin) -> Vec<Intent> {
+        match begin {
+            Begin::Offers { offers, prompt } => {
+                if let Some(prompt) = prompt {
+                    self.composer.set_text(&prompt);
+                }
+                let intent = Intent::Details(offers.clone());
+                self.overlay = Overlay::Card(Card::new(offers));
+                vec![intent]
+            }
+            Begin::Open { which, prompt } => {
+                self.first_words = prompt;
+                vec![Intent::Open {
+                    which,
+                    take_over: false,
+                }]
+            }
+            Begin::FirstRun(first_run) => {
+                self.overlay = Overlay::FirstRun(first_run);
+                Vec::new()
+            }
+            Begin::Trust(then) => {
+                self.overlay = Overlay::Trust;
+                // What follows waits for the answer.
+                self.after_trust = Some(then);
+                Vec::new()
+            }
+        }
+    }
+
+    pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
+        self.now_ms = now_ms;
+        match msg {
+            Msg::Key(key) => return self.key(&key),
+            Msg::Paste(text) => return self.paste(&text),
+            Msg::Mouse(mouse) => return self.mouse(&mouse),
+            Msg::Resize(width, height) => self.size = (width, height),
+            Msg::News(engine, news) if engine == self.engine => return self.news(news),
+            Msg::News(..) => {}
+            Msg::Details(id, details) => self.details(&id, details),
+            Msg::Tails(tails) => {
+                for (call, text) in tails {
+                    self.transcript.tail(call, text);
+                }
+            }
+            Msg::Earlier(records) => {
+                self.fetching = false;
+                self.transcript.prepend(&records);
+            }
+            Msg::History(found) => {
+                if let Overlay::History(pane) = &mut self.overlay {
+                    pane.found(found);
+                }
+            }
+            Msg::Edited(Ok(text)) => {
+                self.composer.set_text(&text);
+                self.typed_ms = Some(now_ms);
+            }
+            Msg::Edited(Err(why)) => self.transcript.tell(Tone::Bad, why),
+            Msg::Told(tone, text) => self.told(tone, text),
+            Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
+            Msg::Restyled(theme) => {
+                self.theme = *theme;
+                self.generation += 1;
+            }
+            Msg::Branch(branch) => self.branch = branch,
+            Msg::Sessions(items) => self.pick_session(items),
+            Msg::Tick => return self.tick(),
+        }
+        Vec::new()
+    }
+
+    /// A short word goes into the hint line; what matters stays in the conversation.
+    fn told(&mut self, tone: Tone, text: String) {
+        match tone {
+            Tone::Calm if !text.contains('\n') => self.hint = Some(text),
+            _ => self.transcript.tell(tone, text),
+        }
+    }
+
+    fn details(&mut self, id: &str, details: Option<Details>) {
+        if let Overlay::Card(card) = &mut self.overlay
+            && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
+        {
+            offer.details = details;
+        }
+    }
+
+    /// What is typed is kept when there was a pause, or it was typed for long.
+    fn tick(&mut self) -> Vec<Intent> {
+        if self.code.changed() {
+            self.generation += 1;
+        }
+        match self.typed_ms {
+            Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn keep_input(&mut self) -> Vec<Intent> {
+        self.typed_ms = None;
+        let text = self.composer.draft().unwrap_or_default();
+        vec![Intent::Engine(Command::KeepInput(text))]
+    }
+
+    pub fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Working { .. } | Phase::Opening)
+    }
+
+    pub fn look(&mut self) -> (Look<'_>, &mut Transcript) {
+        let look = Look {
+            width: self.size.0,
+            theme: &self.theme,
+            code: &mut self.code,
+            generation: self.generation,
+            now_ms: self.now_ms,
+        };
+        (look, &mut self.transcript)
+    }
+}
+
+/// Unsent words are in the store this long after the last key.
+const KEEP_INPUT_MS: i64 = 300;
+
+/// What a start begins with.
+#[derive(Debug)]
+pub enum Begin {
+    Offers {
+        offers: Vec<Offer>,
+        prompt: Option<String>,
+    },
+    Open {
+        which: Which,
+        prompt: Option<String>,
+    },
+    FirstRun(FirstRun),
+    Trust(Box<Begin>),
+}

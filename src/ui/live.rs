@@ -1,0 +1,341 @@
+//! The session that is worked in: the engine on a thread of its own, commands in, news out.
+//!
+//! The screen never touches the store or the world; what it shows are the entries that the
+//! engine recorded, in their order. A full disk pauses the engine, not the screen: it is told,
+//! and tried again until there is room.
+//!
+//! Invariant: when this is dropped, the engine was told to leave and what runs goes on.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::Tell;
+use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
+use crate::core::next::{Budgeting, Why};
+use crate::core::prompt;
+use crate::core::state::State;
+use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
+use crate::model::Delta;
+use crate::session::{Found, Session, SessionError, Surroundings, Which};
+use crate::store::{Queued, StoreError};
+
+/// A full disk is looked at again after this.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Leaving is waited for so long: a commit, and a busy store.
+const LEAVING: Duration = Duration::from_secs(8);
+
+/// What the engine's thread tells the screen.
+#[derive(Debug)]
+pub enum News {
+    Opened(Box<Opening>),
+    NotOpened(NotOpened),
+    /// It is in the log; what is so after it.
+    Recorded(Box<Record>, Box<Now>),
+    Delta(Delta),
+    Queued(Queued),
+    Requeued(Vec<Queued>),
+    /// A person is asked about this call: why, and the rule that "always" would write.
+    Asked {
+        call: CallId,
+        why: String,
+        rule: Option<String>,
+    },
+    /// What is streamed or typed is kept, or why not.
+    Kept(Result<(), String>),
+    Context(ContextFigures),
+    /// There is nothing to do without a person.
+    Resting(Why),
+    /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
+    Paused(String, Option<String>),
+    GoesOn,
+    /// The engine came to its end: why, when that was not wished.
+    Ended(Option<(String, Option<String>)>),
+}
+
+/// A session that is ours now.
+#[derive(Debug)]
+pub struct Opening {
+    pub id: String,
+    pub found: Option<Found>,
+    pub warnings: Vec<String>,
+    /// The last of its entries.
+    pub recent: Vec<Record>,
+    pub queued: Vec<Queued>,
+    /// What stood unsent in the input box.
+    pub input: Option<String>,
+    pub now: Now,
+}
+
+#[derive(Debug)]
+pub struct NotOpened {
+    pub message: String,
+    pub hint: Option<String>,
+    /// Another process has this session.
+    pub held: Option<(String, Option<u32>)>,
+}
+
+/// What is so: the part of the state that the screen shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Now {
+    pub model: String,
+    pub mode: Mode,
+    pub folder: String,
+    pub title: Option<String>,
+    pub plan: Option<Plan>,
+    pub usage: Usage,
+    pub gauge: Gauge,
+    /// Id, command and run of each background command.
+    pub background: Vec<(String, String, String)>,
+    pub unfinished: bool,
+    /// The place of the last entry.
+    pub seq: u64,
+}
+
+/// What the context window is filled with, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gauge {
+    pub window: u64,
+    pub system: u64,
+    pub summary: u64,
+    pub recent: u64,
+}
+
+impl Gauge {
+    pub fn used(&self) -> u64 {
+        self.system + self.summary + self.recent
+    }
+}
+
+impl Now {
+    fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
+        let limit = state.limits.get(&state.model).copied();
+        let ratio = state.ratios.get(&state.model).copied();
+        let budget = budgeting(&state.model, limit, ratio);
+        let inline = budget.inline_bytes(inline_max_bytes);
+        let all = budget.tokens(prompt::request_bytes(state, inline));
+        let system = budget.tokens(prompt::layers_bytes(state));
+        let summary = state.preface.as_ref().map_or(0, |p| p.text.len());
+        let summary = budget.tokens(summary);
+        Now {
+            model: state.model.clone(),
+            mode: state.mode,
+            folder: state.folder.clone(),
+            title: state.title().map(str::to_string),
+            plan: state.plan.clone(),
+            usage: state.usage,
+            gauge: Gauge {
+                window: budget.window,
+                system,
+                summary,
+                recent: all.saturating_sub(system + summary),
+            },
+            background: state
+                .background
+                .iter()
+                .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
+                .collect(),
+            unfinished: state.unfinished(),
+            seq: state.next_seq().saturating_sub(1),
+        }
+    }
+}
+
+/// A running engine.
+pub struct Live {
+    commands: UnboundedSender<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Live {
+    /// Opens a session and works in it. `tell` is called from the engine's thread.
+    pub fn start(around: Arc<Surroundings>, which: Which, take_over: bool, tell: Tell) -> Live {
+        let (commands, inbox) = unbounded_channel();
+        let thread = std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || work(&around, &which, take_over, inbox, &tell))
+            .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
+            .ok();
+        Live { commands, thread }
+    }
+
+    /// An engine that has ended hears nothing; that was told.
+    pub fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+
+    /// Leaves in order: what runs goes on. True when it was recorded in time.
+    pub fn leave(&mut self, reason: SaveReason) -> bool {
+        let Some(thread) = self.thread.take() else {
+            return true;
+        };
+        self.send(Command::Leave(reason));
+        let end = std::time::Instant::now() + LEAVING;
+        while !thread.is_finished() {
+            if std::time::Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        thread.join().is_ok()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.leave(SaveReason::Exit);
+    }
+}
+
+fn work(
+    around: &Surroundings,
+    which: &Which,
+    take_over: bool,
+    inbox: UnboundedReceiver<Command>,
+    tell: &Tell,
+) {
+    let opened = match (which, take_over) {
+        (Which::Named { id, .. }, true) => around.take_over(id),
+        _ => Ok(()),
+    };
+    let session = match opened.and_then(|()| around.open(which, true)) {
+        Ok(session) => session,
+        Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let why = format!("cannot start the runtime: {error}");
+            return tell(News::Ended(Some((why, None))));
+        }
+    };
+    let ended = runtime.block_on(live(session, inbox, tell));
+    runtime.shutdown_background();
+    tell(News::Ended(ended));
+}
+
+async fn live(
+    mut session: Session,
+    inbox: UnboundedReceiver<Command>,
+    tell: &Tell,
+) -> Option<(String, Option<String>)> {
+    let found = session.found.take();
+    let budgeting = Arc::clone(&session.settings.policy.budget);
+    let inline = session.settings.policy.windows.inline_max_bytes;
+    match opening(&mut session, found.clone(), &budgeting, inline) {
+        Ok(opening) => tell(News::Opened(Box::new(opening))),
+        Err(error) => return Some((error.to_string(), error.hint())),
+    }
+    let told = Arc::clone(tell);
+    let mut engine = Engine::new(
+        session.log,
+        session.world,
+        session.settings,
+        inbox,
+        Box::new(move |state, event| told(news(state, event, &budgeting, inline))),
+    );
+    let _lock = session.lock;
+    let mut wake = found.map(|found| found.line());
+    loop {
+        let step = async {
+            if let Some(found) = &wake {
+                engine.wake(By::Person, found.clone()).await?;
+                wake = None;
+            }
+            match engine.run().await? {
+                Rest::Left(_) => Ok(true),
+                Rest::Waiting(why) => {
+                    tell(News::Resting(why));
+                    engine.idle().await?;
+                    Ok(false)
+                }
+            }
+        };
+        match step.await {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(EngineError::Store(error))
+                if matches!(error, StoreError::Full { .. } | StoreError::Busy { .. }) =>
+            {
+                tell(News::Paused(error.to_string(), error.hint()));
+                if !pause(&mut engine).await {
+                    return None;
+                }
+                tell(News::GoesOn);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the engine stopped");
+                let hint = match &error {
+                    EngineError::Store(error) => error.hint(),
+                    EngineError::Illegal(_) => Some("rewake doctor looks at the store".into()),
+                };
+                return Some((error.to_string(), hint));
+            }
+        }
+    }
+}
+
+/// False when it is to end: who leaves does not wait for room.
+async fn pause<W: crate::world::World>(engine: &mut Engine<W>) -> bool {
+    tokio::time::sleep(AGAIN).await;
+    !engine.is_abandoned()
+}
+
+fn opening(
+    session: &mut Session,
+    found: Option<Found>,
+    budgeting: &Budgeting,
+    inline: usize,
+) -> Result<Opening, StoreError> {
+    let store = &session.log.store;
+    Ok(Opening {
+        id: session.id.clone(),
+        found,
+        warnings: std::mem::take(&mut session.warnings),
+        recent: std::mem::take(&mut session.recent),
+        queued: store.queued(&session.id)?,
+        input: store.drafts(&session.id)?.input,
+        now: Now::of(&session.log.state, budgeting, inline),
+    })
+}
+
+fn news(state: &State, event: Event<'_>, budgeting: &Budgeting, inline: usize) -> News {
+    match event {
+        Event::Recorded(record) => {
+            let now = Now::of(state, budgeting, inline);
+            News::Recorded(Box::new(record.clone()), Box::new(now))
+        }
+        Event::Delta(delta) => News::Delta(delta.clone()),
+        Event::Queued(queued) => News::Queued(queued.clone()),
+        Event::Requeued(queued) => News::Requeued(queued.to_vec()),
+        Event::Asked { call, why, rule } => News::Asked {
+            call,
+            why: why.to_string(),
+            rule: rule.map(ToString::to_string),
+        },
+        Event::Kept(kept) => News::Kept(kept.map_err(ToString::to_string)),
+        Event::Context(figures) => News::Context(figures),
+    }
+}
+
+impl From<SessionError> for NotOpened {
+    fn from(error: SessionError) -> NotOpened {
+        let held = match &error {
+            SessionError::Store(StoreError::Held { session, pid, .. }) => {
+                Some((session.clone(), *pid))
+            }
+            _ => None,
+        };
+        NotOpened {
+            message: error.to_string(),
+            hint: error.hint(),
+            held,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The card that offers unfinished work at the start.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::session::Offer;
+
+#[derive(Debug)]
+pub struct Card {
+    pub offers: Vec<Offer>,
+    pub at: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Chosen {
+    Nothing,
+    Resume(String),
+    Fork(String),
+    Watch(String),
+    TakeOver(String),
+    New,
+    History,
+    Quit,
+}
+
+impl Card {
+    pub fn new(offers: Vec<Offer>) -> Card {
+        Card { offers, at: 0 }
+    }
+
+    pub fn offer(&self) -> Option<&Offer> {
+        self.offers.get(self.at)
+    }
+
+    pub fn key(&mut self, key: &KeyEvent) -> Chosen {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let last = self.offers.len().saturating_sub(1);
+        let Some(offer) = self.offers.get(self.at) else {
+            return Chosen::New;
+        };
+        let (id, held) = (offer.info.id.clone(), offer.held_by.is_some());
+        match key.code {
+            KeyCode::Char('c' | 'd') if ctrl => return Chosen::Quit,
+            KeyCode::Enter if held => return Chosen::Watch(id),
+            KeyCode::Enter => return Chosen::Resume(id),
+            KeyCode::Char('w') if held => return Chosen::Watch(id),
+            KeyCode::Char('t') if held => return Chosen::TakeOver(id),
+            KeyCode::Char('f') => return Chosen::Fork(id),
+            KeyCode::Char('n') | KeyCode::Esc => return Chosen::New,
+            KeyCode::Char('h') | KeyCode::F(2) => return Chosen::History,
+            KeyCode::Char('q') => return Chosen::Quit,
+            KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.at = (self.at + 1).min(last),
+            _ => {}
+        }
+        Chosen::Nothing
+    }
+}

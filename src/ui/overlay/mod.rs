@@ -1,0 +1,13 @@
+//! What may lie over the conversation, and the keys of each.
+
+mod approval;
+mod card;
+mod first_run;
+mod picker;
+mod viewer;
+
+pub use approval::{Answer, Approval, Choice};
+pub use card::{Card, Chosen};
+pub use first_run::{FirstRun, Provider, Setup};
+pub use picker::{For, Item, Picked, Picker};
+pub use viewer::Viewer;

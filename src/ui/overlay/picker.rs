@@ -1,0 +1,135 @@
+//! A list to choose from, narrowed by what is typed.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// What the choice is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Rewind,
+    Model,
+    Theme,
+    Mode,
+    Resume,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What is chosen.
+    pub value: String,
+    pub label: String,
+    pub detail: String,
+}
+
+#[derive(Debug)]
+pub struct Picker {
+    pub what: For,
+    pub title: String,
+    /// Said below the title.
+    pub note: Option<String>,
+    pub items: Vec<Item>,
+    pub typed: String,
+    /// Among those that are shown.
+    pub at: usize,
+    /// What is typed may be chosen as it stands.
+    pub free: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Picked {
+    Nothing,
+    Closed,
+    Value(String),
+}
+
+impl Picker {
+    pub fn new(what: For, title: &str, items: Vec<Item>) -> Picker {
+        Picker {
+            what,
+            title: title.to_string(),
+            note: None,
+            items,
+            typed: String::new(),
+            at: 0,
+            free: false,
+        }
+    }
+
+    /// Every word that was typed must be in label or detail.
+    pub fn shown(&self) -> Vec<&Item> {
+        let words: Vec<String> = self
+            .typed
+            .split_whitespace()
+            .map(str::to_lowercase)
+            .collect();
+        let fits = |item: &&Item| {
+            let text = format!("{} {}", item.label, item.detail).to_lowercase();
+            words.iter().all(|w| text.contains(w))
+        };
+        self.items.iter().filter(fits).collect()
+    }
+
+    pub fn key(&mut self, key: &KeyEvent) -> Picked {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let count = self.shown().len();
+        match key.code {
+            KeyCode::Esc => return Picked::Closed,
+            KeyCode::Char('c') if ctrl => return Picked::Closed,
+            KeyCode::Enter => {
+                let chosen = self.shown().get(self.at).map(|i| i.value.clone());
+                let typed = self.free.then(|| self.typed.trim().to_string());
+                return match chosen.or(typed.filter(|t| !t.is_empty())) {
+                    Some(value) => Picked::Value(value),
+                    None => Picked::Nothing,
+                };
+            }
+            KeyCode::Up => self.at = self.at.saturating_sub(1),
+            KeyCode::Char('p') if ctrl => self.at = self.at.saturating_sub(1),
+            KeyCode::Down => self.at += 1,
+            KeyCode::Char('n') if ctrl => self.at += 1,
+            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
+            KeyCode::PageDown => self.at += 10,
+            KeyCode::Backspace => {
+                self.typed.pop();
+                self.at = 0;
+            }
+            KeyCode::Char(c) if !ctrl => {
+                self.typed.push(c);
+                self.at = 0;
+            }
+            _ => {}
+        }
+        let count = if self.typed.is_empty() { count } else { self.shown().len() };
+        self.at = self.at.min(count.saturating_sub(1));
+        Picked::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(picker: &mut Picker, code: KeyCode) -> Picked {
+        picker.key(&KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn what_is_typed_narrows_what_is_chosen_from() {
+        let item = |name: &str| Item {
+            value: name.to_string(),
+            label: name.to_string(),
+            detail: String::new(),
+        };
+        let mut picker = Picker::new(For::Model, "model", vec![item("a/one"), item("b/two")]);
+        press(&mut picker, KeyCode::Down);
+        press(&mut picker, KeyCode::Down);
+        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("b/two".into()));
+        press(&mut picker, KeyCode::Char('o'));
+        press(&mut picker, KeyCode::Char('n'));
+        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("a/one".into()));
+        press(&mut picker, KeyCode::Char('x'));
+        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Nothing);
+        picker.free = true;
+        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("onx".into()));
+        assert_eq!(press(&mut picker, KeyCode::Esc), Picked::Closed);
+    }
+}

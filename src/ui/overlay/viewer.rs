@@ -1,0 +1,40 @@
+//! Text to be read: help, status, the context, what runs.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
+
+#[derive(Debug)]
+pub struct Viewer {
+    pub title: String,
+    pub lines: Vec<Line<'static>>,
+    pub top: usize,
+}
+
+impl Viewer {
+    pub fn new(title: impl Into<String>, lines: Vec<Line<'static>>) -> Viewer {
+        Viewer {
+            title: title.into(),
+            lines,
+            top: 0,
+        }
+    }
+
+    /// False when it is to be closed.
+    pub fn key(&mut self, key: &KeyEvent) -> bool {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let last = self.lines.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?') => return false,
+            KeyCode::Char('c') if ctrl => return false,
+            KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.top += 1,
+            KeyCode::PageUp => self.top = self.top.saturating_sub(10),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.top += 10,
+            KeyCode::Home | KeyCode::Char('g') => self.top = 0,
+            KeyCode::End | KeyCode::Char('G') => self.top = last,
+            _ => {}
+        }
+        self.top = self.top.min(last);
+        true
+    }
+}

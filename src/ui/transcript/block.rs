@@ -1,0 +1,169 @@
+//! What stands in the conversation: one block for each thing a person looks at.
+
+use std::cell::RefCell;
+
+use ratatui::text::Line;
+
+use crate::core::entry::{Outcome, Plan, Seq};
+use crate::core::tool::ToolCall;
+
+/// A part of the conversation with its lines, which are made when they are first shown.
+#[derive(Debug)]
+pub struct Block {
+    /// The entry it comes from.
+    pub seq: Seq,
+    pub at_ms: i64,
+    pub kind: Kind,
+    /// Unfolded or folded by hand; else as the kind is by itself.
+    pub unfolded: Option<bool>,
+    pub(super) laid: RefCell<Option<Laid>>,
+}
+
+/// The lines of a block, and for what they were made.
+#[derive(Debug)]
+pub(super) struct Laid {
+    pub(super) stamp: Stamp,
+    pub(super) lines: Vec<Line<'static>>,
+}
+
+/// Lines are made again when any of it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub width: u16,
+    /// Of the theme, and of what is known of colours of code.
+    pub generation: u64,
+    pub unfolded: bool,
+    /// Of what changes as time goes by: seconds.
+    pub tick: u64,
+}
+
+#[derive(Debug)]
+pub enum Kind {
+    /// The user's words.
+    Said { text: String, images: usize },
+    /// The model's words; those of an answer that was cut are marked.
+    Words { text: String, cut: bool },
+    Thinking { text: String },
+    Call(Box<Call>),
+    /// What the model was told besides.
+    Noted { text: String },
+    /// Something happened to the session itself: a crash, a stop, a new context.
+    Marker { tone: Tone, text: String },
+    /// The model could not be asked.
+    Failed { message: String, hint: Option<String> },
+    /// Said to the user by the program, and in no log.
+    Told { tone: Tone, text: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Calm,
+    Warn,
+    Bad,
+}
+
+/// A call with what became of it.
+#[derive(Debug)]
+pub struct Call {
+    pub call: ToolCall,
+    pub status: Status,
+    /// The last lines that a running command printed.
+    pub tail: String,
+    pub plan: Option<Plan>,
+}
+
+#[derive(Debug)]
+pub enum Status {
+    /// Its turn has not come.
+    Waiting,
+    /// A person is asked.
+    Asked,
+    Allowed,
+    Running {
+        since_ms: i64,
+        /// The run of a command.
+        run: Option<String>,
+    },
+    Over {
+        outcome: Outcome,
+        took_ms: Option<u64>,
+        exit_code: Option<i32>,
+        in_background: bool,
+    },
+}
+
+impl Block {
+    pub(super) fn new(seq: Seq, at_ms: i64, kind: Kind) -> Block {
+        Block {
+            seq,
+            at_ms,
+            kind,
+            unfolded: None,
+            laid: RefCell::new(None),
+        }
+    }
+
+    /// It changed: its lines are void.
+    pub(super) fn touch(&mut self) {
+        self.laid.replace(None);
+    }
+
+    /// There is more of it than is shown.
+    pub fn folds(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Call(_) | Kind::Thinking { .. } | Kind::Noted { .. }
+        )
+    }
+
+    pub fn is_running(&self) -> bool {
+        match &self.kind {
+            Kind::Call(call) => matches!(call.status, Status::Running { .. }),
+            _ => false,
+        }
+    }
+
+    /// What a search looks through, and what is copied.
+    pub fn text(&self) -> String {
+        match &self.kind {
+            Kind::Said { text, .. }
+            | Kind::Words { text, .. }
+            | Kind::Thinking { text }
+            | Kind::Noted { text }
+            | Kind::Marker { text, .. }
+            | Kind::Told { text, .. } => text.clone(),
+            Kind::Failed { message, hint } => match hint {
+                Some(hint) => format!("{message}\n{hint}"),
+                None => message.clone(),
+            },
+            Kind::Call(call) => call.text(),
+        }
+    }
+}
+
+impl Call {
+    /// What the call is about, in one line.
+    pub fn subject(&self) -> String {
+        match &self.call.input {
+            Ok(input) => input.subject(),
+            Err(_) => self.call.arguments.clone(),
+        }
+    }
+
+    pub fn run(&self) -> Option<&str> {
+        match &self.status {
+            Status::Running { run, .. } => run.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        let head = format!("{} {}", self.call.name, self.subject());
+        match &self.status {
+            Status::Over { outcome, .. } => {
+                format!("{head}\n{}", crate::core::prompt::told(outcome).0)
+            }
+            _ => head,
+        }
+    }
+}

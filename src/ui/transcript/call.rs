@@ -1,0 +1,244 @@
+//! A tool call as lines: what it is about, how it goes, and what it gave.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::block::{Call, Status};
+use super::lay::{Look, paragraph};
+use crate::core::entry::{Outcome, Plan, StepState};
+use crate::core::prompt::told;
+use crate::core::tool::Input;
+use crate::session::clock;
+use crate::ui::text::{self, clean_line};
+use crate::ui::theme::Theme;
+use crate::ui::{ansi, diff};
+
+/// Of an output, folded: its last lines.
+const FOLDED_LINES: usize = 4;
+/// Of a diff, folded.
+const FOLDED_DIFF: usize = 24;
+/// Unfolded, no more than this is shown; all of it is in the store.
+const MAX_LINES: usize = 2_000;
+
+pub(super) fn lines(call: &Call, unfolded: bool, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    let mut lines = vec![head(call, look)];
+    if let Ok(Input::Plan(args)) = &call.call.input
+        && !is_refused(call)
+    {
+        let plan = call.plan.clone().unwrap_or_else(|| args.plan());
+        lines.extend(plan_lines(&plan, look));
+        return lines;
+    }
+    if let Ok(Input::Bash(args)) = &call.call.input
+        && (unfolded || args.command.contains('\n'))
+    {
+        lines.extend(bounded(
+            paragraph(&args.command, look.theme.code, "  $ ", look),
+            unfolded,
+            FOLDED_LINES,
+            look.theme,
+        ));
+    }
+    if !is_refused(call) {
+        lines.extend(changes(call, unfolded, look));
+    }
+    lines.extend(output(call, unfolded, look));
+    lines
+}
+
+fn is_refused(call: &Call) -> bool {
+    matches!(
+        &call.status,
+        Status::Over {
+            outcome: Outcome::Denied { .. } | Outcome::Error { .. },
+            ..
+        }
+    )
+}
+
+/// `● bash  cargo test                        4.2 s · exit 101`
+fn head(call: &Call, look: &Look<'_>) -> Line<'static> {
+    let theme = look.theme;
+    let (mark, style, ending) = status(call, look);
+    let name = clean_line(&call.call.name).into_owned();
+    let subject = clean_line(&call.subject()).into_owned();
+    let room = look
+        .columns()
+        .saturating_sub(2 + text::width(&name) + 2 + text::width(&ending) + 2);
+    let subject = text::clip(&subject, room);
+    let gap = room.saturating_sub(text::width(&subject)) + 2;
+    Line::from(vec![
+        Span::styled(format!("{mark} "), style),
+        Span::styled(name, theme.accent),
+        Span::raw("  "),
+        Span::styled(subject, theme.text),
+        Span::raw(" ".repeat(gap.min(room + 2))),
+        Span::styled(ending, theme.dim),
+    ])
+}
+
+fn status(call: &Call, look: &Look<'_>) -> (&'static str, Style, String) {
+    let theme = look.theme;
+    match &call.status {
+        Status::Waiting | Status::Allowed => ("○", theme.dim, String::new()),
+        Status::Asked => ("?", theme.warn, "asks".into()),
+        Status::Running { since_ms, .. } => {
+            const SPIN: [&str; 4] = ["◐", "◓", "◑", "◒"];
+            let age = (look.now_ms - since_ms).max(0);
+            let at = usize::try_from(age / 1000).unwrap_or(0) % SPIN.len();
+            (SPIN[at], theme.running, clock(age))
+        }
+        Status::Over {
+            outcome,
+            took_ms,
+            exit_code,
+            in_background,
+        } => {
+            let (mark, style, word) = match outcome {
+                Outcome::Done { .. } => ("●", theme.ok, None),
+                Outcome::Error { .. } => ("●", theme.error, exit_code.is_none().then_some("error")),
+                Outcome::Denied { .. } => ("⊘", theme.warn, Some("denied")),
+                Outcome::Interrupted { .. } => ("◌", theme.warn, Some("interrupted")),
+            };
+            let took = took_ms.filter(|ms| *ms >= 100).map(duration);
+            let exit = exit_code.map(|code| format!("exit {code}"));
+            let background = in_background.then(|| "in the background".to_string());
+            let parts: Vec<String> = [took, exit, background, word.map(str::to_string)]
+                .into_iter()
+                .flatten()
+                .collect();
+            (mark, style, parts.join(" · "))
+        }
+    }
+}
+
+fn duration(ms: u64) -> String {
+    match ms {
+        ..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        _ => clock(i64::try_from(ms).unwrap_or(i64::MAX)),
+    }
+}
+
+/// The change that an edit makes, or a file that is written.
+fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
+    let lines = match &call.call.input {
+        Ok(input) => change_lines(input, look),
+        Err(_) => Vec::new(),
+    };
+    bounded(lines, unfolded, FOLDED_DIFF, look.theme)
+}
+
+/// Also what a person is asked about.
+pub fn change_lines(input: &Input, look: &Look<'_>) -> Vec<Line<'static>> {
+    match input {
+        Input::Edit(args) => {
+            let edits: Vec<(&str, &str)> = args
+                .edits
+                .iter()
+                .map(|e| (e.old.as_str(), e.new.as_str()))
+                .collect();
+            diff::edits(&edits, look.width, look.theme)
+        }
+        Input::Write(args) => diff::file(None, &args.content, look.width, look.theme),
+        _ => Vec::new(),
+    }
+}
+
+fn plan_lines(plan: &Plan, look: &Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let mut lines = Vec::new();
+    for step in &plan.steps {
+        let (mark, mark_style, style) = match step.state {
+            StepState::Done => ("  ✓ ", theme.ok, theme.dim),
+            StepState::Current => ("  ▸ ", theme.accent, theme.text),
+            StepState::Left => ("  · ", theme.dim, theme.text),
+        };
+        let spans = [Span::styled(clean_line(&step.text).into_owned(), style)];
+        let first = [Span::styled(mark, mark_style)];
+        let rest = [Span::raw("    ")];
+        lines.extend(text::wrap(
+            &spans,
+            look.columns(),
+            &first,
+            &rest,
+            text::Break::Words,
+        ));
+    }
+    for goal in &plan.goals {
+        lines.extend(paragraph(goal, theme.dim, "  ◎ ", look));
+    }
+    lines
+}
+
+fn output(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let (words, style) = match &call.status {
+        Status::Running { .. } => (call.tail.clone(), theme.dim),
+        Status::Over { outcome, .. } => {
+            let (words, is_error) = told(outcome);
+            // What is told of a change stands in the diff.
+            let says_nothing = matches!(
+                (&call.call.input, is_error),
+                (Ok(Input::Edit(_) | Input::Write(_)), false)
+            );
+            if says_nothing && !unfolded {
+                return Vec::new();
+            }
+            (words, theme.dim)
+        }
+        Status::Waiting | Status::Asked | Status::Allowed => return Vec::new(),
+    };
+    let shown = words.trim_end();
+    if shown.is_empty() {
+        return Vec::new();
+    }
+    let quiet = matches!(
+        &call.call.input,
+        Ok(Input::Read(_) | Input::Grep(_) | Input::Glob(_))
+    );
+    if quiet && !unfolded && !is_refused(call) {
+        let count = shown.lines().count();
+        let what = format!("  └ {count} line{}", if count == 1 { "" } else { "s" });
+        return vec![Line::styled(what, theme.dim)];
+    }
+    tail_of(shown, style, unfolded, look)
+}
+
+/// The last lines, with how many come before.
+fn tail_of(words: &str, style: Style, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
+    let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
+    let count = words.lines().count();
+    let skipped = count.saturating_sub(max);
+    let mut lines = Vec::new();
+    if skipped > 0 {
+        let hint = if unfolded { "" } else { " (ctrl+o shows them)" };
+        let what = format!("  │ … {skipped} more lines{hint}");
+        lines.push(Line::styled(what, look.theme.dim));
+    }
+    let shown: Vec<&str> = words.lines().skip(skipped).collect();
+    let bar = [Span::styled("  │ ", look.theme.dim)];
+    for line in ansi::lines(&shown.join("\n"), style) {
+        let mut wrapped = text::wrap(&line.spans, look.columns(), &bar, &bar, text::Break::Anywhere);
+        // One line of a folded output must not fill the screen.
+        if !unfolded && wrapped.len() > 3 {
+            wrapped.truncate(3);
+        }
+        lines.extend(wrapped);
+    }
+    lines
+}
+
+fn bounded(
+    mut lines: Vec<Line<'static>>,
+    unfolded: bool,
+    folded_max: usize,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let max = if unfolded { MAX_LINES } else { folded_max };
+    let more = lines.len().saturating_sub(max);
+    if more > 0 {
+        lines.truncate(max);
+        lines.push(Line::styled(format!("  … {more} more lines"), theme.dim));
+    }
+    lines
+}

@@ -1,0 +1,206 @@
+//! A block as lines. They are made when the block is seen, and kept.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::block::{Block, Kind, Laid, Stamp, Tone};
+use super::{Stream, call};
+use crate::ui::highlight::Highlighter;
+use crate::ui::markdown;
+use crate::ui::text::{self, Break, clean, clean_line};
+use crate::ui::theme::Theme;
+
+/// With what lines are made.
+pub struct Look<'a> {
+    pub width: u16,
+    pub theme: &'a Theme,
+    pub code: &'a mut Highlighter,
+    /// Of the theme and of the colours of code: another one voids all lines.
+    pub generation: u64,
+    pub now_ms: i64,
+}
+
+impl Look<'_> {
+    pub(super) fn columns(&self) -> usize {
+        usize::from(self.width).max(1)
+    }
+}
+
+/// A thinking or a note that is folded shows this much.
+const FOLDED_LINES: usize = 1;
+
+pub(super) fn lay<T>(
+    block: &Block,
+    all_unfolded: bool,
+    look: &mut Look<'_>,
+    then: impl FnOnce(&[Line<'static>]) -> T,
+) -> T {
+    let unfolded = block.unfolded.unwrap_or(all_unfolded);
+    let seconds = u64::try_from(look.now_ms / 1000).unwrap_or(0);
+    let stamp = Stamp {
+        width: look.width,
+        generation: look.generation,
+        unfolded,
+        tick: if block.is_running() { seconds } else { 0 },
+    };
+    let mut laid = block.laid.borrow_mut();
+    if laid.as_ref().is_none_or(|laid| laid.stamp != stamp) {
+        let mut lines = lines(block, unfolded, look);
+        lines.push(Line::default());
+        *laid = Some(Laid { stamp, lines });
+    }
+    match &*laid {
+        Some(laid) => then(&laid.lines),
+        None => then(&[]),
+    }
+}
+
+fn lines(block: &Block, unfolded: bool, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    match &block.kind {
+        Kind::Said { text, images } => said(text, *images, look),
+        Kind::Words { text, cut } => {
+            let mut lines = words(text, look);
+            if *cut {
+                lines.push(Line::styled("  [cut off here]", theme.warn));
+            }
+            lines
+        }
+        Kind::Thinking { text } => quiet("thought", text, unfolded, look),
+        Kind::Noted { text } => quiet("noted", text, unfolded, look),
+        Kind::Call(it) => call::lines(it, unfolded, look),
+        Kind::Marker { tone, text } => marker(*tone, text, look),
+        Kind::Failed { message, hint } => {
+            let mut lines = paragraph(message, theme.error, "✗ ", look);
+            if let Some(hint) = hint {
+                lines.extend(paragraph(&format!("hint: {hint}"), theme.dim, "  ", look));
+            }
+            lines
+        }
+        Kind::Told { tone, text } => paragraph(text, tone.style(theme), "  ", look),
+    }
+}
+
+impl Tone {
+    pub fn style(self, theme: &Theme) -> Style {
+        match self {
+            Tone::Calm => theme.dim,
+            Tone::Warn => theme.warn,
+            Tone::Bad => theme.error,
+        }
+    }
+}
+
+fn said(text: &str, images: usize, look: &Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let bar = [Span::styled("▌ ", theme.user)];
+    let mut lines = Vec::new();
+    for line in clean(text).lines() {
+        let spans = [Span::styled(line.to_string(), theme.text)];
+        let wrapped = text::wrap(&spans, look.columns(), &bar, &bar, Break::Words);
+        lines.extend(wrapped);
+    }
+    if images > 0 {
+        let what = format!("[{images} image{}]", if images == 1 { "" } else { "s" });
+        lines.push(Line::from(vec![bar[0].clone(), Span::styled(what, theme.dim)]));
+    }
+    lines
+}
+
+/// The model's words, two columns in.
+fn words(text: &str, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    let width = look.width.saturating_sub(INDENT).max(1);
+    let mut lines = markdown::render(text, width, look.theme, look.code);
+    indent(&mut lines);
+    lines
+}
+
+const INDENT: u16 = 2;
+
+fn indent(lines: &mut [Line<'static>]) {
+    for line in lines {
+        if !line.spans.is_empty() {
+            line.spans.insert(0, Span::raw("  "));
+        }
+    }
+}
+
+/// What matters less: one line of it, or all.
+fn quiet(name: &str, text: &str, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let cleaned = clean(text);
+    let shown = cleaned.trim();
+    let count = shown.lines().count();
+    if unfolded {
+        let mut lines = vec![Line::styled(format!("  {name}"), theme.dim)];
+        lines.extend(paragraph(shown, theme.dim, "  │ ", look));
+        return lines;
+    }
+    let first = shown.lines().next().unwrap_or_default();
+    let more = match count.saturating_sub(FOLDED_LINES) {
+        0 => String::new(),
+        more => format!(" (+{more} lines)"),
+    };
+    let room = look
+        .columns()
+        .saturating_sub(text::width(name) + text::width(&more) + 4);
+    let line = format!("  {name}: {}{more}", text::clip(first, room));
+    vec![Line::styled(line, theme.dim)]
+}
+
+/// A line across the conversation.
+fn marker(tone: Tone, words: &str, look: &Look<'_>) -> Vec<Line<'static>> {
+    let style = tone.style(look.theme);
+    let spans = [Span::styled(clean_line(words).into_owned(), style)];
+    let first = [Span::styled("── ", style)];
+    let rest = [Span::styled("   ", style)];
+    let mut lines = text::wrap(&spans, look.columns(), &first, &rest, Break::Words);
+    if let [only] = &mut lines[..] {
+        let left = look.columns().saturating_sub(only.width() + 1);
+        only.spans.push(Span::styled(format!(" {}", "─".repeat(left)), style));
+    }
+    lines
+}
+
+pub(super) fn paragraph(
+    words: &str,
+    style: Style,
+    before: &str,
+    look: &Look<'_>,
+) -> Vec<Line<'static>> {
+    let before = [Span::styled(before.to_string(), look.theme.dim)];
+    let mut lines = Vec::new();
+    for line in clean(words).lines() {
+        let spans = [Span::styled(line.to_string(), style)];
+        lines.extend(text::wrap(&spans, look.columns(), &before, &before, Break::Words));
+    }
+    lines
+}
+
+/// What is streaming, with what it is doing at its end.
+pub(super) fn lay_stream(stream: &mut Stream, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    let theme = look.theme;
+    let mut lines = Vec::new();
+    if !stream.thinking.trim().is_empty() {
+        let last = stream.thinking.trim_end().lines().last().unwrap_or_default();
+        let room = look.columns().saturating_sub(14);
+        let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
+        lines.push(Line::styled(line, theme.dim));
+        lines.push(Line::default());
+    }
+    if stream.has_words {
+        let width = look.width.saturating_sub(INDENT).max(1);
+        let mut words = stream.words.lines(width, theme, look.code).to_vec();
+        indent(&mut words);
+        lines.extend(words);
+    }
+    for name in &stream.calls {
+        let line = format!("  writing a call of {} …", clean_line(name));
+        lines.push(Line::styled(line, theme.dim));
+    }
+    if let Some(retry) = &stream.retry {
+        lines.extend(paragraph(retry, theme.warn, "  ", look));
+    }
+    lines.push(Line::default());
+    lines
+}

@@ -1,0 +1,198 @@
+//! Where in the conversation one is, and what is to be seen from there.
+//!
+//! The place is a block and a line in it, never a line of the whole: so only what is seen has
+//! to have lines.
+
+use ratatui::text::Line;
+
+use super::Transcript;
+use super::lay::{Look, lay, lay_stream};
+
+/// What is at the top of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scroll {
+    /// The end is seen, and stays seen as it grows.
+    #[default]
+    End,
+    /// This line of this block is the first that is seen.
+    At { block: usize, line: usize },
+}
+
+impl Scroll {
+    /// So many blocks came before.
+    pub(super) fn shift(&mut self, count: usize) {
+        if let Scroll::At { block, .. } = self {
+            *block += count;
+        }
+    }
+}
+
+impl Transcript {
+    /// Blocks, and the stream as one more.
+    fn count(&self) -> usize {
+        self.blocks.len() + usize::from(!self.stream.is_empty())
+    }
+
+    fn height(&mut self, block: usize, look: &mut Look<'_>) -> usize {
+        self.with_lines(block, look, <[Line<'static>]>::len)
+    }
+
+    fn with_lines<T>(
+        &mut self,
+        block: usize,
+        look: &mut Look<'_>,
+        then: impl FnOnce(&[Line<'static>]) -> T,
+    ) -> T {
+        match self.blocks.get(block) {
+            Some(it) => lay(it, self.unfolded, look, then),
+            None => then(&lay_stream(&mut self.stream, look)),
+        }
+    }
+
+    /// The place so many lines above the end.
+    fn above_end(&mut self, lines: usize, look: &mut Look<'_>) -> (usize, usize) {
+        let mut left = lines;
+        for block in (0..self.count()).rev() {
+            let height = self.height(block, look);
+            if height >= left {
+                return (block, height - left);
+            }
+            left -= height;
+        }
+        (0, 0)
+    }
+
+    /// The lines to be seen on a screen of this height.
+    pub fn visible(&mut self, height: usize, look: &mut Look<'_>) -> Vec<Line<'static>> {
+        let (mut block, mut skip) = match self.scroll {
+            Scroll::End => self.above_end(height, look),
+            Scroll::At { block, line } => {
+                // Nothing below the end is ever shown.
+                let end = self.above_end(height, look);
+                if (block, line) >= end {
+                    self.scroll = Scroll::End;
+                }
+                (block, line).min(end)
+            }
+        };
+        let mut seen = Vec::with_capacity(height);
+        while seen.len() < height && block < self.count() {
+            let room = height - seen.len();
+            self.with_lines(block, look, |lines| {
+                seen.extend(lines.iter().skip(skip).take(room).cloned());
+            });
+            skip = 0;
+            block += 1;
+        }
+        seen
+    }
+
+    /// The place at the top of a screen of this height.
+    fn top(&mut self, height: usize, look: &mut Look<'_>) -> (usize, usize) {
+        match self.scroll {
+            Scroll::End => self.above_end(height, look),
+            Scroll::At { block, line } => (block, line),
+        }
+    }
+
+    /// False when the first line was reached: there may be earlier entries to fetch.
+    pub fn scroll_up(&mut self, lines: usize, height: usize, look: &mut Look<'_>) -> bool {
+        let (mut block, mut line) = self.top(height, look);
+        let mut left = lines;
+        while left > line {
+            left -= line;
+            if block == 0 {
+                self.scroll = Scroll::At { block: 0, line: 0 };
+                return false;
+            }
+            block -= 1;
+            line = self.height(block, look);
+        }
+        line -= left;
+        self.scroll = Scroll::At { block, line };
+        true
+    }
+
+    pub fn scroll_down(&mut self, lines: usize, height: usize, look: &mut Look<'_>) {
+        let Scroll::At {
+            mut block,
+            mut line,
+        } = self.scroll
+        else {
+            return;
+        };
+        let mut left = lines;
+        while block < self.count() {
+            let rest = self.height(block, look).saturating_sub(line);
+            if rest > left {
+                line += left;
+                self.scroll = Scroll::At { block, line };
+                let end = self.above_end(height, look);
+                if (block, line) >= end {
+                    self.scroll = Scroll::End;
+                }
+                return;
+            }
+            left -= rest;
+            line = 0;
+            block += 1;
+        }
+        self.scroll = Scroll::End;
+    }
+
+    pub fn scroll_home(&mut self) {
+        self.scroll = Scroll::At { block: 0, line: 0 };
+    }
+
+    pub fn scroll_end(&mut self) {
+        self.scroll = Scroll::End;
+    }
+
+    /// Goes to the block before or behind the one at the top in which `words` are found.
+    pub fn find(&mut self, words: &str, backwards: bool, height: usize, look: &mut Look<'_>) -> bool {
+        let words = words.to_lowercase();
+        let (top, _) = self.top(height, look);
+        let hit = |block: &usize| {
+            self.blocks
+                .get(*block)
+                .is_some_and(|b| b.text().to_lowercase().contains(&words))
+        };
+        let found = match backwards {
+            true => (0..top).rev().find(hit),
+            false => (top + 1..self.blocks.len()).find(hit),
+        };
+        if let Some(block) = found {
+            self.scroll = Scroll::At { block, line: 0 };
+        }
+        found.is_some()
+    }
+
+    /// The block that stands at this row of the screen.
+    pub fn block_at(&mut self, row: usize, height: usize, look: &mut Look<'_>) -> Option<usize> {
+        let (mut block, line) = self.top(height, look);
+        let mut left = row + line;
+        while block < self.blocks.len() {
+            let lines = self.height(block, look);
+            if left < lines {
+                return Some(block);
+            }
+            left -= lines;
+            block += 1;
+        }
+        None
+    }
+
+    pub fn toggle(&mut self, block: usize) {
+        let all = self.unfolded;
+        if let Some(block) = self.blocks.get_mut(block).filter(|b| b.folds()) {
+            block.unfolded = Some(!block.unfolded.unwrap_or(all));
+        }
+    }
+
+    pub fn toggle_all(&mut self) {
+        self.unfolded = !self.unfolded;
+        for block in &mut self.blocks {
+            block.unfolded = None;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The screen of a start without a model.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::over::{boxed, centred};
+use crate::ui::app::{App, Overlay};
+use crate::ui::text::{Break, clean_line, wrap};
+
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let Overlay::FirstRun(first) = &app.overlay else {
+        return;
+    };
+    let theme = &app.theme;
+    let width = area.width.min(90);
+    let columns = usize::from(width.saturating_sub(4));
+    let mut lines = Vec::new();
+    let mut put = |text: &str, style, before: &'static str| {
+        let spans = [Span::styled(clean_line(text).into_owned(), style)];
+        let first = [Span::styled(before, style)];
+        let rest = [Span::raw(" ".repeat(before.chars().count()))];
+        lines.extend(wrap(&spans, columns, &first, &rest, Break::Words));
+    };
+    put(&first.why, theme.warn, "");
+    put("This was looked for:", theme.text, "");
+    for provider in &first.providers {
+        let (mark, style) = match provider.is_ready {
+            true => ("✓ ", theme.ok),
+            false => ("· ", theme.dim),
+        };
+        put(&format!("{}: {}", provider.name, provider.found), style, mark);
+        if !provider.is_ready {
+            put(&provider.hint, theme.dim, "    ");
+        }
+    }
+    lines.push(Line::default());
+    let models = first.models();
+    let rows = models
+        .iter()
+        .map(|model| format!("use {model}"))
+        .chain(["see the demo: no key, no network".to_string()]);
+    for (place, row) in rows.enumerate() {
+        let (mark, style) = match place == first.at {
+            true => ("▸ ", theme.accent),
+            false => ("  ", theme.text),
+        };
+        lines.push(Line::styled(format!("{mark}{}", clean_line(&row)), style));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled("Enter chooses · q quits", theme.dim));
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let inner = boxed(frame, centred(area, width, height), " rewake has no model yet ", theme);
+    frame.render_widget(Paragraph::new(lines), inner);
+}

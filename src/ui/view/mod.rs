@@ -1,0 +1,228 @@
+//! The screen, drawn from the [`App`]: nothing here changes what is so.
+//!
+//! From top to bottom: the conversation, what is going on, the box or a question, the status
+//! line. A screen too small for all of it gives up the parts in the middle first.
+
+mod ask;
+mod card;
+mod context;
+mod first_run;
+mod over;
+mod status;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+
+use super::app::{App, Overlay, Phase};
+use super::text::{clean_line, clip, width};
+use crate::core::next::Why;
+use crate::session::clock;
+
+pub use context::context_lines;
+
+/// The box grows to this part of the screen.
+const BOX_PART: u16 = 3;
+
+/// As many queued messages are shown.
+const MAX_QUEUED: usize = 3;
+
+pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
+    let area = frame.area();
+    app.size = (area.width, area.height);
+    if area.width < 10 || area.height < 4 {
+        frame.render_widget(Paragraph::new("too small"), area);
+        return;
+    }
+    match &app.overlay {
+        Overlay::Card(_) => return card::draw(frame, area, app),
+        Overlay::FirstRun(_) => return first_run::draw(frame, area, app),
+        Overlay::History(_) => return over::history(frame, area, app),
+        _ => {}
+    }
+    conversation(frame, area, app);
+    match &app.overlay {
+        Overlay::Viewer(_) => over::viewer(frame, area, app),
+        Overlay::Picker(_) => over::picker(frame, area, app),
+        Overlay::Confirm { .. } => over::confirm(frame, area, app),
+        Overlay::Trust => over::trust(frame, area, app),
+        _ => {}
+    }
+}
+
+fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let going_on = going_on(app, area.width);
+    let room = (area.height / BOX_PART).max(3);
+    let bottom = match &app.asked {
+        Some(_) => ask::height(app, area),
+        None => app.composer.height(area.width, room),
+    };
+    let middle = u16::try_from(going_on.len()).unwrap_or(0);
+    let middle = middle.min(area.height.saturating_sub(bottom + 2));
+    let [above, between, below, status] = Layout::vertical([
+        Constraint::Min(1),
+        Constraint::Length(middle),
+        Constraint::Length(bottom),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    app.seen_height = usize::from(above.height);
+    transcript(frame, above, app);
+    frame.render_widget(Paragraph::new(going_on), between);
+    match &app.asked {
+        Some(_) => ask::draw(frame, below, app),
+        None => {
+            let look = composer_look(app);
+            app.composer.draw(frame, below, &look);
+        }
+    }
+    status::draw(frame, status, app);
+}
+
+fn composer_look(app: &App) -> super::composer::Look {
+    let theme = &app.theme;
+    super::composer::Look {
+        text: theme.text,
+        dim: theme.dim,
+        accent: theme.accent,
+        selection: theme.selection,
+        border: theme.border,
+        border_focus: theme.border_focus,
+        warn: theme.warn,
+    }
+}
+
+fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    if app.transcript.blocks.is_empty() && app.transcript.stream.is_empty() {
+        let lines = welcome(app);
+        let height = u16::try_from(lines.len()).unwrap_or(0).min(area.height);
+        let at = Rect {
+            y: area.y + (area.height - height) / 2,
+            height,
+            ..area
+        };
+        frame.render_widget(Paragraph::new(lines), at);
+        return;
+    }
+    let height = usize::from(area.height);
+    let (mut look, transcript) = app.look();
+    let mut lines = transcript.visible(height, &mut look);
+    // A short conversation stands at the bottom, above the box.
+    let gap = height.saturating_sub(lines.len());
+    let area = Rect {
+        y: area.y + u16::try_from(gap).unwrap_or(0),
+        height: area.height - u16::try_from(gap).unwrap_or(0),
+        ..area
+    };
+    if let Overlay::Search { words, .. } = &app.overlay {
+        mark(&mut lines, words, app.theme.selection);
+    }
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Where searched words are found.
+fn mark(lines: &mut [Line<'static>], words: &str, style: ratatui::style::Style) {
+    let words = words.to_lowercase();
+    if words.is_empty() {
+        return;
+    }
+    for line in lines {
+        for span in &mut line.spans {
+            if span.content.to_lowercase().contains(&words) {
+                span.style = span.style.patch(style);
+            }
+        }
+    }
+}
+
+fn welcome(app: &App) -> Vec<Line<'static>> {
+    let theme = &app.theme;
+    let folder = clean_line(&app.place.folder).into_owned();
+    vec![
+        Line::from(vec![
+            Span::raw("  "),
+            Span::styled("rewake", theme.accent),
+            Span::styled(format!(" {}", app.place.version), theme.dim),
+        ])
+        .centered(),
+        Line::styled(folder, theme.dim).centered(),
+        Line::default(),
+        Line::styled("say what is to be done · ? keys · / commands · F2 history", theme.dim)
+            .centered(),
+    ]
+}
+
+/// Between the conversation and the box: the plan, what is queued, what is being done.
+fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
+    let theme = &app.theme;
+    let columns = usize::from(columns);
+    let mut lines = Vec::new();
+    if let Some(plan) = &app.now.plan
+        && let Some(current) = plan.current()
+    {
+        let at = plan.steps.iter().position(|s| s == current).unwrap_or(0) + 1;
+        let what = format!("▸ {at}/{} {}", plan.steps.len(), clean_line(&current.text));
+        lines.push(Line::styled(clip(&what, columns), theme.dim));
+    }
+    for queued in app.queued.iter().take(MAX_QUEUED) {
+        let mark = if app.editing == Some(queued.id) { "✎" } else { "↑" };
+        let what = format!("{mark} queued: {}", clean_line(&queued.message.text));
+        lines.push(Line::styled(clip(&what, columns), theme.user));
+    }
+    if app.queued.len() > MAX_QUEUED {
+        let more = app.queued.len() - MAX_QUEUED;
+        lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
+    }
+    lines.push(activity(app, columns));
+    lines
+}
+
+fn activity(app: &App, columns: usize) -> Line<'static> {
+    let theme = &app.theme;
+    if let Overlay::Search { words, missed } = &app.overlay {
+        let found = if *missed { " (not found)" } else { "" };
+        let text = format!("search: {}{found}   Enter or ↑ earlier · ↓ later · Esc ends", clean_line(words));
+        return Line::styled(clip(&text, columns), theme.accent);
+    }
+    if let Some(trouble) = &app.kept.trouble {
+        let text = format!("nothing can be saved, so nothing is done: {}", clean_line(trouble));
+        return Line::styled(clip(&text, columns), theme.error);
+    }
+    let hint = app.hint.clone().unwrap_or_default();
+    let (text, style) = match app.phase {
+        Phase::Opening => ("opening the session …".to_string(), theme.dim),
+        Phase::Working { since_ms } if app.asked.is_none() => {
+            let age = clock((app.now_ms - since_ms).max(0));
+            (format!("working {age} · Esc stops"), theme.running)
+        }
+        Phase::Working { .. } => (String::new(), theme.dim),
+        Phase::Watching => {
+            let what = "another process works here; you look on · /fork goes your own way";
+            (what.to_string(), theme.warn)
+        }
+        Phase::Resting(Why::Halted | Why::Held) if app.now.unfinished => {
+            ("stopped · Enter goes on, or say something".to_string(), theme.warn)
+        }
+        Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),
+        Phase::Ended => ("the session is closed · /resume or /new".to_string(), theme.warn),
+    };
+    let text = match (text.is_empty(), hint.is_empty()) {
+        (true, _) => hint,
+        (false, true) => text,
+        (false, false) => format!("{text} · {hint}"),
+    };
+    let above = match app.transcript.scroll {
+        super::transcript::Scroll::End => "",
+        super::transcript::Scroll::At { .. } => "↓ more below (End) ",
+    };
+    let room = columns.saturating_sub(width(above) + 1);
+    let text = clip(&clean_line(&text), room);
+    let gap = " ".repeat(columns.saturating_sub(width(&text) + width(above)));
+    Line::from(vec![
+        Span::styled(text, style),
+        Span::raw(gap),
+        Span::styled(above.to_string(), theme.accent),
+    ])
+}

@@ -1,0 +1,147 @@
+//! What lies over the conversation: boxes with text, lists, questions.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
+
+use crate::ui::app::{App, Overlay};
+use crate::ui::text::{Break, clean_line, clip, width, wrap};
+use crate::ui::theme::Theme;
+
+pub fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let width = width.min(area.width);
+    let height = height.min(area.height);
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
+}
+
+/// An empty box; where its content goes.
+pub fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.border_focus)
+        .title(Span::styled(title.to_string(), theme.heading));
+    let inner = block.inner(at);
+    frame.render_widget(Clear, at);
+    frame.render_widget(block, at);
+    // A column of air at both sides.
+    Rect {
+        x: inner.x + u16::from(inner.width > 2),
+        width: inner.width.saturating_sub(2).max(inner.width.min(1)),
+        ..inner
+    }
+}
+
+pub fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let (theme, now_ms) = (app.theme.clone(), app.now_ms);
+    if let Overlay::History(pane) = &mut app.overlay {
+        pane.draw(frame, area, &theme, now_ms);
+    }
+}
+
+pub fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let Overlay::Viewer(viewer) = &mut app.overlay else {
+        return;
+    };
+    let theme = &app.theme;
+    let columns = area.width.saturating_sub(2).min(110);
+    let room = usize::from(columns.saturating_sub(4));
+    let lines: Vec<Line<'static>> = viewer
+        .lines
+        .iter()
+        .flat_map(|line| wrap(&line.spans, room, &[], &[], Break::Words))
+        .collect();
+    let height = u16::try_from(lines.len() + 3).unwrap_or(u16::MAX);
+    let at = centred(area, columns, height.min(area.height.saturating_sub(1)));
+    let title = format!(" {} ", clean_line(&viewer.title));
+    let inner = boxed(frame, at, &title, theme);
+    let seen = usize::from(inner.height.saturating_sub(1));
+    viewer.top = viewer.top.min(lines.len().saturating_sub(seen));
+    let mut shown: Vec<Line<'static>> = lines.iter().skip(viewer.top).take(seen).cloned().collect();
+    shown.resize(seen, Line::default());
+    let keys = match lines.len() > seen {
+        true => "↑↓ scroll · Esc closes",
+        false => "Esc closes",
+    };
+    shown.push(Line::styled(keys, theme.dim));
+    frame.render_widget(Paragraph::new(shown), inner);
+}
+
+pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let Overlay::Picker(picker) = &app.overlay else {
+        return;
+    };
+    let theme = &app.theme;
+    let columns = area.width.saturating_sub(2).min(100);
+    let shown = picker.shown();
+    let note = picker.note.as_deref().map(clean_line);
+    let extra = 2 + u16::from(note.is_some());
+    let wanted = u16::try_from(shown.len().max(1)).unwrap_or(u16::MAX);
+    let height = wanted.saturating_add(extra + 2).min(area.height.saturating_sub(2));
+    let at = centred(area, columns, height);
+    let inner = boxed(frame, at, &format!(" {} ", picker.title), theme);
+    let room = usize::from(inner.width);
+    let seen = usize::from(inner.height.saturating_sub(extra)).max(1);
+    let top = (picker.at + 1).saturating_sub(seen);
+    let mut lines = vec![Line::from(vec![
+        Span::styled("› ", theme.accent),
+        Span::styled(clean_line(&picker.typed).into_owned(), theme.text),
+        Span::styled("▏", theme.accent),
+    ])];
+    if let Some(note) = note {
+        lines.push(Line::styled(clip(&note, room), theme.dim));
+    }
+    for (place, item) in shown.iter().enumerate().skip(top).take(seen) {
+        let mark = if place == picker.at { "▸ " } else { "  " };
+        let label = clip(&clean_line(&item.label), room.saturating_sub(2));
+        let left = room.saturating_sub(2 + width(&label) + 2);
+        let mut line = Line::from(vec![
+            Span::styled(mark, theme.accent),
+            Span::styled(label, theme.text),
+            Span::styled(format!("  {}", clip(&clean_line(&item.detail), left)), theme.dim),
+        ]);
+        if place == picker.at {
+            line = line.patch_style(theme.selection);
+        }
+        lines.push(line);
+    }
+    if shown.is_empty() {
+        let what = if picker.free { "Enter takes what is typed" } else { "nothing fits" };
+        lines.push(Line::styled(what, theme.dim));
+    }
+    lines.push(Line::styled("type to narrow · Enter chooses · Esc closes", theme.dim));
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+pub fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    if let Overlay::Confirm { question, .. } = &app.overlay {
+        question_box(frame, area, question, "y yes · n no", &app.theme);
+    }
+}
+
+pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let question = format!(
+        "{} brings a config of its own (.rewake/config.toml). Trusted, it may choose models, \
+         servers, rules and commands. Do you trust this folder?",
+        clean_line(&app.place.folder)
+    );
+    let keys = "y trust it · n not now: only its [context], theme and instructions count";
+    question_box(frame, area, &question, keys, &app.theme);
+}
+
+fn question_box(frame: &mut Frame<'_>, area: Rect, question: &str, keys: &str, theme: &Theme) {
+    let columns = area.width.saturating_sub(2).min(76);
+    let room = usize::from(columns.saturating_sub(4));
+    let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
+    let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
+    lines.push(Line::default());
+    lines.extend(wrap(&span(keys, theme.accent), room, &[], &[], Break::Words));
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let inner = boxed(frame, centred(area, columns, height), "", theme);
+    frame.render_widget(Paragraph::new(lines), inner);
+}
