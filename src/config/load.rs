@@ -25,7 +25,7 @@ pub struct Loaded {
 /// is their size: it would hide what the user's own file says.
 fn is_harmless(path: &[String]) -> bool {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    matches!(path[..], ["context", ..])
+    matches!(path[..], ["context", ..] | ["theme"])
 }
 
 /// As many keys that are not used are named.

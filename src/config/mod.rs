@@ -11,7 +11,8 @@
 //! ([`load`]) until the user trusts it ([`trust`]).
 //!
 //! Absent on purpose: parsing of permission rules (`crate::core::policy`), figures of known
-//! models (`crate::model`), and writing of `config.toml`, which belongs to the user.
+//! models (`crate::model`). `config.toml` belongs to the user: [`write`] changes single keys of
+//! it when a person says so on the screen, and nothing else does.
 
 mod check;
 mod env;
@@ -26,6 +27,7 @@ mod provider;
 mod schema;
 mod setting;
 pub mod trust;
+pub mod write;
 
 pub use env::Env;
 pub use error::{ConfigError, Warning};

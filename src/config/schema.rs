@@ -33,6 +33,8 @@ pub struct Config {
     /// None: the model does not think, or decides itself.
     pub thinking_budget_tokens: Option<u64>,
     pub inline_max_bytes: u64,
+    /// Of the terminal screen: a built-in name, or a file in `themes` of the config folder.
+    pub theme: String,
     pub context: ContextConfig,
     pub permissions: PermissionsConfig,
     pub shell: ShellConfig,
@@ -56,6 +58,7 @@ impl Default for Config {
             max_turns: None,
             thinking_budget_tokens: None,
             inline_max_bytes: 16 * 1024,
+            theme: "dark".to_string(),
             context: ContextConfig::default(),
             permissions: PermissionsConfig::default(),
             shell: ShellConfig::default(),

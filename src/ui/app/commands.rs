@@ -1,0 +1,239 @@
+//! What the slash commands do.
+
+use ratatui::text::{Line, Span};
+
+use super::{App, Intent, Overlay, Phase};
+use crate::core::entry::Mode;
+use crate::core::text::one_line;
+use crate::engine::Command as Order;
+use crate::session::Which;
+use crate::ui::commands::{COMMANDS, Command};
+use crate::ui::history::Pane;
+use crate::ui::keys;
+use crate::ui::overlay::{For, Item, Picker, Viewer};
+use crate::ui::transcript::Tone;
+use crate::ui::view::context_lines;
+
+impl App {
+    pub(super) fn command(&mut self, command: Command, argument: &str) -> Vec<Intent> {
+        self.typed_ms = Some(self.now_ms);
+        let words = argument.to_string();
+        match command {
+            Command::Help => self.show_help(),
+            Command::New => return self.open_new(words),
+            Command::Resume if words.is_empty() => return vec![Intent::Sessions],
+            Command::Resume => return open(Which::Named { id: words, fork: false }),
+            Command::Fork => return self.fork(&words),
+            Command::Rewind => self.pick_rewind(),
+            Command::History => return self.open_history(&words),
+            Command::Compact => {
+                self.hint = Some("the older part will be summarised when no call is open".into());
+                return vec![Intent::Engine(Order::Compact)];
+            }
+            Command::Context => self.show("context", context_lines(self)),
+            Command::Plan => self.show_plan(),
+            Command::Model if words.is_empty() => return vec![Intent::Models],
+            Command::Model => return self.choose_model(words),
+            Command::Permissions if words.is_empty() => return vec![Intent::Permissions],
+            Command::Permissions => return self.name_mode(&words),
+            Command::Memory => return vec![Intent::Memory(words)],
+            Command::Skills => return vec![Intent::Skills],
+            Command::Ps => return vec![Intent::Ps],
+            Command::Diff => return vec![Intent::Diff],
+            Command::Export => return self.export(&words),
+            Command::Rename => return vec![Intent::Engine(Order::Name(one_line(&words, 120)))],
+            Command::Theme if words.is_empty() => return vec![Intent::Themes],
+            Command::Theme => return vec![Intent::Theme(words)],
+            Command::Status => return vec![Intent::Status],
+            Command::Doctor => return vec![Intent::Doctor],
+            Command::Quit => return vec![Intent::Quit],
+        }
+        Vec::new()
+    }
+
+    fn show(&mut self, title: &str, lines: Vec<Line<'static>>) {
+        self.overlay = Overlay::Viewer(Viewer::new(title, lines));
+    }
+
+    fn open_new(&mut self, words: String) -> Vec<Intent> {
+        self.first_words = Some(words).filter(|w| !w.trim().is_empty());
+        open(Which::New)
+    }
+
+    fn fork(&mut self, at: &str) -> Vec<Intent> {
+        let Some(id) = self.id.clone() else {
+            self.hint = Some("there is nothing to copy yet".into());
+            return Vec::new();
+        };
+        match at.trim().parse() {
+            _ if at.trim().is_empty() => open(Which::Named { id, fork: true }),
+            Ok(seq) => open(Which::ForkAt { id, seq }),
+            Err(_) => {
+                self.hint = Some(format!("{at:?} is no entry: /fork, or /fork 812"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// The user's messages, to go on from before one of them.
+    pub(super) fn pick_rewind(&mut self) {
+        let prompts = self.transcript.prompts();
+        let items: Vec<Item> = prompts
+            .into_iter()
+            .rev()
+            .map(|(seq, text)| Item {
+                value: seq.to_string(),
+                label: one_line(text, 300),
+                detail: format!("entry {seq}"),
+            })
+            .collect();
+        if items.is_empty() {
+            self.hint = Some("nothing was said yet".into());
+            return;
+        }
+        let mut picker = Picker::new(For::Rewind, "go on from before", items);
+        picker.note = Some("in a copy, with its words in the box; files are not changed back yet".into());
+        self.overlay = Overlay::Picker(picker);
+    }
+
+    fn rewind(&mut self, seq: &str) -> Vec<Intent> {
+        let (Some(id), Ok(seq)) = (self.id.clone(), seq.parse::<u64>()) else {
+            return Vec::new();
+        };
+        let prompts = self.transcript.prompts();
+        let words = prompts.iter().find(|(at, _)| *at == seq);
+        if let Some((_, words)) = words {
+            let words = words.to_string();
+            self.composer.set_text(&words);
+            self.typed_ms = Some(self.now_ms);
+        }
+        let seq = seq.saturating_sub(1);
+        open(Which::ForkAt { id, seq })
+    }
+
+    pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
+        let (mut pane, ask) = Pane::new(&self.place.workspace);
+        let ask = match words.is_empty() {
+            true => ask,
+            false => match pane.paste(words) {
+                crate::ui::history::Did::Ask(narrowed) => narrowed,
+                _ => ask,
+            },
+        };
+        self.overlay = Overlay::History(Box::new(pane));
+        vec![Intent::History(ask)]
+    }
+
+    fn show_plan(&mut self) {
+        use crate::core::entry::StepState;
+        let theme = &self.theme;
+        let mut lines = Vec::new();
+        match &self.now.plan {
+            None => lines.push(Line::raw("there is no plan yet")),
+            Some(plan) => {
+                for step in &plan.steps {
+                    let (mark, style) = match step.state {
+                        StepState::Done => ("✓ ", theme.ok),
+                        StepState::Current => ("▸ ", theme.accent),
+                        StepState::Left => ("· ", theme.dim),
+                    };
+                    let text = crate::ui::text::clean_line(&step.text).into_owned();
+                    lines.push(Line::from(vec![Span::styled(mark, style), Span::styled(text, theme.text)]));
+                }
+                for goal in &plan.goals {
+                    let goal = crate::ui::text::clean_line(goal).into_owned();
+                    lines.push(Line::styled(format!("◎ {goal}"), theme.dim));
+                }
+            }
+        }
+        self.show("plan", lines);
+    }
+
+    fn choose_model(&mut self, model: String) -> Vec<Intent> {
+        vec![Intent::UseModel(model)]
+    }
+
+    fn name_mode(&mut self, name: &str) -> Vec<Intent> {
+        match Mode::ALL.into_iter().find(|m| m.name().eq_ignore_ascii_case(name.trim())) {
+            Some(mode) => self.choose_mode(mode),
+            None => {
+                let names: Vec<&str> = Mode::ALL.iter().map(|m| m.name()).collect();
+                self.hint = Some(format!("the modes are {}", names.join(", ")));
+                Vec::new()
+            }
+        }
+    }
+
+    fn export(&mut self, words: &str) -> Vec<Intent> {
+        let json = words.trim().ends_with("json");
+        match &self.id {
+            Some(id) => vec![Intent::Export {
+                session: id.clone(),
+                json,
+            }],
+            None => Vec::new(),
+        }
+    }
+
+    pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
+        match what {
+            For::Rewind => self.rewind(&value),
+            For::Model => self.choose_model(value),
+            For::Theme => vec![Intent::Theme(value)],
+            For::Resume => open(Which::Named {
+                id: value,
+                fork: false,
+            }),
+            For::Run => {
+                let mut viewer = Viewer::new("output", Vec::new());
+                viewer.run = Some(value.clone());
+                self.overlay = Overlay::Viewer(viewer);
+                vec![Intent::Tail(value)]
+            }
+        }
+    }
+
+    /// From the one key table and the one table of commands.
+    pub(super) fn show_help(&mut self) {
+        let theme = &self.theme;
+        let row = |left: &str, right: &str| {
+            Line::from(vec![
+                Span::styled(format!("  {left:<26} "), theme.accent),
+                Span::styled(right.to_string(), theme.text),
+            ])
+        };
+        let mut lines = Vec::new();
+        let mut group = None;
+        for line in keys::help() {
+            if group != Some(line.group) {
+                group = Some(line.group);
+                lines.push(Line::styled(line.group.title(), theme.heading));
+            }
+            lines.push(row(&line.keys, line.text));
+        }
+        lines.push(Line::styled("Commands", theme.heading));
+        for command in COMMANDS {
+            lines.push(row(&format!("/{} {}", command.name, command.argument), command.help));
+        }
+        lines.push(Line::styled("In the box", theme.heading));
+        lines.push(row("@", "names a file"));
+        lines.push(row("!", "runs a shell command of yours"));
+        self.show("keys and commands", lines);
+    }
+
+    /// The session that is open, when there is one to speak of.
+    pub fn is_blank(&self) -> bool {
+        matches!(self.phase, Phase::Nothing) || self.transcript.blocks.is_empty()
+    }
+
+    pub(super) fn warn(&mut self, text: impl Into<String>) {
+        self.transcript.tell(Tone::Warn, text);
+    }
+}
+
+fn open(which: Which) -> Vec<Intent> {
+    vec![Intent::Open {
+        which,
+        take_over: false,
+    }]
+}

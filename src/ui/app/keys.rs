@@ -1,0 +1,562 @@
+//! A key: first for what lies over the conversation, then for a question, then for the box,
+//! and what the box does not take is an action of the main screen.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::{App, Intent, Overlay, Phase};
+use crate::core::entry::{Mode, Verdict};
+use crate::core::next::Why;
+use crate::engine::Command;
+use crate::session::Which;
+use crate::store::Message;
+use crate::ui::composer::{Did, Submission, Surround};
+use crate::ui::history;
+use crate::ui::keys::Action;
+use crate::ui::overlay::{Answer, Approval, Chosen, Picked, Setup};
+use crate::ui::transcript::Tone;
+
+/// Ctrl+C twice within this leaves.
+const QUIT_WAIT_MS: i64 = 2_000;
+
+/// Lines of one turn of the wheel.
+const WHEEL_LINES: usize = 3;
+
+/// What a key finds in front of it.
+enum Front {
+    Conversation,
+    Question,
+    Over,
+}
+
+impl App {
+    fn front(&self) -> Front {
+        match (&self.overlay, &self.asked) {
+            (Overlay::None, Some(_)) => Front::Question,
+            (Overlay::None, None) => Front::Conversation,
+            _ => Front::Over,
+        }
+    }
+
+    pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.hint = None;
+        match self.front() {
+            Front::Over => self.over_key(key),
+            Front::Question => match self.asked.as_mut().map(|asked| asked.key(key)) {
+                Some(Answer::Pass) | None => self.question_key(key, at),
+                Some(answer) => self.answer(answer),
+            },
+            Front::Conversation => self.box_key(key, at),
+        }
+    }
+
+    fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        let was_typed = !self.composer.is_empty();
+        let place = std::mem::take(&mut self.place);
+        let files = self.files.take();
+        let around = Surround {
+            files: files.as_deref(),
+            folder: Path::new(&place.folder),
+            home: place.home.as_deref().map(Path::new),
+            working: self.is_busy(),
+            queued: !self.queued.is_empty(),
+        };
+        let did = self.composer.key(key, at, &around);
+        self.place = place;
+        self.files = files;
+        if was_typed {
+            self.quit_asked_ms = None;
+        }
+        self.did(did)
+    }
+
+    pub(super) fn paste(&mut self, text: &str) -> Vec<Intent> {
+        match (&mut self.overlay, &mut self.asked) {
+            (Overlay::History(pane), _) => {
+                let did = pane.paste(text);
+                return self.history_did(did);
+            }
+            (Overlay::Picker(picker), _) => {
+                picker.typed.push_str(&crate::core::text::one_line(text, 200));
+                return Vec::new();
+            }
+            (Overlay::Search { words, .. }, _) => {
+                words.push_str(&crate::core::text::one_line(text, 200));
+                return Vec::new();
+            }
+            (Overlay::None, Some(asked)) => {
+                asked.paste(text);
+                return Vec::new();
+            }
+            (Overlay::None, None) => {}
+            _ => return Vec::new(),
+        }
+        let place = std::mem::take(&mut self.place);
+        let files = self.files.take();
+        let around = Surround {
+            files: files.as_deref(),
+            folder: Path::new(&place.folder),
+            home: place.home.as_deref().map(Path::new),
+            working: self.is_busy(),
+            queued: !self.queued.is_empty(),
+        };
+        let did = self.composer.paste(text, &around);
+        self.place = place;
+        self.files = files;
+        self.did(did)
+    }
+
+    fn did(&mut self, did: Did) -> Vec<Intent> {
+        match did {
+            Did::Nothing | Did::Moved => Vec::new(),
+            Did::Changed => {
+                self.typed_ms.get_or_insert(self.now_ms);
+                Vec::new()
+            }
+            Did::Submit(submission) => self.submit(submission),
+            Did::WantsEditor => vec![Intent::Editor(self.composer.for_editor())],
+            Did::Act(action) => self.act(action),
+            Did::Refused(why) => {
+                self.hint = Some(why);
+                Vec::new()
+            }
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) -> Vec<Intent> {
+        match submission {
+            Submission::Prompt { text, images, .. } => self.say(text, images),
+            Submission::Shell(command) => vec![Intent::Shell(command)],
+            Submission::Command(command, argument) => self.command(command, &argument),
+        }
+    }
+
+    fn say(&mut self, text: String, images: Vec<std::path::PathBuf>) -> Vec<Intent> {
+        self.transcript.scroll_end();
+        self.typed_ms = None;
+        match self.phase {
+            Phase::Watching => {
+                self.composer.set_text(&text);
+                self.hint = Some("this session is another process's: /fork goes your own way".into());
+                return Vec::new();
+            }
+            Phase::Nothing | Phase::Ended => {
+                self.first_words = Some(text);
+                let which = Which::New;
+                return vec![Intent::Open {
+                    which,
+                    take_over: false,
+                }];
+            }
+            Phase::Opening => {
+                self.first_words = Some(text);
+                return Vec::new();
+            }
+            Phase::Working { .. } | Phase::Resting(_) => {}
+        }
+        let edited = self.editing.take();
+        let edited = edited.and_then(|id| self.queued.iter().find(|q| q.id == id));
+        match edited {
+            Some(queued) => {
+                let message = Message {
+                    text,
+                    ..queued.message.clone()
+                };
+                vec![
+                    Intent::Engine(Command::EditQueued {
+                        id: queued.id,
+                        message: Some(message),
+                    }),
+                    Intent::Engine(Command::KeepInput(String::new())),
+                ]
+            }
+            None => vec![Intent::Say { text, images }],
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Vec<Intent> {
+        match action {
+            Action::Interrupt => return self.interrupt(),
+            Action::CycleMode => return self.cycle_mode(),
+            Action::EditQueued => self.edit_queued(),
+            Action::Rewind => self.pick_rewind(),
+            Action::CopyAnswer => {
+                return match self.transcript.last_answer() {
+                    Some(text) => vec![Intent::Copy(text.to_string())],
+                    None => Vec::new(),
+                };
+            }
+            Action::ToggleExpand => self.transcript.toggle_all(),
+            Action::FoldThinking => self.transcript.toggle_thinking(),
+            Action::SearchTranscript => {
+                self.overlay = Overlay::Search {
+                    words: String::new(),
+                    missed: false,
+                };
+            }
+            Action::ScrollUp => return self.scroll(true, 1),
+            Action::ScrollDown => return self.scroll(false, 1),
+            Action::PageUp => return self.scroll(true, self.seen_height.saturating_sub(2)),
+            Action::PageDown => return self.scroll(false, self.seen_height.saturating_sub(2)),
+            Action::ScrollTop => {
+                self.transcript.scroll_home();
+                return self.fetch_earlier();
+            }
+            Action::ScrollBottom => self.transcript.scroll_end(),
+            Action::Redraw => return vec![Intent::Redraw],
+            Action::Help => self.show_help(),
+            Action::History => return self.open_history(""),
+            Action::Ps => return vec![Intent::Ps],
+            Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
+            Action::Suspend => return vec![Intent::Suspend],
+            Action::Quit => return vec![Intent::Quit],
+            Action::AskQuit => return self.ask_quit(),
+            Action::Submit => return self.nothing_to_send(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Enter on an empty box.
+    fn nothing_to_send(&mut self) -> Vec<Intent> {
+        match self.phase {
+            Phase::Resting(Why::Halted | Why::Held) if self.now.unfinished || !self.queued.is_empty() => {
+                self.go_on()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn interrupt(&mut self) -> Vec<Intent> {
+        if self.editing.take().is_some() {
+            self.composer.set_text("");
+            return Vec::new();
+        }
+        match self.phase {
+            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
+            _ => {
+                self.transcript.scroll_end();
+                Vec::new()
+            }
+        }
+    }
+
+    /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
+    fn ask_quit(&mut self) -> Vec<Intent> {
+        let twice = self
+            .quit_asked_ms
+            .is_some_and(|at| self.now_ms - at <= QUIT_WAIT_MS);
+        if twice {
+            return vec![Intent::Quit];
+        }
+        self.quit_asked_ms = Some(self.now_ms);
+        self.hint = Some("Ctrl+C again leaves; what runs goes on".into());
+        match self.phase {
+            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn cycle_mode(&mut self) -> Vec<Intent> {
+        // Asking nothing is never one key away.
+        const CYCLE: [Mode; 3] = [Mode::Default, Mode::AcceptEdits, Mode::Plan];
+        let at = CYCLE.iter().position(|mode| *mode == self.now.mode);
+        let mode = CYCLE[at.map_or(0, |at| (at + 1) % CYCLE.len())];
+        self.choose_mode(mode)
+    }
+
+    pub(super) fn choose_mode(&mut self, mode: Mode) -> Vec<Intent> {
+        vec![Intent::Engine(Command::Choose {
+            model: None,
+            mode: Some(mode),
+        })]
+    }
+
+    /// The newest queued message comes back into the box.
+    fn edit_queued(&mut self) {
+        if let Some(queued) = self.queued.last() {
+            self.editing = Some(queued.id);
+            let text = queued.message.text.clone();
+            self.composer.set_text(&text);
+            self.hint = Some("Enter puts it back into the queue · Esc leaves it as it was".into());
+        }
+    }
+
+    pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
+        let height = self.seen_height;
+        let (mut look, transcript) = self.look();
+        let at_top = match up {
+            true => !transcript.scroll_up(lines.max(1), height, &mut look),
+            false => {
+                transcript.scroll_down(lines.max(1), height, &mut look);
+                false
+            }
+        };
+        match at_top {
+            true => self.fetch_earlier(),
+            false => Vec::new(),
+        }
+    }
+
+    fn fetch_earlier(&mut self) -> Vec<Intent> {
+        match self.transcript.first {
+            Some(first) if first > 0 && !self.fetching => {
+                self.fetching = true;
+                vec![Intent::Earlier(first)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn mouse(&mut self, mouse: &MouseEvent) -> Vec<Intent> {
+        let up = match mouse.kind {
+            MouseEventKind::ScrollUp => true,
+            MouseEventKind::ScrollDown => false,
+            MouseEventKind::Down(MouseButton::Left) => {
+                self.click(usize::from(mouse.row));
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        };
+        match &mut self.overlay {
+            Overlay::History(pane) => {
+                let did = pane.wheel(up);
+                return self.history_did(did);
+            }
+            Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
+            _ => return self.scroll(up, WHEEL_LINES),
+        }
+        Vec::new()
+    }
+
+    /// A click folds and unfolds.
+    fn click(&mut self, row: usize) {
+        let height = self.seen_height;
+        if !matches!(self.overlay, Overlay::None) || row >= height {
+            return;
+        }
+        let (mut look, transcript) = self.look();
+        if let Some(block) = transcript.block_at(row, height, &mut look) {
+            transcript.toggle(block);
+        }
+    }
+
+    /// A key that the question does not take.
+    fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Esc => vec![Intent::Engine(Command::Stop)],
+            KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::Stop)],
+            KeyCode::BackTab => self.cycle_mode(),
+            // Looking round while it asks.
+            KeyCode::PageUp => self.scroll(true, self.seen_height.saturating_sub(2)),
+            KeyCode::PageDown => self.scroll(false, self.seen_height.saturating_sub(2)),
+            KeyCode::F(_) => self.box_key(key, at),
+            KeyCode::Char('o' | 'z' | 'l' | 'f') if ctrl => self.box_key(key, at),
+            _ => Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) -> Vec<Intent> {
+        let Some(Approval { id, .. }) = self.asked else {
+            return Vec::new();
+        };
+        let decide = |verdict| Intent::Engine(Command::Decide { call: id, verdict });
+        let intents = match answer {
+            Answer::Open | Answer::Pass => return Vec::new(),
+            Answer::Once => vec![decide(Verdict::Allow)],
+            Answer::Always(rule) => vec![Intent::AllowAlways(rule), decide(Verdict::Allow)],
+            Answer::Deny(reason) => vec![decide(Verdict::Deny { reason })],
+        };
+        self.asked = None;
+        intents
+    }
+
+    fn over_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        match &mut self.overlay {
+            Overlay::None => Vec::new(),
+            Overlay::Card(card) => {
+                let chosen = card.key(key);
+                self.card_chosen(chosen)
+            }
+            Overlay::FirstRun(first) => match first.key(key) {
+                Setup::Nothing => Vec::new(),
+                Setup::Model(model) => {
+                    self.overlay = Overlay::None;
+                    vec![Intent::ChooseModel(model)]
+                }
+                Setup::Demo => vec![Intent::Demo],
+                Setup::Quit => vec![Intent::Quit],
+            },
+            Overlay::Trust => self.trust_key(key),
+            Overlay::History(pane) => {
+                let did = pane.key(key);
+                self.history_did(did)
+            }
+            Overlay::Picker(picker) => match picker.key(key) {
+                Picked::Nothing => Vec::new(),
+                Picked::Closed => {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                }
+                Picked::Value(value) => {
+                    let what = picker.what;
+                    self.overlay = Overlay::None;
+                    self.picked(what, value)
+                }
+                Picked::Stop(value) => {
+                    self.overlay = Overlay::None;
+                    vec![Intent::StopRun(value)]
+                }
+            },
+            Overlay::Viewer(viewer) => {
+                if !viewer.key(key) {
+                    self.overlay = Overlay::None;
+                }
+                Vec::new()
+            }
+            Overlay::Search { .. } => {
+                self.search_key(key);
+                Vec::new()
+            }
+            Overlay::Confirm { .. } => self.confirm_key(key),
+        }
+    }
+
+    fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+        let which = match chosen {
+            Chosen::Nothing => return Vec::new(),
+            Chosen::Quit => return vec![Intent::Quit],
+            Chosen::History => return self.open_history(""),
+            Chosen::Watch(id) => {
+                self.overlay = Overlay::None;
+                return vec![Intent::Watch(id)];
+            }
+            Chosen::New => Which::New,
+            Chosen::Resume(id) => Which::Named { id, fork: false },
+            Chosen::Fork(id) => Which::Named { id, fork: true },
+            Chosen::TakeOver(id) => {
+                self.overlay = Overlay::None;
+                let which = Which::Named { id, fork: false };
+                return vec![Intent::Open {
+                    which,
+                    take_over: true,
+                }];
+            }
+        };
+        self.overlay = Overlay::None;
+        vec![Intent::Open {
+            which,
+            take_over: false,
+        }]
+    }
+
+    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        let mut intents = match key.code {
+            KeyCode::Char('y') => vec![Intent::Trust],
+            KeyCode::Char('n') | KeyCode::Esc => Vec::new(),
+            KeyCode::Char('c') => return vec![Intent::Quit],
+            _ => return Vec::new(),
+        };
+        self.overlay = Overlay::None;
+        if let Some(begin) = self.after_trust.take() {
+            intents.extend(self.begin(*begin));
+        }
+        intents
+    }
+
+    fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        match key.code {
+            KeyCode::Char('y') | KeyCode::Enter => {}
+            KeyCode::Char('n' | 'q') | KeyCode::Esc => {
+                self.overlay = Overlay::None;
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        }
+        match std::mem::replace(&mut self.overlay, Overlay::None) {
+            Overlay::Confirm { yes, .. } => vec![*yes],
+            _ => Vec::new(),
+        }
+    }
+
+    fn search_key(&mut self, key: &KeyEvent) {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let Overlay::Search { words, missed } = &mut self.overlay else {
+            return;
+        };
+        let backwards = match key.code {
+            KeyCode::Esc => {
+                self.overlay = Overlay::None;
+                return;
+            }
+            KeyCode::Char('c') if ctrl => {
+                self.overlay = Overlay::None;
+                return;
+            }
+            KeyCode::Backspace => {
+                words.pop();
+                *missed = false;
+                return;
+            }
+            KeyCode::Char('f') if ctrl => true,
+            KeyCode::Char(c) if !ctrl => {
+                words.push(c);
+                *missed = false;
+                return;
+            }
+            KeyCode::Enter | KeyCode::Up => true,
+            KeyCode::Down => false,
+            _ => return,
+        };
+        let sought = words.clone();
+        if sought.is_empty() {
+            return;
+        }
+        let height = self.seen_height;
+        let (mut look, transcript) = self.look();
+        let found = transcript.find(&sought, backwards, height, &mut look);
+        if let Overlay::Search { missed, .. } = &mut self.overlay {
+            *missed = !found;
+        }
+    }
+
+    pub(super) fn history_did(&mut self, did: history::Did) -> Vec<Intent> {
+        let which = match did {
+            history::Did::Nothing => return Vec::new(),
+            history::Did::Ask(ask) => return vec![Intent::History(ask)],
+            history::Did::Close => {
+                self.overlay = Overlay::None;
+                return match self.phase {
+                    // Nothing was chosen yet: the offers come back, or a new session.
+                    Phase::Nothing => vec![Intent::Offers],
+                    _ => Vec::new(),
+                };
+            }
+            history::Did::Export { id, json } => return vec![Intent::Export { session: id, json }],
+            history::Did::Rename { id, title } => {
+                return match self.id.as_deref() == Some(id.as_str()) {
+                    true => vec![Intent::Engine(Command::Name(title))],
+                    false => vec![Intent::History(history::Ask::Rename { id, title })],
+                };
+            }
+            history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {
+                self.overlay = Overlay::None;
+                return Vec::new();
+            }
+            history::Did::Resume(id) => Which::Named { id, fork: false },
+            history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
+        };
+        self.overlay = Overlay::None;
+        vec![Intent::Open {
+            which,
+            take_over: false,
+        }]
+    }
+
+    pub(super) fn tell_calm(&mut self, text: impl Into<String>) {
+        self.transcript.tell(Tone::Calm, text);
+    }
+}

@@ -1,0 +1,167 @@
+//! Messages with their images, the external editor, shell commands of the user, exports.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
+
+use super::Hands;
+use crate::core::entry::{Image, Via};
+use crate::core::text::{neutralise, one_line};
+use crate::engine::Command;
+use crate::session::export;
+use crate::store::{Message, blob_ref};
+use crate::ui::app::{App, Msg, Phase};
+use crate::ui::composer;
+use crate::ui::terminal::Screen;
+use crate::ui::transcript::Tone;
+
+/// Providers refuse larger ones.
+const IMAGE_MAX_BYTES: u64 = 10 << 20;
+
+/// Of what a `!` command prints, this much is kept.
+const SHELL_MAX_BYTES: u64 = 64 << 10;
+
+impl Hands {
+    pub(super) fn say(&mut self, text: String, paths: &[PathBuf], app: &App) {
+        let mut images = Vec::new();
+        let mut blobs = Vec::new();
+        for path in paths {
+            match image(path) {
+                Ok((media_type, bytes)) => {
+                    images.push(Image {
+                        media_type: media_type.to_string(),
+                        blob: blob_ref(&bytes),
+                    });
+                    blobs.push(bytes);
+                }
+                Err(why) => self.told(Tone::Bad, why),
+            }
+        }
+        let via = match app.phase {
+            Phase::Working { .. } => Via::Queue,
+            _ => Via::Prompt,
+        };
+        let message = Message { text, images, via };
+        self.engine(Command::Say { message, blobs });
+        self.engine(Command::KeepInput(String::new()));
+    }
+
+    pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
+        self.be_deaf();
+        let env = &self.around.env;
+        let edited = screen.lend(|| composer::edit(text, |name| env.var(name).map(str::to_string)));
+        let edited = match edited {
+            Ok(Ok(text)) => Ok(text),
+            Ok(Err(why)) => Err(why.to_string()),
+            Err(e) => Err(format!("the terminal did not come back: {e}")),
+        };
+        self.hear_again();
+        self.send(Msg::Edited(edited));
+    }
+
+    /// A command of the user's own: no keeper and no rules; the model is told what came of it.
+    pub(super) fn shell(&mut self, command: String) {
+        let shell = self.around.config().shell.program(&self.around.env);
+        let folder = self.around.here.folder.clone();
+        let engine = self.live.as_ref().map(|live| live.sender());
+        let sender = self.to_screen.clone();
+        self.told(Tone::Calm, format!("running {}", one_line(&command, 60)));
+        std::thread::spawn(move || {
+            let text = match run(&shell, &folder, &command) {
+                Ok((code, printed)) => format!(
+                    "the user ran a command: {command}\n{code}\n{}",
+                    neutralise(&printed)
+                ),
+                Err(e) => format!("the user ran a command that could not be started: {command}\n{e}"),
+            };
+            match engine {
+                Some(engine) => drop(engine.send(Command::Note(text))),
+                None => drop(sender.send(crate::ui::Wake::Msg(Msg::Told(Tone::Calm, text)))),
+            }
+        });
+    }
+
+    pub(super) fn export(&self, session: String, json: bool) {
+        let around = Arc::clone(&self.around);
+        self.aside(move || {
+            let name = crate::session::short_id(&session);
+            let end = if json { "json" } else { "md" };
+            let path = around.here.folder.join(format!("rewake-{name}.{end}"));
+            let written = write_export(&around, &session, json, &path);
+            let told = match written {
+                Ok(()) => (Tone::Calm, format!("written to {}", path.display())),
+                Err(why) => (Tone::Bad, format!("cannot export the session: {why}")),
+            };
+            Some(Msg::Told(told.0, told.1))
+        });
+    }
+}
+
+fn write_export(
+    around: &crate::session::Surroundings,
+    session: &str,
+    json: bool,
+    path: &Path,
+) -> Result<(), String> {
+    let store = around.open_store().map_err(|e| e.to_string())?;
+    let file = std::fs::File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut out = std::io::BufWriter::new(file);
+    let written = match json {
+        true => export::json(&store, session, &mut out),
+        false => export::markdown(&store, session, &mut out),
+    };
+    written.map_err(|e| e.to_string())?;
+    out.flush().map_err(|e| e.to_string())
+}
+
+/// The type is told by the first bytes, not by the name.
+fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
+    let cannot = |why: String| format!("cannot send {}: {why}", path.display());
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(IMAGE_MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|e| cannot(e.to_string()))?;
+    if bytes.len() as u64 > IMAGE_MAX_BYTES {
+        return Err(cannot("it is larger than 10 MiB".into()));
+    }
+    let media_type = match &bytes[..] {
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        _ => return Err(cannot("it is no PNG, JPEG, GIF or WebP image".into())),
+    };
+    Ok((media_type, bytes))
+}
+
+fn run(shell: &Path, folder: &Path, command: &str) -> std::io::Result<(String, String)> {
+    let (read, write) = std::io::pipe()?;
+    let mut child = Process::new(shell)
+        .arg("-c")
+        .arg(command)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(write.try_clone()?)
+        .stderr(write)
+        .spawn()?;
+    let mut printed = Vec::new();
+    // Read on to the end, or the command would wait for ever on a full pipe.
+    let mut read = read;
+    let mut chunk = [0; 8192];
+    loop {
+        match read.read(&mut chunk)? {
+            0 => break,
+            n => {
+                let room = (SHELL_MAX_BYTES as usize).saturating_sub(printed.len());
+                printed.extend(&chunk[..n.min(room)]);
+            }
+        }
+    }
+    let status = child.wait()?;
+    let code = match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => "ended by a signal".to_string(),
+    };
+    Ok((code, String::from_utf8_lossy(&printed).into_owned()))
+}

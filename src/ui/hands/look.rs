@@ -1,0 +1,257 @@
+//! What is looked up to be shown: details of offers, earlier entries, what runs, what changed.
+
+use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
+
+use ratatui::text::{Line, Span};
+
+use super::Hands;
+use crate::command::RunState;
+use crate::core::entry::Seq;
+use crate::core::text::{clip, one_line};
+use crate::session::{Offer, ago, clock, now_ms, short_id};
+use crate::store::SessionFilter;
+use crate::ui::Wake;
+use crate::ui::app::{App, Msg};
+use crate::ui::overlay::{For, Item, Picker};
+use crate::ui::text::clean;
+use crate::ui::theme::Theme;
+use crate::ui::transcript::Tone;
+
+/// As many earlier entries are fetched at a time.
+const EARLIER: u64 = 400;
+
+/// Of what a run printed.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// Of a diff or a report.
+const REPORT_BYTES: usize = 1 << 20;
+
+const MAX_SESSIONS: u32 = 200;
+
+impl Hands {
+    /// On a thread of its own; what it gives is shown.
+    pub(super) fn aside(&self, work: impl FnOnce() -> Option<Msg> + Send + 'static) {
+        let sender = self.to_screen.clone();
+        std::thread::spawn(move || {
+            if let Some(msg) = work() {
+                let _ = sender.send(Wake::Msg(msg));
+            }
+        });
+    }
+
+    pub(super) fn details(&self, offers: Vec<Offer>) {
+        let around = Arc::clone(&self.around);
+        let sender = self.to_screen.clone();
+        std::thread::spawn(move || {
+            let Ok(store) = around.open_store() else {
+                return;
+            };
+            for offer in offers.into_iter().filter(|o| o.held_by.is_none()) {
+                let details = around
+                    .details(&store, &offer.info)
+                    .inspect_err(|error| tracing::warn!(%error, "an offer cannot be read"))
+                    .ok();
+                let msg = Msg::Details(offer.info.id, details);
+                if sender.send(Wake::Msg(msg)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    pub(super) fn earlier(&self, first: Seq, app: &App) {
+        let Some(id) = app.id.clone() else {
+            return;
+        };
+        let around = Arc::clone(&self.around);
+        self.aside(move || {
+            let from = first.saturating_sub(EARLIER);
+            let records = around
+                .open_store()
+                .and_then(|store| store.records(&id, from..first));
+            match records {
+                Ok(records) => Some(Msg::Earlier(records)),
+                Err(e) => Some(Msg::Told(Tone::Bad, format!("cannot read earlier entries: {e}"))),
+            }
+        });
+    }
+
+    /// What runs in the background, and what was left behind.
+    pub(super) fn ps(&self) {
+        let Some(runs) = self.runs.clone() else {
+            return;
+        };
+        self.aside(move || {
+            let running = runs.list().into_iter().filter_map(|info| {
+                let how = match &info.state {
+                    RunState::Running { .. } if info.spec.background => "background",
+                    RunState::Running { .. } => "running",
+                    _ => return None,
+                };
+                let age = clock(now_ms() - info.since_ms);
+                Some(Item {
+                    label: one_line(&info.spec.command, 100),
+                    detail: format!("{how} {age} · session {}", short_id(&info.spec.session)),
+                    value: info.run,
+                })
+            });
+            let mut picker = Picker::new(For::Run, "running commands", running.collect());
+            picker.note = Some("Enter shows its output · Ctrl+X stops it".into());
+            Some(Msg::Pick(picker))
+        });
+    }
+
+    pub(super) fn stop_run(&self, run: &str) {
+        let Some(runs) = self.runs.clone() else {
+            return;
+        };
+        let run = run.to_string();
+        self.aside(move || {
+            let told = match runs.stop(&run) {
+                Ok(_) => (Tone::Calm, "it is being stopped".to_string()),
+                Err(e) => (Tone::Bad, format!("cannot stop it: {e}")),
+            };
+            Some(Msg::Told(told.0, told.1))
+        });
+    }
+
+    /// The last output of a run, for the viewer that is attached to it.
+    pub(super) fn tail(&self, run: &str) {
+        let Some(runs) = self.runs.clone() else {
+            return;
+        };
+        let run = run.to_string();
+        self.aside(move || {
+            let text = match runs.tail(&run, TAIL_BYTES) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(e) => format!("(nothing more can be read: {e})"),
+            };
+            Some(Msg::Output(run, text))
+        });
+    }
+
+    /// The live output of the commands that the conversation shows.
+    pub fn tails(&self, app: &App) {
+        let running = app.transcript.running();
+        let Some(runs) = self.runs.clone().filter(|_| !running.is_empty()) else {
+            return;
+        };
+        let tails = running.into_iter().filter_map(|(call, run)| {
+            let bytes = runs.tail(&run, 4_096).ok()?;
+            Some((call, String::from_utf8_lossy(&bytes).into_owned()))
+        });
+        self.send(Msg::Tails(tails.collect()));
+    }
+
+    /// What the working tree has that its last commit has not.
+    pub(super) fn diff(&self, app: &App) {
+        let folder = self.around.here.root.clone();
+        let theme = app.theme.clone();
+        self.aside(move || {
+            let output = Process::new("git")
+                .args(["-c", "core.pager=cat", "diff", "--no-ext-diff", "--no-color", "HEAD"])
+                .current_dir(folder)
+                .env("GIT_OPTIONAL_LOCKS", "0")
+                .stdin(Stdio::null())
+                .output();
+            Some(match output {
+                Ok(output) if output.status.success() => {
+                    let text = String::from_utf8_lossy(&output.stdout);
+                    let lines = match text.trim() {
+                        "" => vec![Line::raw("no file of the repository is changed")],
+                        text => diff_lines(text, &theme),
+                    };
+                    Msg::Show("changes since the last commit".into(), lines)
+                }
+                Ok(output) => {
+                    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                    Msg::Told(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
+                }
+                Err(e) => Msg::Told(Tone::Warn, format!("cannot run git: {e}")),
+            })
+        });
+    }
+
+    /// The same report as `rewake doctor`.
+    pub(super) fn doctor(&self) {
+        let folder = self.around.here.folder.clone();
+        self.aside(move || {
+            let exe = crate::command::own_exe().ok()?;
+            let output = Process::new(exe)
+                .arg("doctor")
+                .current_dir(folder)
+                .stdin(Stdio::null())
+                .output();
+            Some(match output {
+                Ok(output) => {
+                    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                    Msg::Show("doctor".into(), plain_lines(&text))
+                }
+                Err(e) => Msg::Told(Tone::Bad, format!("cannot run the doctor: {e}")),
+            })
+        });
+    }
+
+    /// The newest sessions of this folder, to choose from.
+    pub(super) fn sessions(&self) {
+        let around = Arc::clone(&self.around);
+        self.aside(move || {
+            let workspace = around.workspace();
+            let filter = SessionFilter {
+                workspace: Some(&workspace),
+                unfinished: false,
+            };
+            let sessions = around
+                .open_store()
+                .and_then(|store| store.sessions(filter, MAX_SESSIONS));
+            let sessions = match sessions {
+                Ok(sessions) => sessions,
+                Err(e) => return Some(Msg::Told(Tone::Bad, e.to_string())),
+            };
+            let now = now_ms();
+            let items = sessions
+                .into_iter()
+                .filter(|info| !info.is_blank())
+                .map(|info| {
+                    let state = match info.unfinished {
+                        _ if around.is_in_use(&info.id) => "open elsewhere",
+                        true => "unfinished",
+                        false => "done",
+                    };
+                    Item {
+                        label: info.title.clone().unwrap_or_else(|| "untitled".into()),
+                        detail: format!(
+                            "{state} · {} ago · {} entries · {}",
+                            ago(now - info.updated_ms),
+                            info.entries,
+                            short_id(&info.id)
+                        ),
+                        value: info.id,
+                    }
+                });
+            Some(Msg::Pick(Picker::new(For::Resume, "go on with", items.collect())))
+        });
+    }
+}
+
+pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
+    clean(&clip(text, REPORT_BYTES))
+        .lines()
+        .map(|line| Line::raw(line.to_string()))
+        .collect()
+}
+
+fn diff_lines(text: &str, theme: &Theme) -> Vec<Line<'static>> {
+    let style = |line: &str| match line {
+        l if l.starts_with("+++") || l.starts_with("---") || l.starts_with("diff ") => theme.heading,
+        l if l.starts_with("@@") => theme.accent,
+        l if l.starts_with('+') => theme.diff_add,
+        l if l.starts_with('-') => theme.diff_del,
+        _ => theme.text,
+    };
+    clean(&clip(text, REPORT_BYTES))
+        .lines()
+        .map(|line| Line::from(Span::styled(line.to_string(), style(line))))
+        .collect()
+}

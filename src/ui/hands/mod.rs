@@ -1,0 +1,242 @@
+//! What the screen wants done outside: intents are carried out here, and what came of them
+//! goes back as messages. What takes long is done on threads.
+
+mod files;
+mod look;
+mod rules;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+use super::app::{App, Intent, Msg, Phase};
+use super::history;
+use super::input::Reader;
+use super::live::Live;
+use super::terminal::Screen;
+use super::transcript::Tone;
+use super::watch::Watch;
+use super::{Tell, Wake};
+use crate::command::Runs;
+use crate::core::entry::SaveReason;
+use crate::engine::Command;
+use crate::session::{Surroundings, Which};
+
+/// Longer texts do not fit the clipboards of terminals.
+const MAX_COPY_BYTES: usize = 100_000;
+
+/// Who carries out intents.
+pub struct Hands {
+    pub around: Arc<Surroundings>,
+    to_screen: Sender<Wake>,
+    live: Option<Live>,
+    watch: Option<Watch>,
+    history: Option<history::Worker>,
+    reader: Option<Listening>,
+    runs: Option<Runs>,
+}
+
+/// Whether the screen goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    GoOn,
+    Quit,
+    /// Leave, and show the demo.
+    Demo,
+}
+
+impl Hands {
+    pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Hands {
+        let runs = around.runs().ok();
+        Hands {
+            around,
+            to_screen,
+            live: None,
+            watch: None,
+            history: None,
+            reader: None,
+            runs,
+        }
+    }
+
+    /// Listens to the keyboard.
+    pub fn listen(&mut self) -> std::io::Result<()> {
+        let wanted = Arc::new(AtomicBool::new(true));
+        let sender = self.to_screen.clone();
+        let gone = Gone {
+            to_screen: self.to_screen.clone(),
+            wanted: Arc::clone(&wanted),
+        };
+        let reader = Reader::start(move |event| {
+            let _ = &gone;
+            match super::message(event) {
+                Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),
+                None => true,
+            }
+        })?;
+        self.reader = Some(Listening {
+            wanted,
+            _reader: reader,
+        });
+        Ok(())
+    }
+
+    /// Another program has the keyboard until [`Hands::listen`].
+    fn be_deaf(&mut self) {
+        self.reader = None;
+    }
+
+    pub fn send(&self, msg: Msg) {
+        let _ = self.to_screen.send(Wake::Msg(msg));
+    }
+
+    fn told(&self, tone: Tone, text: impl Into<String>) {
+        self.send(Msg::Told(tone, text.into()));
+    }
+
+    pub fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
+        match intent {
+            Intent::Engine(command) => self.engine(command),
+            Intent::Open { which, take_over } => self.open(which, take_over, app),
+            Intent::Watch(id) => self.look_on(id, app),
+            Intent::Say { text, images } => self.say(text, &images, app),
+            Intent::Shell(command) => self.shell(command),
+            Intent::Editor(text) => self.editor(&text, screen),
+            Intent::Copy(text) => self.copy(&text, screen),
+            Intent::Details(offers) => self.details(offers),
+            Intent::Earlier(first) => self.earlier(first, app),
+            Intent::AllowAlways(rule) => self.allow_always(&rule, app),
+            Intent::History(ask) => self.history(ask),
+            Intent::Ps => self.ps(),
+            Intent::StopRun(run) => self.stop_run(&run),
+            Intent::Tail(run) => self.tail(&run),
+            Intent::Diff => self.diff(app),
+            Intent::Doctor => self.doctor(),
+            Intent::Memory => self.memory(),
+            Intent::Skills => self.skills(),
+            Intent::Permissions => self.permissions(app),
+            Intent::Status => self.status(app),
+            Intent::Sessions => self.sessions(),
+            Intent::Export { session, json } => self.export(session, json),
+            Intent::Theme(name) => self.theme(&name, app),
+            Intent::ChooseModel(model) => self.choose_model(model, app),
+            Intent::Trust => self.trust(),
+            Intent::Suspend => self.suspend(screen),
+            Intent::Redraw => self.redraw(screen),
+            Intent::Demo => return After::Demo,
+            Intent::Quit => return After::Quit,
+        }
+        After::GoOn
+    }
+
+    fn engine(&self, command: Command) {
+        if let Some(live) = &self.live {
+            live.send(command);
+        }
+    }
+
+    /// Leaves the session that is open and takes up another.
+    fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
+        self.leave(SaveReason::Exit);
+        app.engine += 1;
+        app.phase = Phase::Opening;
+        let tell = self.tell(app.engine);
+        self.live = Some(Live::start(Arc::clone(&self.around), which, take_over, tell));
+    }
+
+    fn look_on(&mut self, id: String, app: &mut App) {
+        self.leave(SaveReason::Exit);
+        app.engine += 1;
+        app.phase = Phase::Watching;
+        let tell = self.tell(app.engine);
+        self.watch = Some(Watch::start(Arc::clone(&self.around), id, tell));
+    }
+
+    fn tell(&self, engine: u64) -> Tell {
+        let sender = self.to_screen.clone();
+        Arc::new(move |news| {
+            let _ = sender.send(Wake::Msg(Msg::News(engine, news)));
+        })
+    }
+
+    /// False when the engine did not leave in time.
+    pub fn leave(&mut self, reason: SaveReason) -> bool {
+        self.watch = None;
+        match self.live.take() {
+            Some(mut live) => live.leave(reason),
+            None => true,
+        }
+    }
+
+    fn copy(&self, text: &str, screen: &mut Screen) {
+        if text.len() > MAX_COPY_BYTES {
+            return self.told(Tone::Warn, "too long for a terminal's clipboard; /export writes it to a file");
+        }
+        match screen.copy(text) {
+            Ok(()) => self.told(Tone::Calm, "copied"),
+            Err(e) => self.told(Tone::Bad, format!("cannot copy: {e}")),
+        }
+    }
+
+    fn history(&mut self, ask: history::Ask) {
+        let sender = self.to_screen.clone();
+        let around = &self.around;
+        let worker = self.history.get_or_insert_with(|| {
+            let tell = move |found| drop(sender.send(Wake::Msg(Msg::History(found))));
+            history::Worker::start(Arc::clone(around), Arc::new(tell))
+        });
+        worker.ask(ask);
+    }
+
+    fn redraw(&self, screen: &mut Screen) {
+        if let Err(e) = screen.redraw() {
+            tracing::warn!(error = %e, "the screen was not drawn anew");
+        }
+    }
+
+    /// To the shell that started us, until it brings us back.
+    fn suspend(&mut self, screen: &mut Screen) {
+        self.be_deaf();
+        let slept = screen.lend(|| {
+            // The whole process sleeps; what runs under keepers goes on.
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)
+        });
+        if let Err(e) = slept {
+            tracing::warn!(error = %e, "the terminal did not come back");
+        }
+        self.hear_again();
+    }
+
+    fn hear_again(&mut self) {
+        if let Err(e) = self.listen() {
+            tracing::error!(error = %e, "the keyboard cannot be read");
+            let _ = self.to_screen.send(Wake::Gone);
+        }
+    }
+}
+
+/// The reader's thread, as long as it is wanted.
+struct Listening {
+    wanted: Arc<AtomicBool>,
+    _reader: Reader,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.wanted.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Tells when the reader's thread ends by itself: the terminal is gone.
+struct Gone {
+    to_screen: Sender<Wake>,
+    wanted: Arc<AtomicBool>,
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if self.wanted.load(Ordering::SeqCst) {
+            let _ = self.to_screen.send(Wake::Gone);
+        }
+    }
+}

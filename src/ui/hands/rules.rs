@@ -1,0 +1,166 @@
+//! What the screen changes of the settings, and what it says of them.
+
+use std::sync::Arc;
+
+use ratatui::text::{Line, Span};
+
+use super::Hands;
+use super::look::plain_lines;
+use crate::config;
+use crate::core::entry::Mode;
+use crate::engine::Command;
+use crate::session::{VERSION, short_id};
+use crate::ui::app::{App, Msg};
+use crate::ui::style;
+use crate::ui::transcript::Tone;
+
+impl Hands {
+    /// "Always": in the user's own config, where only a person writes.
+    pub(super) fn allow_always(&mut self, rule: &str, app: &App) {
+        match config::write::allow(&self.around.paths, rule) {
+            Ok(_) => {
+                self.reload(app);
+                self.told(Tone::Calm, format!("{rule} is allowed from now on"));
+            }
+            Err(e) => self.told(Tone::Bad, e.to_string()),
+        }
+    }
+
+    /// The config was changed: what can be changed while a session is open is.
+    pub fn reload(&mut self, app: &App) {
+        let around = &self.around;
+        let loaded = config::load(&around.env, &around.paths, &around.here.root, &around.flags);
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(e) => {
+                let hint = e.hint().map(|h| format!("\nhint: {h}")).unwrap_or_default();
+                let text = format!("the config was changed, and is not used: {e}{hint}");
+                return self.told(Tone::Bad, text);
+            }
+        };
+        if loaded == around.loaded {
+            return;
+        }
+        for warning in &loaded.warnings {
+            if !around.loaded.warnings.contains(warning) {
+                self.told(Tone::Warn, warning.text.clone());
+            }
+        }
+        let again = Arc::new(around.with(loaded));
+        match again.judge_of(&app.now.folder) {
+            Ok(judge) => self.engine(Command::Judge(judge)),
+            Err(e) => self.told(Tone::Bad, e.to_string()),
+        }
+        match style::theme(&again, None) {
+            Ok(theme) => self.send(Msg::Restyled(Box::new(theme))),
+            Err(e) => self.told(Tone::Bad, e),
+        }
+        self.around = again;
+        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
+        self.told(Tone::Calm, text);
+    }
+
+    pub(super) fn theme(&mut self, name: &str, app: &mut App) {
+        match style::theme(&self.around, Some(name)) {
+            Ok(theme) => {
+                app.theme_name = name.to_string();
+                self.send(Msg::Restyled(Box::new(theme)));
+                if let Err(e) = config::write::set(&self.around.paths, "theme", name) {
+                    self.told(Tone::Warn, e.to_string());
+                }
+            }
+            Err(e) => self.told(Tone::Bad, e),
+        }
+    }
+
+    /// On the first screen: kept as the user's model, and begun with.
+    pub(super) fn choose_model(&mut self, model: String, app: &mut App) {
+        if let Err(e) = config::write::set(&self.around.paths, "model", &model) {
+            return self.told(Tone::Bad, e.to_string());
+        }
+        self.reload(app);
+        let which = crate::session::Which::New;
+        self.open(which, false, app);
+    }
+
+    pub(super) fn trust(&mut self) {
+        let around = &self.around;
+        match config::trust::trust(&around.paths, &around.here.root) {
+            Ok(_) => self.told(Tone::Calm, "this folder is trusted; rewake trust --remove takes it back"),
+            Err(e) => self.told(Tone::Bad, e.to_string()),
+        }
+    }
+
+    pub(super) fn permissions(&self, app: &App) {
+        let theme = &app.theme;
+        let permissions = &self.around.config().permissions;
+        let mut lines = vec![
+            Line::from(vec![
+                Span::styled("mode  ", theme.dim),
+                Span::styled(app.now.mode.name(), theme.accent),
+                Span::styled("   Shift+Tab: the next one", theme.dim),
+            ]),
+            Line::default(),
+        ];
+        for mode in Mode::ALL {
+            lines.push(Line::styled(format!("{:<18} {}", mode.name(), explain(mode)), theme.text));
+        }
+        for (name, rules) in [
+            ("allow", &permissions.allow),
+            ("ask", &permissions.ask),
+            ("deny", &permissions.deny),
+        ] {
+            lines.push(Line::default());
+            lines.push(Line::styled(format!("{name}: {} rules", rules.len()), theme.heading));
+            lines.extend(plain_lines(&rules.join("\n")));
+        }
+        let file = self.around.paths.config_file();
+        lines.push(Line::default());
+        lines.push(Line::styled(format!("they stand in {}", file.display()), theme.dim));
+        self.send(Msg::Show("permissions".into(), lines));
+    }
+
+    pub(super) fn status(&self, app: &App) {
+        let around = &self.around;
+        let id = app.id.as_deref().unwrap_or("none");
+        let trusted = config::trust::is_trusted(&around.paths, &around.here.root);
+        let trusted = match trusted {
+            Ok(true) => "trusted",
+            Ok(false) => "not trusted",
+            Err(_) => "unknown",
+        };
+        let rows = [
+            ("rewake", VERSION.to_string()),
+            ("session", id.to_string()),
+            ("title", app.now.title.clone().unwrap_or_else(|| "none yet".into())),
+            ("model", app.now.model.clone()),
+            ("summaries by", around.config().summary_model.clone().unwrap_or_else(|| "the same model".into())),
+            ("mode", app.now.mode.name().to_string()),
+            ("folder", format!("{} ({trusted})", around.here.folder.display())),
+            ("workspace", around.here.root.display().to_string()),
+            ("config", around.paths.config_file().display().to_string()),
+            ("data", around.paths.data_dir.display().to_string()),
+            ("logs", around.paths.state_dir.display().to_string()),
+            ("to go on later", format!("rewake -r {}", short_id(id))),
+        ];
+        let theme = &app.theme;
+        let lines = rows.into_iter().map(|(name, what)| {
+            let what = crate::ui::text::clean_line(&what).into_owned();
+            Line::from(vec![
+                Span::styled(format!("{name:<15}"), theme.dim),
+                Span::styled(what, theme.text),
+            ])
+        });
+        self.send(Msg::Show("status".into(), lines.collect()));
+    }
+}
+
+fn explain(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Default => "looking is free; changes and commands ask",
+        Mode::AcceptEdits => "files of the workspace may be changed; commands ask",
+        Mode::Plan => "only looking; nothing may be changed",
+        Mode::BypassPermissions => "nothing asks; deny rules hold",
+    }
+}
+

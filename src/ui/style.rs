@@ -1,0 +1,60 @@
+//! Which colours: the config's theme, the user's own files, and what the terminal can show.
+
+use crate::session::Surroundings;
+use crate::ui::theme::{Depth, Theme};
+
+/// A theme of this size is none.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// The theme of this name, else the config's. `NO_COLOR` wins over both.
+pub fn theme(around: &Surroundings, name: Option<&str>) -> Result<Theme, String> {
+    let env = &around.env;
+    if env.var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) {
+        return Ok(Theme::plain());
+    }
+    let name = name.unwrap_or(&around.config().theme);
+    let depth = Depth::of(env.var("COLORTERM"), env.var("TERM"));
+    let theme = match Theme::names().any(|built_in| built_in == name) {
+        true => Theme::named(name),
+        false => own(around, name)?,
+    };
+    theme.map(|t| t.at_depth(depth)).map_err(|e| format!("{e}; {}", e.hint))
+}
+
+fn own(
+    around: &Surroundings,
+    name: &str,
+) -> Result<Result<Theme, crate::ui::theme::ThemeError>, String> {
+    // A name, not a path: the workspace's config may choose it.
+    if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+        return Err(format!("theme {name:?} is not a name"));
+    }
+    let file = around.paths.config_dir.join("themes").join(format!("{name}.toml"));
+    let text = crate::config::read_text(&file, MAX_BYTES).map_err(|_| {
+        let known: Vec<&str> = Theme::names().collect();
+        format!(
+            "there is no theme {name:?}: built in are {}, own ones lie in {}",
+            known.join(" and "),
+            around.paths.config_dir.join("themes").display()
+        )
+    })?;
+    Ok(Theme::parse(&file.to_string_lossy(), &text))
+}
+
+/// All themes there are, the built-in ones first.
+pub fn names(around: &Surroundings) -> Vec<String> {
+    let mut names: Vec<String> = Theme::names().map(str::to_string).collect();
+    let own = std::fs::read_dir(around.paths.config_dir.join("themes"));
+    let mut files: Vec<String> = own
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            name.strip_suffix(".toml").map(str::to_string)
+        })
+        .collect();
+    files.sort();
+    names.extend(files);
+    names
+}

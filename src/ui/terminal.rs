@@ -1,0 +1,155 @@
+//! The terminal as it is taken and given back.
+//!
+//! Invariant: however the process ends short of a SIGKILL, the terminal is as it was: on
+//! leaving, on a panic (of any thread), and while another program has it.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+    EnableFocusChange, EnableMouseCapture, KeyboardEnhancementFlags, PopKeyboardEnhancementFlags,
+    PushKeyboardEnhancementFlags,
+};
+use crossterm::style::ResetColor;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    SetTitle, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{cursor, execute, queue};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+use super::app::App;
+use super::view;
+
+/// A frame is written in one go.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The terminal is ours, in raw mode.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static ALTERNATE: AtomicBool = AtomicBool::new(false);
+
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    alternate: bool,
+}
+
+impl Screen {
+    /// `alternate`: on the terminal's other screen, so that what was there comes back.
+    pub fn open(alternate: bool) -> io::Result<Screen> {
+        restore_on_panic();
+        take(alternate)?;
+        let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
+        let mut terminal = Terminal::new(CrosstermBackend::new(out))?;
+        terminal.clear()?;
+        Ok(Screen {
+            terminal,
+            alternate,
+        })
+    }
+
+    pub fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(|frame| view::draw(frame, app))?;
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
+    }
+
+    /// The next frame is drawn whole.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Gives the terminal away while `other` has it.
+    pub fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
+        give_back();
+        let done = other();
+        take(self.alternate)?;
+        self.terminal.clear()?;
+        Ok(done)
+    }
+
+    /// Puts `text` on the clipboard of whoever sits before the terminal: OSC 52, which works
+    /// over ssh too.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        use base64::Engine as _;
+        let coded = base64::engine::general_purpose::STANDARD.encode(text);
+        let out = self.terminal.backend_mut();
+        write!(out, "\x1b]52;c;{coded}\x07")?;
+        out.flush()
+    }
+
+    pub fn title(&mut self, title: &str) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), SetTitle(title))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take(alternate: bool) -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    ALTERNATE.store(alternate, Ordering::SeqCst);
+    let mut out = io::stdout();
+    if alternate {
+        queue!(out, EnterAlternateScreen)?;
+    }
+    queue!(
+        out,
+        EnableBracketedPaste,
+        EnableFocusChange,
+        EnableMouseCapture,
+        PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES),
+        cursor::Hide
+    )?;
+    out.flush()
+}
+
+/// May be called more than once, and from a panic. What cannot be written is not waited for:
+/// the terminal may be gone.
+pub fn give_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout();
+    let _ = queue!(
+        out,
+        EndSynchronizedUpdate,
+        PopKeyboardEnhancementFlags,
+        DisableMouseCapture,
+        DisableFocusChange,
+        DisableBracketedPaste,
+        ResetColor,
+        cursor::Show
+    );
+    let left = match ALTERNATE.load(Ordering::SeqCst) {
+        true => queue!(out, LeaveAlternateScreen),
+        false => writeln!(out),
+    };
+    let _ = left.and_then(|()| out.flush());
+    let _ = disable_raw_mode();
+}
+
+/// Once, and before what a panic prints.
+fn restore_on_panic() {
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    if HOOKED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let was_taken = TAKEN.load(Ordering::SeqCst);
+        give_back();
+        before(info);
+        if was_taken {
+            let _ = writeln!(
+                io::stderr(),
+                "rewake stopped by a fault of its own; nothing that was recorded is lost: rewake -c goes on"
+            );
+        }
+    }));
+}

@@ -1,0 +1,117 @@
+//! A session that another process works in, looked at while it works. Nothing is locked,
+//! nothing is written: new entries and the streamed words are read from the store.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use super::Tell;
+use super::live::{News, NotOpened, Now, Opening};
+use crate::core::state::State;
+use crate::model::Delta;
+use crate::session::{SessionError, Surroundings};
+use crate::store::Store;
+
+/// How far behind the screen is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// As many of the last entries are shown at first.
+const RECENT: u64 = 600;
+
+/// Dropped, the looking ends.
+pub struct Watch {
+    _stop: Sender<()>,
+}
+
+impl Watch {
+    pub fn start(around: Arc<Surroundings>, id: String, tell: Tell) -> Watch {
+        let (stop, stopped) = channel();
+        std::thread::spawn(move || {
+            let mut look = match Look::begin(&around, &id, &tell) {
+                Ok(look) => look,
+                Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+            };
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+                if let Err(error) = look.again(&around, &tell) {
+                    tracing::warn!(%error, "a session cannot be watched any more");
+                    return tell(News::Ended(Some((error.to_string(), error.hint()))));
+                }
+            }
+        });
+        Watch { _stop: stop }
+    }
+}
+
+struct Look {
+    store: Store,
+    id: String,
+    state: State,
+    /// The streamed words that were told.
+    told: String,
+}
+
+impl Look {
+    fn begin(around: &Surroundings, id: &str, tell: &Tell) -> Result<Look, SessionError> {
+        let store = around.open_store()?;
+        let id = store.find(id)?.id;
+        let mut look = Look {
+            store,
+            id,
+            state: State::default(),
+            told: String::new(),
+        };
+        let mut recent = Vec::new();
+        let (budgeting, inline) = around.budgeting(&look.store)?;
+        let state = &mut look.state;
+        let length = look.store.find(&look.id)?.entries;
+        look.store.load_each(&look.id, |record| {
+            let folded = state.fold(&record);
+            if record.seq + RECENT >= length {
+                recent.push(record);
+            }
+            folded.map_err(|why| SessionError::Illegal {
+                session: look.id.clone(),
+                why,
+            })
+        })?;
+        tell(News::Opened(Box::new(Opening {
+            id: look.id.clone(),
+            found: None,
+            warnings: Vec::new(),
+            recent,
+            queued: look.store.queued(&look.id)?,
+            input: None,
+            now: Now::of(&look.state, &budgeting, inline),
+        })));
+        tell(News::Watching);
+        look.again(around, tell)?;
+        Ok(look)
+    }
+
+    fn again(&mut self, around: &Surroundings, tell: &Tell) -> Result<(), SessionError> {
+        let next = self.state.next_seq();
+        let length = self.store.find(&self.id)?.entries;
+        if length > next {
+            let (budgeting, inline) = around.budgeting(&self.store)?;
+            for record in self.store.records(&self.id, next..length)? {
+                self.state.fold(&record).map_err(|why| SessionError::Illegal {
+                    session: self.id.clone(),
+                    why,
+                })?;
+                let now = Now::of(&self.state, &budgeting, inline);
+                tell(News::Recorded(Box::new(record), Box::new(now)));
+            }
+            tell(News::Requeued(self.store.queued(&self.id)?));
+            self.told.clear();
+        }
+        let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
+        if let Some(more) = stream.strip_prefix(&self.told).filter(|m| !m.is_empty()) {
+            tell(News::Delta(Delta::Text(more.to_string())));
+        }
+        self.told = stream;
+        if !around.is_in_use(&self.id) {
+            tell(News::Free);
+        }
+        Ok(())
+    }
+}
