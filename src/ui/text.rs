@@ -254,12 +254,14 @@ impl<'a> Wrapper<'a> {
     }
 
     fn put_run(&mut self, run: &Run) {
-        for span in &run.spans {
-            if self.used + run.width <= self.columns && run.spans.len() == 1 {
+        if self.used + run.width <= self.columns {
+            for span in &run.spans {
                 push_span(&mut self.line, span.style, &span.content);
-                self.used += run.width;
-                return;
             }
+            self.used += run.width;
+            return;
+        }
+        for span in &run.spans {
             for grapheme in span.content.graphemes(true) {
                 self.put(span.style, grapheme);
             }
