@@ -76,6 +76,8 @@ macro_rules! theme {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Theme {
             $(pub $field: Style,)*
+            /// The colours that are shown at all.
+            pub depth: Option<Depth>,
         }
 
         impl Theme {
@@ -185,7 +187,10 @@ impl Theme {
             error(name, &format!("line {line}: {}", e.message()), "")
         })?;
         let mut theme = match table.get("base") {
-            None => Theme::default(),
+            None => Theme {
+                depth: Some(Depth::True),
+                ..Theme::default()
+            },
             Some(Value::String(base)) if base != name => Theme::named(base)?,
             Some(_) => return Err(error(name, "base: names no other theme", "")),
         };
@@ -206,6 +211,7 @@ impl Theme {
 
     /// The same theme in the colours that a terminal has.
     pub fn at_depth(mut self, depth: Depth) -> Theme {
+        self.depth = self.depth.map(|_| depth);
         for key in Theme::KEYS {
             if let Some(style) = self.style_mut(key) {
                 style.fg = style.fg.map(|c| downgrade(c, depth));
@@ -213,6 +219,11 @@ impl Theme {
             }
         }
         self
+    }
+
+    /// What is shown of a colour that is not the theme's.
+    pub fn foreign(&self, colour: Color) -> Option<Color> {
+        self.depth.map(|depth| downgrade(colour, depth))
     }
 }
 

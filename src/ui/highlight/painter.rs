@@ -111,10 +111,11 @@ impl Painter {
                 at += 1;
                 // A last line without its end is likely to grow.
                 let ends = at == lines.len() || !lines[at].0.ends_with('\n');
-                if (ends || at % BATCH_LINES == 0) && line.ends_with('\n') {
-                    if let Some(state) = &state {
-                        self.states.insert(*hash, state.clone());
-                    }
+                if let Some(state) = &state
+                    && (ends || at % BATCH_LINES == 0)
+                    && line.ends_with('\n')
+                {
+                    self.states.insert(*hash, state.clone());
                 }
             }
             let mut known = shared.lines();

@@ -103,7 +103,8 @@ impl Stream {
         }
         let same_colours = self.layout.colour(&self.text, code);
         let same_text = (self.text.len(), self.finished) == self.layout.shown;
-        if !(same_colours && same_text) && !self.waits() {
+        let is_shown = same_colours && same_text;
+        if !is_shown && !self.waits() {
             self.layout.shown = (self.text.len(), self.finished);
             self.layout.freeze(&self.text, code);
             self.layout.show_tail(&self.text, code);
@@ -133,8 +134,9 @@ impl Layout {
         }
         for (piece, at) in std::mem::take(&mut self.uncoloured) {
             let (lines, settled) = self.lay_out(&piece, text, code);
-            for (old, new) in self.lines[at.clone()].iter_mut().zip(lines) {
-                *old = new;
+            // A grapheme over a change of colour may wrap otherwise: then it stays plain.
+            if lines.len() == at.len() {
+                self.lines.splice(at.clone(), lines);
             }
             if !settled {
                 self.uncoloured.push((piece, at));
