@@ -59,6 +59,7 @@
 //! |---|---|
 //! | `main` | the keeper's word first, then [`cli`] |
 //! | [`cli`] | arguments; one file for each subcommand |
+//! | [`ui`] | the terminal: what is on the screen, made from the log |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
 //! | [`session`] | a session put together: which one, lock, log, layers, rules, world |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |

@@ -1,10 +1,312 @@
 //! The terminal: the screen as a projection of the log.
+//!
+//! ```text
+//!  keyboard ─┐                         ┌─► commands ─► engine, on its own thread
+//!  engine ───┼─► Msg ─► App::update ─► Intent ─► Hands ─► files, runs, config, history
+//!  threads ──┘            │                               │
+//!                         ▼                               └─► Msg …
+//!                    view::draw
+//! ```
+//!
+//! [`app`] is all that is shown and what becomes of it: no I/O, so a test gives it a log and
+//! keys and looks at the screen. [`hands`] carries out what it wants. The [`live`] engine
+//! knows nothing of a screen.
+//!
+//! Invariant: the thread that draws never waits for the store, the model or a command.
 
-mod live;
+pub mod ansi;
+pub mod app;
+pub mod commands;
+pub mod composer;
+pub mod diff;
+pub mod hands;
+pub mod highlight;
+pub mod history;
+pub mod input;
+pub mod keys;
+pub mod live;
+pub mod markdown;
+pub mod overlay;
+mod start;
+mod style;
+mod terminal;
+pub mod text;
+pub mod theme;
+pub mod transcript;
+pub mod view;
+mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
+use crossterm::event::Event;
+
+use crate::core::entry::SaveReason;
+use crate::headless::exit;
+use crate::session::{Surroundings, now_ms, short_id};
+
+use app::{App, Begin, Intent, Msg, Overlay, Phase};
+use hands::{After, Hands};
 use live::News;
+use terminal::Screen;
+
+pub use start::{Start, begin};
 
 /// Tells the screen, from whatever thread.
 pub type Tell = Arc<dyn Fn(News) + Send + Sync>;
+
+/// What wakes the loop.
+pub enum Wake {
+    Msg(Msg),
+    /// The config's files changed.
+    Config,
+    /// The terminal is no more.
+    Gone,
+}
+
+/// What follows when the screen is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    Code(u8),
+    /// The demo is to be shown.
+    Demo,
+}
+
+/// Frames follow each other no faster.
+const FRAME: Duration = Duration::from_millis(16);
+/// While something moves: running times, output, how long ago it was saved.
+const MOVING: Duration = Duration::from_millis(100);
+/// While nothing does.
+const STILL: Duration = Duration::from_millis(1_000);
+/// What came meanwhile is taken in for so long before it is drawn.
+const TAKE_IN: Duration = Duration::from_millis(10);
+/// The output of running commands is looked at so often.
+const TAILS: Duration = Duration::from_millis(150);
+
+/// Runs until the person leaves. `plain`: not on the terminal's other screen.
+pub fn run(around: Surroundings, start: Start) -> Closed {
+    let plain = start.no_alt_screen;
+    let (sender, wakes) = channel();
+    let around = Arc::new(around);
+    let mut hands = Hands::new(Arc::clone(&around), sender.clone());
+    let (mut app, begin) = match start::app(&around, start) {
+        Ok(begun) => begun,
+        Err(error) => return failed(&error.to_string(), error.hint().as_deref()),
+    };
+    let mut screen = match Screen::open(!plain) {
+        Ok(screen) => screen,
+        Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
+    };
+    let signals = Signals::catch();
+    let _watching = start::watch_config(&around, sender);
+    if let Err(e) = hands.listen() {
+        drop(screen);
+        return failed(&format!("cannot read the keyboard: {e}"), None);
+    }
+    hands.begin(&mut app);
+    let intents = app.begin(begin);
+    let ended = Loop {
+        app: &mut app,
+        hands: &mut hands,
+        screen: &mut screen,
+        wakes: &wakes,
+        signals: &signals,
+    }
+    .run(intents);
+    close(app, hands, screen, plain, ended)
+}
+
+/// How the loop came to its end.
+enum Ended {
+    Left,
+    Demo,
+    Signal(u8),
+    TerminalGone,
+}
+
+struct Loop<'a> {
+    app: &'a mut App,
+    hands: &'a mut Hands,
+    screen: &'a mut Screen,
+    wakes: &'a Receiver<Wake>,
+    signals: &'a Signals,
+}
+
+impl Loop<'_> {
+    fn run(&mut self, begin: Vec<Intent>) -> Ended {
+        if let Some(ended) = self.perform(begin) {
+            return ended;
+        }
+        let mut tails_at = Instant::now();
+        loop {
+            let drawn_at = Instant::now();
+            if self.screen.draw(self.app).is_err() {
+                return Ended::TerminalGone;
+            }
+            if let Some(ended) = self.take_in(drawn_at) {
+                return ended;
+            }
+            if let Some(code) = self.signals.last() {
+                return Ended::Signal(code);
+            }
+            if tails_at.elapsed() >= TAILS {
+                tails_at = Instant::now();
+                self.hands.tails(self.app);
+            }
+            if let Some(ended) = self.msg(Msg::Tick) {
+                return ended;
+            }
+        }
+    }
+
+    /// Waits for something to happen, and takes in all that did until the next frame is due.
+    fn take_in(&mut self, drawn_at: Instant) -> Option<Ended> {
+        let patience = match self.app.moves() {
+            true => MOVING,
+            false => STILL,
+        };
+        let mut until = None;
+        loop {
+            let wait = match until {
+                None => patience,
+                Some(until) => Instant::now().checked_duration_since(until).map_or_else(
+                    || until - Instant::now(),
+                    |_| Duration::ZERO,
+                ),
+            };
+            let wake = match self.wakes.recv_timeout(wait) {
+                Ok(wake) => wake,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => return Some(Ended::TerminalGone),
+            };
+            let ended = match wake {
+                Wake::Msg(msg) => self.msg(msg),
+                Wake::Config => {
+                    self.hands.reload(self.app);
+                    None
+                }
+                Wake::Gone => Some(Ended::TerminalGone),
+            };
+            if ended.is_some() {
+                return ended;
+            }
+            let until = *until.get_or_insert_with(|| (drawn_at + FRAME).max(Instant::now()));
+            if Instant::now() >= until + TAKE_IN {
+                return None;
+            }
+        }
+    }
+
+    fn msg(&mut self, msg: Msg) -> Option<Ended> {
+        let intents = self.app.update(msg, now_ms());
+        self.perform(intents)
+    }
+
+    fn perform(&mut self, intents: Vec<Intent>) -> Option<Ended> {
+        for intent in intents {
+            match self.hands.perform(intent, self.app, self.screen) {
+                After::GoOn => {}
+                After::Quit => return Some(Ended::Left),
+                After::Demo => return Some(Ended::Demo),
+            }
+        }
+        None
+    }
+}
+
+/// Everything is in the log before the terminal is given back.
+fn close(mut app: App, mut hands: Hands, screen: Screen, plain: bool, ended: Ended) -> Closed {
+    let reason = match ended {
+        Ended::Left | Ended::Demo => SaveReason::Exit,
+        Ended::Signal(_) | Ended::TerminalGone => SaveReason::Signal,
+    };
+    for intent in app.keep_input() {
+        if let Intent::Engine(command) = intent {
+            hands.engine(command);
+        }
+    }
+    let left = hands.leave(reason);
+    let words = match (plain, &ended) {
+        (true, Ended::Left) => app.printed(),
+        _ => String::new(),
+    };
+    drop(screen);
+    if !matches!(ended, Ended::TerminalGone) {
+        say_goodbye(&app, &words, left);
+    }
+    match ended {
+        Ended::Left => Closed::Code(exit::DONE),
+        Ended::Demo => Closed::Demo,
+        Ended::Signal(code) => Closed::Code(code),
+        Ended::TerminalGone => Closed::Code(exit::SIGHUP),
+    }
+}
+
+fn say_goodbye(app: &App, words: &str, left: bool) {
+    use std::io::Write;
+    if !words.is_empty() {
+        let _ = writeln!(std::io::stdout(), "{words}");
+    }
+    if !left {
+        crate::headless::note("the engine did not leave in time; what was recorded is safe");
+    }
+    let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
+        return;
+    };
+    let background = app.now.background.len();
+    if background > 0 {
+        crate::headless::note(&format!(
+            "{background} background command(s) go on; rewake ps lists them"
+        ));
+    }
+    crate::headless::note(&format!("to go on: rewake -c, or rewake -r {}", short_id(id)));
+}
+
+fn failed(why: &str, hint: Option<&str>) -> Closed {
+    crate::headless::trouble(why, hint);
+    Closed::Code(exit::FAILED)
+}
+
+/// What the terminal sent, as a message. What nobody listens to is none.
+fn message(event: Event) -> Option<Msg> {
+    match event {
+        Event::Key(key) => Some(Msg::Key(key, Instant::now())),
+        Event::Paste(text) => Some(Msg::Paste(text)),
+        Event::Mouse(mouse) => Some(Msg::Mouse(mouse)),
+        Event::Resize(width, height) => Some(Msg::Resize(width, height)),
+        Event::FocusGained | Event::FocusLost => None,
+    }
+}
+
+/// Signals that end the program in order.
+struct Signals {
+    last: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    fn catch() -> Signals {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let last = Arc::new(AtomicUsize::new(0));
+        for (signal, code) in [
+            (SIGTERM, exit::SIGTERM),
+            (SIGHUP, exit::SIGHUP),
+            (SIGINT, exit::SIGINT),
+        ] {
+            let caught =
+                signal_hook::flag::register_usize(signal, Arc::clone(&last), usize::from(code));
+            if let Err(error) = caught {
+                tracing::warn!(%error, signal, "a signal cannot be caught");
+            }
+        }
+        Signals { last }
+    }
+
+    fn last(&self) -> Option<u8> {
+        match self.last.load(Ordering::Relaxed) {
+            0 => None,
+            code => u8::try_from(code).ok(),
+        }
+    }
+}

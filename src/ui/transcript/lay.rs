@@ -177,30 +177,64 @@ pub(super) fn paragraph(
     lines
 }
 
-/// What is streaming, with what it is doing at its end.
-pub(super) fn lay_stream(stream: &mut Stream, look: &mut Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
-    let mut lines = Vec::new();
-    if !stream.thinking.trim().is_empty() {
-        let last = stream.thinking.trim_end().lines().last().unwrap_or_default();
-        let room = look.columns().saturating_sub(14);
-        let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
-        lines.push(Line::styled(line, theme.dim));
-        lines.push(Line::default());
+/// What is streaming. Its words are not copied: only what is seen of them is.
+pub(super) struct StreamLines<'a> {
+    before: Vec<Line<'static>>,
+    words: &'a [Line<'static>],
+    after: Vec<Line<'static>>,
+}
+
+impl<'a> StreamLines<'a> {
+    pub(super) fn of(stream: &'a mut Stream, look: &mut Look<'_>) -> StreamLines<'a> {
+        let theme = look.theme;
+        let mut before = Vec::new();
+        if !stream.thinking.trim().is_empty() {
+            let last = stream.thinking.trim_end().lines().last().unwrap_or_default();
+            let room = look.columns().saturating_sub(14);
+            let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
+            before.push(Line::styled(line, theme.dim));
+            before.push(Line::default());
+        }
+        let mut after = Vec::new();
+        for name in &stream.calls {
+            let line = format!("  writing a call of {} …", clean_line(name));
+            after.push(Line::styled(line, theme.dim));
+        }
+        if let Some(retry) = &stream.retry {
+            after.extend(paragraph(retry, theme.warn, "  ", look));
+        }
+        after.push(Line::default());
+        let words: &[Line<'static>] = match stream.has_words {
+            true => {
+                let width = look.width.saturating_sub(INDENT).max(1);
+                stream.words.lines(width, theme, look.code)
+            }
+            false => &[],
+        };
+        StreamLines {
+            before,
+            words,
+            after,
+        }
     }
-    if stream.has_words {
-        let width = look.width.saturating_sub(INDENT).max(1);
-        let mut words = stream.words.lines(width, theme, look.code).to_vec();
-        indent(&mut words);
-        lines.extend(words);
+
+    pub(super) fn count(&self) -> usize {
+        self.before.len() + self.words.len() + self.after.len()
     }
-    for name in &stream.calls {
-        let line = format!("  writing a call of {} …", clean_line(name));
-        lines.push(Line::styled(line, theme.dim));
+
+    pub(super) fn slice(&self, skip: usize, take: usize) -> Vec<Line<'static>> {
+        let words_at = self.before.len();
+        let words_end = words_at + self.words.len();
+        let line = |n: usize| match n {
+            n if n < words_at => self.before[n].clone(),
+            n if n < words_end => {
+                let mut line = [self.words[n - words_at].clone()];
+                indent(&mut line);
+                let [line] = line;
+                line
+            }
+            n => self.after[n - words_end].clone(),
+        };
+        (skip..self.count().min(skip.saturating_add(take))).map(line).collect()
     }
-    if let Some(retry) = &stream.retry {
-        lines.extend(paragraph(retry, theme.warn, "  ", look));
-    }
-    lines.push(Line::default());
-    lines
 }

@@ -6,7 +6,7 @@
 use ratatui::text::Line;
 
 use super::Transcript;
-use super::lay::{Look, lay, lay_stream};
+use super::lay::{Look, StreamLines, lay};
 
 /// What is at the top of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,18 +34,19 @@ impl Transcript {
     }
 
     fn height(&mut self, block: usize, look: &mut Look<'_>) -> usize {
-        self.with_lines(block, look, <[Line<'static>]>::len)
+        match self.blocks.get(block) {
+            Some(it) => lay(it, self.unfolded, look, <[Line<'static>]>::len),
+            None => StreamLines::of(&mut self.stream, look).count(),
+        }
     }
 
-    fn with_lines<T>(
-        &mut self,
-        block: usize,
-        look: &mut Look<'_>,
-        then: impl FnOnce(&[Line<'static>]) -> T,
-    ) -> T {
+    /// Some of the lines of a block.
+    fn slice(&mut self, block: usize, skip: usize, take: usize, look: &mut Look<'_>) -> Vec<Line<'static>> {
         match self.blocks.get(block) {
-            Some(it) => lay(it, self.unfolded, look, then),
-            None => then(&lay_stream(&mut self.stream, look)),
+            Some(it) => lay(it, self.unfolded, look, |lines| {
+                lines.iter().skip(skip).take(take).cloned().collect()
+            }),
+            None => StreamLines::of(&mut self.stream, look).slice(skip, take),
         }
     }
 
@@ -78,9 +79,7 @@ impl Transcript {
         let mut seen = Vec::with_capacity(height);
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
-            self.with_lines(block, look, |lines| {
-                seen.extend(lines.iter().skip(skip).take(room).cloned());
-            });
+            seen.extend(self.slice(block, skip, room, look));
             skip = 0;
             block += 1;
         }
@@ -186,6 +185,16 @@ impl Transcript {
         let all = self.unfolded;
         if let Some(block) = self.blocks.get_mut(block).filter(|b| b.folds()) {
             block.unfolded = Some(!block.unfolded.unwrap_or(all));
+        }
+    }
+
+    pub fn toggle_thinking(&mut self) {
+        let all = self.unfolded;
+        let thoughts = || |b: &&mut super::Block| matches!(b.kind, super::Kind::Thinking { .. });
+        let is_open = |b: &mut super::Block| b.unfolded.unwrap_or(all);
+        let unfold = !self.blocks.iter_mut().filter(thoughts()).any(is_open);
+        for block in self.blocks.iter_mut().filter(thoughts()) {
+            block.unfolded = Some(unfold);
         }
     }
 

@@ -1,0 +1,369 @@
+//! What an edit changes, line by line, with the words that differ.
+//!
+//! Line ends do not count. What is unchanged is left out but for a few lines.
+//!
+//! Invariant: the number of lines and the time it takes to find them are bounded.
+
+use std::time::Duration;
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
+
+use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
+use super::theme::Theme;
+
+const CONTEXT_LINES: usize = 3;
+/// What is found by then is right, only not the shortest.
+const MAX_TIME: Duration = Duration::from_millis(60);
+const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+const MAX_LINE_BYTES: usize = 2_000;
+/// Lines that have less in common have no words to point at.
+const MIN_LIKENESS: f32 = 0.4;
+
+/// How a diff is shown.
+pub struct Shape<'a> {
+    pub width: u16,
+    /// Lines of the diff; wrapped, they may be more on the screen.
+    pub max_lines: usize,
+    pub theme: &'a Theme,
+}
+
+/// The parts of a file that edits replace. Where they are in the file is not known.
+pub fn edits(path: &str, edits: &[(&str, &str)], shape: &Shape<'_>) -> Vec<Line<'static>> {
+    let mut sheet = Sheet::new(shape, None);
+    for (old, new) in edits {
+        sheet.compare(old, new);
+    }
+    sheet.finish(path, None)
+}
+
+/// A whole file before (none: it is new) and after.
+pub fn file(
+    path: &str,
+    before: Option<&str>,
+    after: &str,
+    shape: &Shape<'_>,
+) -> Vec<Line<'static>> {
+    let old = before.unwrap_or_default();
+    let last = old.lines().count().max(after.lines().count());
+    let mut sheet = Sheet::new(shape, Some(last.to_string().len()));
+    sheet.compare(old, after);
+    sheet.finish(path, before.is_none().then_some("new file"))
+}
+
+/// A piece of a line, and whether it is what differs.
+type Part<'a> = (bool, &'a str);
+
+struct Sheet<'a> {
+    shape: &'a Shape<'a>,
+    /// The columns of line numbers, when lines have numbers.
+    number_columns: Option<usize>,
+    lines: Vec<Line<'static>>,
+    added: usize,
+    removed: usize,
+    shown: usize,
+    left_out: usize,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(shape: &'a Shape<'a>, number_columns: Option<usize>) -> Sheet<'a> {
+        Sheet {
+            shape,
+            number_columns,
+            lines: Vec::new(),
+            added: 0,
+            removed: 0,
+            shown: 0,
+            left_out: 0,
+        }
+    }
+
+    fn compare(&mut self, old: &str, new: &str) {
+        if old.len().max(new.len()) > MAX_BYTES {
+            let sizes = format!("too big to compare: {} to {} bytes", old.len(), new.len());
+            self.note(&sizes);
+            return;
+        }
+        let old: Vec<&str> = old.lines().collect();
+        let new: Vec<&str> = new.lines().collect();
+        let diff = TextDiff::configure()
+            .timeout(MAX_TIME)
+            .diff_slices(&old, &new);
+        let groups = diff.grouped_ops(CONTEXT_LINES);
+        if groups.is_empty() {
+            self.note("only line ends change");
+        }
+        for (n, group) in groups.iter().enumerate() {
+            let starts_late = group.first().is_some_and(|op| op.old_range().start > 0);
+            if !self.lines.is_empty() || (n == 0 && starts_late) {
+                self.note("⋯");
+            }
+            for op in group {
+                self.op(op, &old, &new);
+            }
+        }
+    }
+
+    fn op(&mut self, op: &DiffOp, old: &[&str], new: &[&str]) {
+        let (old_at, new_at) = (op.old_range(), op.new_range());
+        if op.tag() == DiffTag::Equal {
+            for n in new_at {
+                self.line(ChangeTag::Equal, n, &[(false, new[n])]);
+            }
+            return;
+        }
+        self.removed += old_at.len();
+        self.added += new_at.len();
+        let room = self.shape.max_lines.saturating_sub(self.shown);
+        let pairs: Vec<Option<Pair<'_>>> = old_at
+            .clone()
+            .zip(new_at.clone())
+            .take(room)
+            .map(|(o, n)| Pair::of(old[o], new[n]))
+            .collect();
+        for (k, n) in old_at.enumerate() {
+            let pair = pairs.get(k).and_then(Option::as_ref);
+            let whole = [(false, old[n])];
+            self.line(ChangeTag::Delete, n, pair.map_or(&whole, |p| &p.old));
+        }
+        for (k, n) in new_at.enumerate() {
+            let pair = pairs.get(k).and_then(Option::as_ref);
+            let whole = [(false, new[n])];
+            self.line(ChangeTag::Insert, n, pair.map_or(&whole, |p| &p.new));
+        }
+    }
+
+    /// `number` counts from 0.
+    fn line(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
+        if self.shown >= self.shape.max_lines {
+            self.left_out += 1;
+            return;
+        }
+        self.shown += 1;
+        let theme = self.shape.theme;
+        let (sign, style, word) = match tag {
+            ChangeTag::Equal => (' ', theme.dim, theme.dim),
+            ChangeTag::Delete => ('-', theme.diff_del, theme.diff_del_word),
+            ChangeTag::Insert => ('+', theme.diff_add, theme.diff_add_word),
+        };
+        let mut spans = Vec::new();
+        let mut room = MAX_LINE_BYTES;
+        for (differs, part) in parts {
+            let part = crate::core::text::clip(part, room);
+            room -= part.len();
+            push_span(
+                &mut spans,
+                if *differs { word } else { style },
+                &clean_line(&part),
+            );
+        }
+        let first = match self.number_columns {
+            Some(columns) => format!("{:>columns$} {sign} ", number + 1),
+            None => format!("{sign} "),
+        };
+        let rest = Span::styled(" ".repeat(first.len()), style);
+        let first = Span::styled(first, style);
+        let columns = usize::from(self.shape.width);
+        let lines = wrap(&spans, columns, &[first], &[rest], Break::Anywhere);
+        self.lines.extend(lines.into_iter().map(|line| match tag {
+            ChangeTag::Equal => line,
+            ChangeTag::Delete | ChangeTag::Insert => line.style(background(style)),
+        }));
+    }
+
+    fn note(&mut self, text: &str) {
+        let indent = " ".repeat(self.number_columns.map_or(0, |columns| columns + 1));
+        let text = clip(&format!("{indent}{text}"), usize::from(self.shape.width));
+        let span = Span::styled(text, self.shape.theme.dim);
+        self.lines.push(Line::from(span));
+    }
+
+    /// Puts the head above: path, what it is, counts.
+    fn finish(mut self, path: &str, what: Option<&str>) -> Vec<Line<'static>> {
+        match self.left_out {
+            0 => {}
+            1 => self.note("… 1 more line"),
+            more => self.note(&format!("… {more} more lines")),
+        }
+        let theme = self.shape.theme;
+        let counts = format!("+{} -{}", self.added, self.removed);
+        let what = what.map_or(String::new(), |what| format!("{what}  "));
+        let taken = counts.len() + what.len() + 2;
+        let room = usize::from(self.shape.width).saturating_sub(taken).max(8);
+        let spans = [
+            Span::styled(clip_middle(&clean_line(path), room), theme.accent),
+            Span::styled(format!("  {what}"), theme.dim),
+            Span::styled(format!("+{}", self.added), theme.ok),
+            Span::styled(format!(" -{}", self.removed), theme.error),
+        ];
+        let columns = usize::from(self.shape.width);
+        let mut lines = wrap(&spans, columns, &[], &[], Break::Words);
+        lines.append(&mut self.lines);
+        lines
+    }
+}
+
+fn background(style: Style) -> Style {
+    Style {
+        bg: style.bg,
+        ..Style::default()
+    }
+}
+
+/// A line before and after, when it is like enough to be the same line changed.
+struct Pair<'a> {
+    old: Vec<Part<'a>>,
+    new: Vec<Part<'a>>,
+}
+
+impl<'a> Pair<'a> {
+    fn of(old: &'a str, new: &'a str) -> Option<Pair<'a>> {
+        if old.len().max(new.len()) > MAX_LINE_BYTES {
+            return None;
+        }
+        let diff = TextDiff::configure()
+            .timeout(MAX_WORDS_TIME)
+            .diff_words(old, new);
+        if diff.ratio() < MIN_LIKENESS {
+            return None;
+        }
+        let mut pair = Pair {
+            old: Vec::new(),
+            new: Vec::new(),
+        };
+        let (mut old_rest, mut new_rest) = (old, new);
+        for change in diff.iter_all_changes() {
+            let length = change.value().len();
+            let differs = change.tag() != ChangeTag::Equal;
+            if change.tag() != ChangeTag::Insert {
+                let (part, rest) = old_rest.split_at_checked(length)?;
+                pair.old.push((differs, part));
+                old_rest = rest;
+            }
+            if change.tag() != ChangeTag::Delete {
+                let (part, rest) = new_rest.split_at_checked(length)?;
+                pair.new.push((differs, part));
+                new_rest = rest;
+            }
+        }
+        Some(pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::text::width;
+    use ratatui::style::Modifier;
+
+    fn shape(theme: &Theme) -> Shape<'_> {
+        Shape {
+            width: 40,
+            max_lines: 50,
+            theme,
+        }
+    }
+
+    /// Words that differ stand in brackets.
+    fn shown(lines: &[Line<'_>]) -> Vec<String> {
+        let span = |s: &Span<'_>| match s.style.add_modifier.contains(Modifier::UNDERLINED) {
+            true => format!("[{}]", s.content),
+            false => s.content.to_string(),
+        };
+        lines
+            .iter()
+            .map(|l| l.spans.iter().map(span).collect())
+            .collect()
+    }
+
+    #[test]
+    fn a_change_is_shown_with_numbers_and_its_words() {
+        let old: String = (1..=20).map(|n| format!("line number {n}\n")).collect();
+        let new = old
+            .replace("number 10", "figure 10")
+            .replace("number 20\n", "number 20");
+        let lines = file("src/a.rs", Some(&old), &new, &shape(&Theme::plain()));
+        let want = [
+            "src/a.rs  +1 -1",
+            "   ⋯",
+            " 7   line number 7",
+            " 8   line number 8",
+            " 9   line number 9",
+            "10 - line [number] 10",
+            "10 + line [figure] 10",
+            "11   line number 11",
+            "12   line number 12",
+            "13   line number 13",
+        ];
+        assert_eq!(shown(&lines), want);
+    }
+
+    #[test]
+    fn edits_have_no_numbers() {
+        let pairs = [("let a = 1;", "let a = 2;"), ("x\n", "")];
+        let lines = edits("a.rs", &pairs, &shape(&Theme::plain()));
+        let want = [
+            "a.rs  +1 -2",
+            "- let a = [1;]",
+            "+ let a = [2;]",
+            "⋯",
+            "- x",
+        ];
+        assert_eq!(shown(&lines), want);
+    }
+
+    #[test]
+    fn a_new_file_says_so_and_is_cut() {
+        let theme = Theme::plain();
+        let shape = Shape {
+            max_lines: 2,
+            ..shape(&theme)
+        };
+        let lines = file("a", None, "1\n2\n3\n4\n", &shape);
+        let want = ["a  new file  +4 -0", "1 + 1", "2 + 2", "  … 2 more lines"];
+        assert_eq!(shown(&lines), want);
+    }
+
+    #[test]
+    fn line_ends_do_not_count() {
+        let lines = file("a", Some("x\r\ny"), "x\ny\n", &shape(&Theme::plain()));
+        assert_eq!(shown(&lines), ["a  +0 -0", "  only line ends change"]);
+    }
+
+    #[test]
+    fn lines_that_have_nothing_in_common_have_no_words() {
+        let lines = edits("a", &[("one two three", "alpha")], &shape(&Theme::plain()));
+        assert_eq!(shown(&lines), ["a  +1 -1", "- one two three", "+ alpha"]);
+    }
+
+    #[test]
+    fn long_and_dangerous_lines_fit() {
+        let theme = Theme::named("dark").unwrap();
+        let evil = format!("\u{1b}[2J\t{}日本", "x".repeat(100_000));
+        for width_columns in [1, 3, 10, 40] {
+            let shape = Shape {
+                width: width_columns,
+                ..shape(&theme)
+            };
+            for line in file("a\u{202e}b", Some("x\u{7}\r"), &evil, &shape) {
+                let text = line.to_string();
+                assert!(width(&text) <= usize::from(width_columns), "{text:?}");
+                assert!(!text.contains(char::is_control), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_big_is_not_compared() {
+        let big = "x\n".repeat(MAX_BYTES);
+        let lines = file("a", Some(""), &big, &shape(&Theme::plain()));
+        assert!(
+            lines[1]
+                .to_string()
+                .contains("too big to compare: 0 to 4194304 bytes")
+        );
+        assert_eq!(lines.len(), 2);
+    }
+}

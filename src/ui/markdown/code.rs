@@ -1,0 +1,65 @@
+//! Blocks of code: a label, and lines that are wrapped and never cut.
+
+use ratatui::text::{Line, Span};
+
+use crate::ui::highlight::Highlighter;
+use crate::ui::text::{Break, clean_line, clip, push_span, wrap};
+use crate::ui::theme::Theme;
+
+const INDENT: &str = "  ";
+const MAX_LABEL_COLUMNS: usize = 32;
+
+/// What code is laid out with.
+pub struct Frame<'a> {
+    pub columns: usize,
+    /// Stands before the first line.
+    pub first: &'a [Span<'static>],
+    /// Stands before the others.
+    pub rest: &'a [Span<'static>],
+    pub theme: &'a Theme,
+}
+
+impl Frame<'_> {
+    /// The name of the language, when the block has one.
+    pub fn label(&self, info: &str) -> Option<Line<'static>> {
+        let name = info.split_whitespace().next()?;
+        let name = clip(&clean_line(name), MAX_LABEL_COLUMNS);
+        let spans = [Span::styled(name, self.theme.dim)];
+        self.wrapped(&spans, self.first).into_iter().next()
+    }
+
+    /// The lines of clean code from number `skip` on, and whether their colours are final.
+    pub fn lines(
+        &self,
+        code: &str,
+        skip: usize,
+        info: &str,
+        highlighter: &mut Highlighter,
+    ) -> (Vec<Line<'static>>, bool) {
+        let coloured = highlighter.lines(code, skip, info, self.theme);
+        let mut lines = Vec::with_capacity(coloured.lines.len());
+        for parts in &coloured.lines {
+            let mut spans = Vec::with_capacity(parts.len());
+            for (style, text) in parts {
+                push_span(&mut spans, self.theme.text.patch(*style), text);
+            }
+            let first = if lines.is_empty() {
+                self.first
+            } else {
+                self.rest
+            };
+            lines.extend(self.wrapped(&spans, first));
+        }
+        (lines, coloured.settled)
+    }
+
+    fn wrapped(&self, spans: &[Span<'static>], first: &[Span<'static>]) -> Vec<Line<'static>> {
+        let indented = |prefix: &[Span<'static>]| [prefix, &[Span::raw(INDENT)]].concat();
+        let (first, rest) = (indented(first), indented(self.rest));
+        let mut lines = wrap(spans, self.columns, &first, &rest, Break::Anywhere);
+        for line in &mut lines {
+            line.style = self.theme.code_bg;
+        }
+        lines
+    }
+}

@@ -1,0 +1,220 @@
+//! How the screen begins: which session, what is offered, and what is looked for when there is
+//! no model.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::app::{App, Begin, Place};
+use super::overlay::{FirstRun, Provider};
+use super::theme::Theme;
+use super::{Wake, style};
+use crate::config;
+use crate::model::{Figures, Models};
+use crate::session::{SessionError, Surroundings, VERSION, Which, now_ms};
+
+/// What the command line asks of the screen.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    pub which: Option<Which>,
+    /// `-r` without an id: the history is opened.
+    pub pick: bool,
+    pub prompt: Option<String>,
+    pub no_alt_screen: bool,
+}
+
+pub(super) fn app(around: &Arc<Surroundings>, start: Start) -> Result<(App, Begin), SessionError> {
+    let (theme, trouble) = match style::theme(around, None) {
+        Ok(theme) => (theme, None),
+        Err(why) => (Theme::named("dark").unwrap_or_else(|_| Theme::plain()), Some(why)),
+    };
+    let place = Place {
+        folder: around.here.folder.to_string_lossy().into_owned(),
+        workspace: around.workspace(),
+        home: around.env.home().map(|h| h.to_string_lossy().into_owned()),
+        version: VERSION,
+    };
+    let mut app = App::new(place, theme, Figures::new(around.config()), now_ms());
+    app.theme_name = around.config().theme.clone();
+    for warning in &around.loaded.warnings {
+        app.warned.push(warning.text.clone());
+    }
+    app.warned.extend(trouble);
+    let begin = begin(around, start)?;
+    Ok((app, begin))
+}
+
+/// A person who names a session gets it; else unfinished work is offered before anything new.
+pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError> {
+    let Start {
+        which,
+        pick,
+        prompt,
+        ..
+    } = start;
+    let then = match which {
+        Some(which) => Begin::Open { which, prompt },
+        None if pick => Begin::History,
+        None => {
+            let offers = around.offers(&around.open_store()?)?;
+            match (offers.is_empty(), no_model(around)) {
+                (false, _) => Begin::Offers { offers, prompt },
+                (true, Some(why)) => Begin::FirstRun(FirstRun::new(why, providers(around))),
+                (true, None) => Begin::Open {
+                    which: Which::New,
+                    prompt,
+                },
+            }
+        }
+    };
+    Ok(match asks_for_trust(around) {
+        true => Begin::Trust(Box::new(then)),
+        false => then,
+    })
+}
+
+/// Why no model can be asked.
+fn no_model(around: &Surroundings) -> Option<String> {
+    let name = match around.config().model_name(&around.env) {
+        Ok(name) => name.to_string(),
+        Err(e) => return Some(e.to_string()),
+    };
+    let models = Models::new(around.config().clone(), around.env.clone());
+    models.check(&name).err().map(|e| e.to_string())
+}
+
+/// A config of the folder's own that is not used as a whole, and nobody was asked about.
+fn asks_for_trust(around: &Surroundings) -> bool {
+    let has_own = around.here.root.join(".rewake/config.toml").is_file();
+    let untrusted = matches!(
+        config::trust::is_trusted(&around.paths, &around.here.root),
+        Ok(false)
+    );
+    has_own && untrusted && !config::trust::was_asked(&around.paths, &around.here.root)
+}
+
+/// What was looked for, and what of it can be used.
+fn providers(around: &Surroundings) -> Vec<Provider> {
+    let mut providers: Vec<Provider> = ["anthropic", "openai", "gemini", "openrouter"]
+        .into_iter()
+        .map(|name| keyed(around, name))
+        .collect();
+    providers.push(local(around, "ollama", "http://127.0.0.1:11434", "/api/tags"));
+    providers.push(local(around, "llama.cpp", "http://127.0.0.1:8080", "/v1/models"));
+    providers
+}
+
+fn keyed(around: &Surroundings, name: &str) -> Provider {
+    let env = format!("{}_API_KEY", name.to_uppercase());
+    let key = around
+        .config()
+        .provider(name)
+        .and_then(|provider| provider.key(&around.env));
+    let is_ready = matches!(key, Ok(Some(_)));
+    let default = config::default_model(name);
+    Provider {
+        name: name.to_string(),
+        found: match is_ready {
+            true => "a key is there".to_string(),
+            false => format!("no key: {env} is not set"),
+        },
+        is_ready: is_ready && default.is_some(),
+        models: default.map(str::to_string).into_iter().collect(),
+        hint: format!("export {env}=…"),
+    }
+}
+
+/// A server on this machine, asked for its models. It is there at once or not at all.
+fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider {
+    let named = match name {
+        "ollama" => around.config().provider("ollama").ok().map(|p| p.base_url),
+        _ => None,
+    };
+    let base = named.unwrap_or_else(|| usual.to_string());
+    let base = base.trim_end_matches('/').trim_end_matches("/v1").to_string();
+    let models = probe(&base, path);
+    let prefix = if name == "ollama" { "ollama" } else { "local" };
+    let hint = match name {
+        "ollama" => "ollama serve, then ollama pull a model that can call tools".to_string(),
+        _ => "llama-server --jinja -m MODEL.gguf, and [providers.local] in the config".to_string(),
+    };
+    match models {
+        None => Provider {
+            name: name.to_string(),
+            found: format!("no server at {base}"),
+            is_ready: false,
+            models: Vec::new(),
+            hint,
+        },
+        Some(models) => {
+            // Its provider must be known to the config.
+            let known = around.config().provider(prefix).is_ok();
+            Provider {
+                name: name.to_string(),
+                found: format!("a server at {base} with {} models", models.len()),
+                is_ready: known && !models.is_empty(),
+                models: models.iter().map(|m| format!("{prefix}/{m}")).collect(),
+                hint,
+            }
+        }
+    }
+}
+
+/// One small request over plain HTTP/1.0 with a short patience: the first screen must not wait.
+fn probe(base: &str, path: &str) -> Option<Vec<String>> {
+    use std::io::{Read, Write};
+    use std::net::{TcpStream, ToSocketAddrs};
+    const PATIENCE: Duration = Duration::from_millis(300);
+    const MAX_BYTES: u64 = 1 << 20;
+    let host = base.strip_prefix("http://")?;
+    let host = host.split('/').next()?;
+    let address = match host.contains(':') {
+        true => host.to_string(),
+        false => format!("{host}:80"),
+    };
+    let address = address.to_socket_addrs().ok()?.next()?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.take(MAX_BYTES).read_to_end(&mut answer).ok()?;
+    let text = String::from_utf8_lossy(&answer);
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+    let list = value.get("models").or_else(|| value.get("data"))?.as_array()?;
+    let name = |model: &serde_json::Value| {
+        let name = model.get("name").or_else(|| model.get("id"))?;
+        Some(name.as_str()?.to_string())
+    };
+    Some(list.iter().filter_map(name).take(20).collect())
+}
+
+/// Tells when a file of the config changes. `None` when that cannot be known: then a change
+/// holds from the next start on.
+pub(super) fn watch_config(around: &Surroundings, wakes: Sender<Wake>) -> Option<RecommendedWatcher> {
+    let own = around.paths.config_dir.clone();
+    let project = around.here.root.join(".rewake");
+    let is_config = |path: &std::path::Path| {
+        path.extension().is_some_and(|end| end == "toml")
+    };
+    let told = move |event: notify::Result<notify::Event>| {
+        if let Ok(event) = event
+            && !event.kind.is_access()
+            && event.paths.iter().any(|path| is_config(path))
+        {
+            let _ = wakes.send(Wake::Config);
+        }
+    };
+    let mut watcher = notify::recommended_watcher(told)
+        .inspect_err(|error| tracing::warn!(%error, "changes of the config are not seen"))
+        .ok()?;
+    for folder in [own, project] {
+        if folder.is_dir() {
+            let _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
+        }
+    }
+    Some(watcher)
+}
+
