@@ -1,0 +1,6 @@
+//! The terminal: what a person types, and what they see.
+
+pub mod commands;
+
+pub mod input;
+pub mod keys;
