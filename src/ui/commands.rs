@@ -1,0 +1,291 @@
+//! The slash commands: one table, from which they are parsed, completed and shown in the
+//! help sheet. What a command does is the app's.
+//!
+//! Invariant: a line that begins with a slash and is no command is an error or a path, never
+//! silently a message.
+
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher};
+
+use crate::core::text::{clip, nearest};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    Help,
+    New,
+    Resume,
+    Fork,
+    Rewind,
+    History,
+    Compact,
+    Context,
+    Plan,
+    Model,
+    Permissions,
+    Memory,
+    Skills,
+    Ps,
+    Diff,
+    Export,
+    Rename,
+    Theme,
+    Status,
+    Doctor,
+    Quit,
+}
+
+/// A command as a person meets it.
+#[derive(Debug, PartialEq)]
+pub struct Entry {
+    pub command: Command,
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
+    /// `[optional]` or `<needed>`; empty when it takes no argument.
+    pub argument: &'static str,
+    pub help: &'static str,
+}
+
+impl Entry {
+    /// Without its argument it cannot be run.
+    pub fn needs_argument(&self) -> bool {
+        self.argument.starts_with('<')
+    }
+}
+
+#[rustfmt::skip]
+pub const COMMANDS: &[Entry] = &[
+    entry(Command::Help, "help", &["h", "?"], "", "keys and commands"),
+    entry(Command::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
+    entry(Command::Resume, "resume", &["continue"], "[session]", "go on with another session"),
+    entry(Command::Fork, "fork", &["branch"], "[checkpoint]", "go on from here in a copy of this session"),
+    entry(Command::Rewind, "rewind", &["undo"], "[checkpoint]", "go on from an earlier message, in a fork"),
+    entry(Command::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
+    entry(Command::Compact, "compact", &["summarise", "summarize"], "[what to keep]", "summarise the older part of the conversation now"),
+    entry(Command::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
+    entry(Command::Plan, "plan", &["todos"], "", "the plan and where it stands"),
+    entry(Command::Model, "model", &["m"], "[provider/model]", "choose the model"),
+    entry(Command::Permissions, "permissions", &["mode", "allow"], "[mode]", "the mode and the rules in force"),
+    entry(Command::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
+    entry(Command::Skills, "skills", &["skill"], "[name]", "the skills found here"),
+    entry(Command::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
+    entry(Command::Diff, "diff", &["changes"], "[path]", "what this session changed"),
+    entry(Command::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
+    entry(Command::Rename, "rename", &["title"], "<title>", "give this session another title"),
+    entry(Command::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
+    entry(Command::Status, "status", &["about"], "", "session, model, folder, configuration"),
+    entry(Command::Doctor, "doctor", &["check"], "", "check what rewake needs"),
+    entry(Command::Quit, "quit", &["exit", "q"], "", "leave; everything is saved"),
+];
+
+const fn entry(
+    command: Command,
+    name: &'static str,
+    aliases: &'static [&'static str],
+    argument: &'static str,
+    help: &'static str,
+) -> Entry {
+    Entry {
+        command,
+        name,
+        aliases,
+        argument,
+        help,
+    }
+}
+
+/// Why a line is not run. The text is for a person.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum NotRun {
+    #[error("there is no command /{name}{}", hint(nearest))]
+    Unknown {
+        name: String,
+        nearest: Option<&'static str>,
+    },
+    #[error("/{name} needs {argument}")]
+    NoArgument {
+        name: &'static str,
+        argument: &'static str,
+    },
+    #[error("/{name} takes nothing behind it; a message may begin with a space")]
+    TakesNone { name: &'static str },
+}
+
+fn hint(nearest: &Option<&str>) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean /{name}?"),
+        None => "; /help lists them".to_string(),
+    }
+}
+
+/// A line that begins with a slash and a word. A path (`/usr/bin/env is missing`) is none.
+pub fn is_command(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix('/') else {
+        return false;
+    };
+    let word = rest.split(char::is_whitespace).next().unwrap_or("");
+    rest.is_empty() || (!word.is_empty() && !word.contains(['/', '.']))
+}
+
+/// The command of a line that begins with a slash, and what is behind it.
+pub fn parse(line: &str) -> Result<(Command, String), NotRun> {
+    let line = line.trim();
+    let rest = line.strip_prefix('/').unwrap_or(line);
+    let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let argument = argument.trim();
+    let Some(entry) = find(name) else {
+        return Err(NotRun::Unknown {
+            name: clip(name, 40).into_owned(),
+            nearest: nearest(name, names()),
+        });
+    };
+    if argument.is_empty() && entry.needs_argument() {
+        return Err(NotRun::NoArgument {
+            name: entry.name,
+            argument: entry.argument,
+        });
+    }
+    if !argument.is_empty() && entry.argument.is_empty() {
+        return Err(NotRun::TakesNone { name: entry.name });
+    }
+    Ok((entry.command, argument.to_string()))
+}
+
+fn find(name: &str) -> Option<&'static Entry> {
+    let name = name.to_lowercase();
+    COMMANDS
+        .iter()
+        .find(|e| e.name == name || e.aliases.contains(&name.as_str()))
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let aliases = COMMANDS.iter().flat_map(|e| e.aliases.iter().copied());
+    COMMANDS.iter().map(|e| e.name).chain(aliases)
+}
+
+/// The commands that `word` (without its slash) may become, the likeliest first.
+pub fn complete(word: &str) -> Vec<&'static Entry> {
+    let word = word.to_lowercase();
+    let mut matcher = Matcher::new(Config::DEFAULT);
+    let pattern = Pattern::parse(&word, CaseMatching::Ignore, Normalization::Smart);
+    let mut buffer = Vec::new();
+    let mut scored: Vec<(u32, &Entry)> = COMMANDS
+        .iter()
+        .filter_map(|entry| {
+            let own = score(entry.name, &word, &pattern, &mut matcher, &mut buffer);
+            let alias = entry.aliases.iter().filter_map(|alias| {
+                let score = score(alias, &word, &pattern, &mut matcher, &mut buffer);
+                // A command's own name counts more than another's alias.
+                score.map(|s| s / 2)
+            });
+            Some((own.into_iter().chain(alias).max()?, entry))
+        })
+        .collect();
+    // Stable: equals stay in the order of the table.
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.into_iter().map(|(_, entry)| entry).collect()
+}
+
+fn score(
+    name: &str,
+    word: &str,
+    pattern: &Pattern,
+    matcher: &mut Matcher,
+    buffer: &mut Vec<char>,
+) -> Option<u32> {
+    const WHOLE: u32 = 100_000;
+    const BEGINNING: u32 = 10_000;
+    let fuzzy = pattern.score(nucleo_matcher::Utf32Str::new(name, buffer), matcher)?;
+    let bonus = match name.strip_prefix(word) {
+        Some("") => WHOLE,
+        Some(_) if !word.is_empty() => BEGINNING,
+        _ => 0,
+    };
+    Some(fuzzy + bonus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed() {
+        for (line, want) in [
+            ("/help", Ok((Command::Help, ""))),
+            ("/HELP ", Ok((Command::Help, ""))),
+            ("/q", Ok((Command::Quit, ""))),
+            (
+                "/rename  a new  title ",
+                Ok((Command::Rename, "a new  title")),
+            ),
+            ("/new\nfix it", Ok((Command::New, "fix it"))),
+            ("/rename", Err("/rename needs <title>")),
+            (
+                "/quit now",
+                Err("/quit takes nothing behind it; a message may begin with a space"),
+            ),
+            (
+                "/hlep",
+                Err("there is no command /hlep; did you mean /help?"),
+            ),
+            (
+                "/deploy",
+                Err("there is no command /deploy; /help lists them"),
+            ),
+            ("/", Err("there is no command /; /help lists them")),
+        ] {
+            let got = parse(line).map_err(|e| e.to_string());
+            let want = want
+                .map(|(command, argument)| (command, argument.to_string()))
+                .map_err(str::to_string);
+            assert_eq!(got, want, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_command() {
+        for (line, want) in [
+            ("/help", true),
+            ("/", true),
+            ("/nonsense now", true),
+            ("/usr/bin/env is missing", false),
+            ("/etc/", false),
+            ("/notes.md", false),
+            ("/ x", false),
+            (" /help", false),
+            ("help", false),
+        ] {
+            assert_eq!(is_command(line), want, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_likeliest_comes_first() {
+        let names = |word: &str| -> Vec<&str> { complete(word).iter().map(|e| e.name).collect() };
+        assert_eq!(names("").len(), COMMANDS.len());
+        assert_eq!(names("")[0], "help");
+        assert_eq!(names("re")[..2], ["resume", "rewind"]);
+        assert_eq!(names("ps")[0], "ps");
+        assert_eq!(names("exit")[0], "quit");
+        assert_eq!(names("cmpct"), ["compact"]);
+        assert_eq!(names("zzz"), [""; 0]);
+    }
+
+    #[test]
+    fn no_two_commands_share_a_name_and_each_has_help() {
+        let mut all: Vec<&str> = names().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        for entry in COMMANDS {
+            assert!(
+                !entry.help.is_empty() && !entry.help.ends_with('.'),
+                "{entry:?}"
+            );
+            assert_eq!(
+                parse(&format!("/{} {}", entry.name, "x")).is_ok(),
+                !entry.argument.is_empty()
+            );
+        }
+    }
+}

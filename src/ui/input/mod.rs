@@ -1,0 +1,253 @@
+//! What the terminal sends, as events. [`Input`] takes bytes as they are read and gives
+//! crossterm's own event types, so that everything above it is ordinary; [`Reader`] is the
+//! thread that feeds it.
+//!
+//! It stands in the place of crossterm's reader, for which a paste without its end mark
+//! swallows the keyboard for ever. Here a paste ends by itself when nothing more came for
+//! [`PASTE_SILENCE`].
+//!
+//! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second
+//! of silence the next key is a key. Nothing grows without bound.
+//! Deliberately absent: questions to the terminal. Its answers, should some come, are
+//! swallowed. Key releases are too.
+
+mod decode;
+mod reader;
+mod sequence;
+
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event, KeyCode, KeyModifiers};
+
+pub use reader::Reader;
+
+/// How long an escape byte waits for the rest of a sequence before it is the Esc key.
+pub const ESCAPE_WAIT: Duration = Duration::from_millis(50);
+
+/// How long the rest of a sequence that has begun, or of a character, is waited for.
+pub const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
+
+/// A paste is over when nothing came for so long, with or without its end mark.
+pub const PASTE_SILENCE: Duration = Duration::from_secs(1);
+
+/// What is pasted beyond this is dropped.
+pub const MAX_PASTE_BYTES: usize = 32 * 1024 * 1024;
+
+/// No key's sequence is longer; a reply of the terminal may be, and is not wanted.
+const MAX_SEQUENCE_BYTES: usize = 256;
+
+/// So many bytes in one read were not typed. Behind a paste that ended by silence they are
+/// its rest.
+const BURST_BYTES: usize = 16;
+
+const PASTE_START: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// The bytes of a terminal on their way to be events. It never reads a clock.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// The beginning of a sequence or a character.
+    pending: Vec<u8>,
+    /// What was pasted so far, while a paste goes on.
+    paste: Option<Paste>,
+    /// Inside a reply that is too long to keep: everything up to its end is dropped.
+    skipping: bool,
+    /// The last paste had no end mark: it may still come.
+    overdue: bool,
+    last: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Paste {
+    bytes: Vec<u8>,
+    /// The last bytes that came, to find an end mark that two reads share.
+    tail: Vec<u8>,
+}
+
+impl Input {
+    pub fn new() -> Input {
+        Input::default()
+    }
+
+    /// The events that these bytes complete. `bytes` is what one read gave.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
+        let mut events = self.tick(now);
+        if bytes.is_empty() {
+            return events;
+        }
+        self.last = Some(now);
+        let mut rest = bytes;
+        if self.paste.is_none() && self.goes_on(rest) {
+            self.paste = Some(Paste::default());
+        }
+        while !rest.is_empty() {
+            rest = match &mut self.paste {
+                Some(paste) => match paste.take(rest) {
+                    Some(after) => {
+                        self.end_paste(false, &mut events);
+                        after
+                    }
+                    None => &[],
+                },
+                None => self.key_bytes(rest, &mut events),
+            };
+        }
+        events
+    }
+
+    /// What the passing of time completes: a lone Esc, a paste without its end.
+    pub fn tick(&mut self, now: Instant) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.wait(now) == Some(Duration::ZERO) {
+            self.skipping = false;
+            self.end_paste(true, &mut events);
+            let pending = std::mem::take(&mut self.pending);
+            events.extend(sequence::abandoned(&pending));
+        }
+        events
+    }
+
+    /// After how long [`Input::tick`] has something to do; none if only bytes can help.
+    pub fn wait(&self, now: Instant) -> Option<Duration> {
+        let patience = if self.paste.is_some() {
+            PASTE_SILENCE
+        } else if self.skipping {
+            SEQUENCE_WAIT
+        } else if self.pending.is_empty() {
+            return None;
+        } else if self.pending.iter().all(|b| *b == 0x1b) {
+            ESCAPE_WAIT
+        } else {
+            SEQUENCE_WAIT
+        };
+        let since = self.last.map_or(patience, |last| now.duration_since(last));
+        Some(patience.saturating_sub(since))
+    }
+
+    /// A read that looks like more of a paste whose end never came.
+    fn goes_on(&self, bytes: &[u8]) -> bool {
+        let plain = self.overdue && self.pending.is_empty() && !self.skipping;
+        plain
+            && match find_bytes(bytes, PASTE_END) {
+                Some(end) => find_bytes(&bytes[..end], PASTE_START).is_none(),
+                None => bytes.len() >= BURST_BYTES && !bytes.contains(&0x1b),
+            }
+    }
+
+    fn end_paste(&mut self, by_silence: bool, events: &mut Vec<Event>) {
+        if let Some(paste) = self.paste.take() {
+            self.overdue = by_silence;
+            if !paste.bytes.is_empty() {
+                events.push(Event::Paste(decode::text(&paste.bytes)));
+            }
+        }
+    }
+
+    /// Takes bytes outside a paste; gives those that are not taken yet.
+    fn key_bytes<'a>(&mut self, bytes: &'a [u8], events: &mut Vec<Event>) -> &'a [u8] {
+        if self.skipping {
+            return self.skip(bytes);
+        }
+        for (at, byte) in bytes.iter().enumerate() {
+            self.pending.push(*byte);
+            if self.pending == PASTE_START {
+                self.pending.clear();
+                self.paste = Some(Paste::default());
+                return &bytes[at + 1..];
+            }
+            if self.pending == PASTE_END {
+                self.overdue = false;
+            }
+            match sequence::parse(&self.pending) {
+                sequence::Found::More if self.pending.len() < MAX_SEQUENCE_BYTES => {}
+                sequence::Found::More => {
+                    self.skipping = sequence::is_string(&self.pending);
+                    self.pending.clear();
+                    return &bytes[at + 1..];
+                }
+                sequence::Found::Nothing => self.pending.clear(),
+                sequence::Found::Again => {
+                    // The byte belongs to what comes next.
+                    self.keep_escape();
+                    return &bytes[at..];
+                }
+                sequence::Found::Event(event) => {
+                    self.pending.clear();
+                    events.push(event);
+                }
+                sequence::Found::Escape => {
+                    self.keep_escape();
+                    events.push(decode::key(KeyCode::Esc, KeyModifiers::NONE));
+                    return &bytes[at..];
+                }
+            }
+        }
+        &[]
+    }
+
+    /// Forgets what is pending, but not an escape byte before the last byte: the two may
+    /// belong together.
+    fn keep_escape(&mut self) {
+        let escape = matches!(self.pending[..], [_, .., 0x1b, _]);
+        self.pending.clear();
+        self.pending.extend(escape.then_some(0x1b));
+    }
+
+    /// Drops a reply up to its end: BEL, or the escape byte of a string terminator.
+    fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let Some(end) = bytes.iter().position(|b| matches!(b, 0x07 | 0x1b)) else {
+            return &[];
+        };
+        self.skipping = false;
+        if bytes[end] == 0x07 {
+            &bytes[end + 1..]
+        } else {
+            &bytes[end..]
+        }
+    }
+}
+
+impl Paste {
+    /// Takes bytes up to the end mark; what is behind it, if it came.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let before = self.tail.len();
+        // The mark may have begun in the read before.
+        let joint = PASTE_END.len().min(bytes.len());
+        self.tail.extend_from_slice(&bytes[..joint]);
+        if let Some(at) = find_bytes(&self.tail, PASTE_END).filter(|at| *at < before) {
+            self.forget(before - at);
+            return Some(&bytes[at + PASTE_END.len() - before..]);
+        }
+        self.tail.truncate(before);
+        if let Some(at) = find_bytes(bytes, PASTE_END) {
+            self.keep(&bytes[..at]);
+            return Some(&bytes[at + PASTE_END.len()..]);
+        }
+        self.keep(bytes);
+        self.tail.extend_from_slice(bytes);
+        let old = self.tail.len().saturating_sub(PASTE_END.len() - 1);
+        self.tail.drain(..old);
+        None
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_PASTE_BYTES.saturating_sub(self.bytes.len());
+        self.bytes
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// Takes the beginning of the end mark back out.
+    fn forget(&mut self, marks: usize) {
+        let part = &PASTE_END[..marks.min(PASTE_END.len())];
+        if self.bytes.ends_with(part) {
+            self.bytes.truncate(self.bytes.len() - part.len());
+        }
+    }
+}
+
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|w| w == wanted)
+}
+
+#[cfg(test)]
+mod tests;

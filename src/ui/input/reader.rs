@@ -1,0 +1,147 @@
+//! The thread that waits for the terminal: its bytes, its size, and the passing of time.
+//!
+//! Invariant: when a [`Reader`] is dropped its thread has ended, so that another program
+//! (an editor, the shell) gets every key.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crossterm::event::Event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::SigId;
+use signal_hook::consts::SIGWINCH;
+
+use super::Input;
+
+const READ_BYTES: usize = 64 * 1024;
+
+pub struct Reader {
+    /// Closed to end the thread.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+    resized: SigId,
+}
+
+impl Reader {
+    /// Reads the terminal that stdin is. `send` is told each event, on the reader's thread,
+    /// and says whether more are wanted. When the terminal is gone, `send` is not called
+    /// again and is dropped.
+    pub fn start(send: impl FnMut(Event) -> bool + Send + 'static) -> io::Result<Reader> {
+        Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
+    }
+
+    /// As [`Reader::start`], on another terminal.
+    pub fn on(
+        terminal: OwnedFd,
+        send: impl FnMut(Event) -> bool + Send + 'static,
+    ) -> io::Result<Reader> {
+        let (stopped, stop) = UnixStream::pair()?;
+        let (winch, winched) = UnixStream::pair()?;
+        winch.set_nonblocking(true)?;
+        let resized = signal_hook::low_level::pipe::register(SIGWINCH, winched)?;
+        let source = Source {
+            terminal: File::from(terminal),
+            stopped,
+            winch,
+        };
+        let thread = std::thread::Builder::new()
+            .name("terminal".to_string())
+            .spawn(move || source.run(send))?;
+        Ok(Reader {
+            stop: Some(stop),
+            thread: Some(thread),
+            resized,
+        })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        signal_hook::low_level::unregister(self.resized);
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of that thread was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Source {
+    terminal: File,
+    stopped: UnixStream,
+    winch: UnixStream,
+}
+
+/// What is ready to be read.
+struct Ready {
+    terminal: bool,
+    stopped: bool,
+    winch: bool,
+}
+
+impl Source {
+    fn run(mut self, mut send: impl FnMut(Event) -> bool) {
+        let mut input = Input::new();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let Ok(ready) = self.wait(&input) else { return };
+            if ready.stopped {
+                return;
+            }
+            let mut events = Vec::new();
+            if ready.winch {
+                events.extend(self.resize());
+            }
+            if ready.terminal {
+                match self.terminal.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(n) => events.extend(input.feed(&buffer[..n], Instant::now())),
+                    Err(e)
+                        if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                    Err(_) => return,
+                }
+            }
+            events.extend(input.tick(Instant::now()));
+            if !events.into_iter().all(&mut send) {
+                return;
+            }
+        }
+    }
+
+    fn wait(&self, input: &Input) -> io::Result<Ready> {
+        let wanted = PollFlags::IN;
+        let mut fds = [
+            PollFd::new(&self.terminal, wanted),
+            PollFd::new(&self.stopped, wanted),
+            PollFd::new(&self.winch, wanted),
+        ];
+        let patience = input.wait(Instant::now());
+        let patience = patience
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(io::Error::other)?;
+        match poll(&mut fds, patience.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let [terminal, stopped, winch] = fds.map(|fd| !fd.revents().is_empty());
+        Ok(Ready {
+            terminal,
+            stopped,
+            winch,
+        })
+    }
+
+    /// Any number of signals are one new size.
+    fn resize(&mut self) -> Option<Event> {
+        let mut drained = [0; 64];
+        while self.winch.read(&mut drained).is_ok_and(|n| n > 0) {}
+        let size = rustix::termios::tcgetwinsize(&self.terminal).ok()?;
+        Some(Event::Resize(size.ws_col, size.ws_row))
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a sequence of a terminal ends, and what kind it is.
+//!
+//! Sources: ECMA-48 (control sequences), XTerm Control Sequences (SS3, mouse, paste), the
+//! kitty keyboard protocol, and terminfo of linux, rxvt and tmux for where they differ.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use super::decode;
+
+/// What the bytes so far are.
+#[derive(Debug, PartialEq)]
+pub enum Found {
+    /// The beginning of something.
+    More,
+    /// Whole, and of no use: a reply, an unknown key, bytes that are no text.
+    Nothing,
+    /// The last byte does not belong to what came before it, which is of no use, but for an
+    /// escape byte directly before it.
+    Again,
+    /// As `Again`, but what came before was the Esc key.
+    Escape,
+    Event(Event),
+}
+
+pub fn parse(bytes: &[u8]) -> Found {
+    match bytes {
+        [] | [0x1b] => Found::More,
+        [0x1b, 0x1b] => Found::More,
+        // rxvt: Alt is an escape byte before the sequence.
+        [0x1b, 0x1b, b'[' | b'O', ..] => with_alt(parse(&bytes[1..])),
+        [0x1b, 0x1b, ..] => Found::Escape,
+        [0x1b, b'[', rest @ ..] => control(rest),
+        [0x1b, b'O', rest @ ..] => single_shift(rest),
+        [0x1b, b']' | b'P' | b'_' | b'^' | b'X', rest @ ..] => string(bytes[1], rest),
+        [0x1b, rest @ ..] => with_alt(plain(rest)),
+        _ => plain(bytes),
+    }
+}
+
+/// Bytes behind which nothing came.
+pub fn abandoned(bytes: &[u8]) -> Vec<Event> {
+    let escape = || decode::key(KeyCode::Esc, KeyModifiers::NONE);
+    match bytes {
+        [0x1b] => vec![escape()],
+        [0x1b, 0x1b] => vec![escape(), escape()],
+        [0x1b, byte @ (b'[' | b']' | b'^' | b'_')] => vec![alt(char::from(*byte))],
+        [0x1b, byte @ (b'O' | b'P' | b'X')] => vec![alt(char::from(*byte))],
+        [0x1b, 0x1b, byte @ (b'[' | b'O')] => vec![escape(), alt(char::from(*byte))],
+        _ => Vec::new(),
+    }
+}
+
+/// A reply that goes on until its terminator, however long it is.
+pub fn is_string(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x1b, b']' | b'P' | b'_' | b'^' | b'X', ..])
+}
+
+fn alt(c: char) -> Event {
+    let shift = if c.is_ascii_uppercase() {
+        KeyModifiers::SHIFT
+    } else {
+        KeyModifiers::NONE
+    };
+    decode::key(KeyCode::Char(c), KeyModifiers::ALT | shift)
+}
+
+fn with_alt(found: Found) -> Found {
+    match found {
+        Found::Event(Event::Key(key)) => Found::Event(Event::Key(KeyEvent {
+            modifiers: key.modifiers | KeyModifiers::ALT,
+            ..key
+        })),
+        other => other,
+    }
+}
+
+/// A character, or one of the control keys.
+fn plain(bytes: &[u8]) -> Found {
+    match bytes {
+        [] => Found::More,
+        [byte] if byte.is_ascii() => Found::Event(decode::byte(*byte)),
+        // No character is longer or begins otherwise.
+        [0x80..=0xc1 | 0xf5..=0xff, ..] => Found::Nothing,
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) => match text.chars().next() {
+                Some(c) => Found::Event(decode::character(c)),
+                None => Found::Nothing,
+            },
+            Err(e) if e.error_len().is_none() => Found::More,
+            Err(_) => Found::Again,
+        },
+    }
+}
+
+/// Behind `ESC [`.
+fn control(bytes: &[u8]) -> Found {
+    match bytes {
+        [] => Found::More,
+        // The linux console's F1 to F5.
+        [b'[', letter @ b'A'..=b'E'] => Found::Event(decode::key(
+            KeyCode::F(letter - b'A' + 1),
+            KeyModifiers::NONE,
+        )),
+        [b'['] => Found::More,
+        [b'[', _] => Found::Again,
+        // X10 mouse: three bytes that may be anything.
+        [b'M', rest @ ..] => match rest {
+            [button, column, row] => event(decode::mouse_bytes(*button, *column, *row)),
+            _ => Found::More,
+        },
+        [start @ .., last] => match last {
+            // rxvt ends shifted keys with a dollar sign, which elsewhere is in the middle
+            // of a reply.
+            b'$' if start.first().is_some_and(u8::is_ascii_digit) && !start.contains(&b';') => {
+                event(decode::control(start, b'$'))
+            }
+            0x20..=0x3f => Found::More,
+            0x40..=0x7e => event(decode::control(start, *last)),
+            // A new sequence, or a byte that belongs to none.
+            _ => Found::Again,
+        },
+    }
+}
+
+/// Behind `ESC O`: one letter, before which old terminals put the modifiers.
+fn single_shift(bytes: &[u8]) -> Found {
+    match bytes {
+        [] | [b'1'..=b'9'] => Found::More,
+        [letter @ 0x20..=0x7e] => event(decode::single_shift(*letter, None)),
+        [digit, letter @ 0x20..=0x7e] => event(decode::single_shift(*letter, Some(digit - b'0'))),
+        _ => Found::Again,
+    }
+}
+
+/// A reply up to BEL or `ESC \`. One that holds anything else is no reply.
+fn string(introducer: u8, bytes: &[u8]) -> Found {
+    match bytes {
+        [.., 0x07] | [.., 0x1b, b'\\'] => Found::Nothing,
+        [.., 0x1b] => Found::More,
+        // The escape byte began something else.
+        [.., 0x1b, _] => Found::Again,
+        // A reply has no line ends and begins as its kind does: this was Alt and a letter.
+        [.., 0x00..=0x1f] => Found::Again,
+        [first, ..] if introducer == b']' && !first.is_ascii_digit() => Found::Again,
+        _ => Found::More,
+    }
+}
+
+fn event(event: Option<Event>) -> Found {
+    event.map_or(Found::Nothing, Found::Event)
+}

@@ -1,0 +1,187 @@
+//! The table holds together, and keys of every terminal find their way in it.
+
+use super::*;
+
+const EMPTY: &[Context] = &[
+    Context::Idle,
+    Context::Empty,
+    Context::Main,
+    Context::Typing,
+];
+const TYPED: &[Context] = &[Context::Main, Context::Typing];
+
+fn event(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
+    KeyEvent::new(code, modifiers)
+}
+
+fn one(code: KeyCode, modifiers: KeyModifiers, contexts: &[Context]) -> Pressed {
+    Keys::default().press(&event(code, modifiers), Instant::now(), contexts)
+}
+
+fn chords() -> impl Iterator<Item = (&'static Binding, Chord)> {
+    BINDINGS
+        .iter()
+        .flat_map(|b| b.keys.iter().map(move |keys| (b, *keys)))
+}
+
+#[test]
+fn no_two_bindings_of_a_context_clash() {
+    let all: Vec<_> = chords().collect();
+    for (i, (a, chord)) in all.iter().enumerate() {
+        for (b, other) in &all[i + 1..] {
+            let same = chord == other
+                || matches!((chord, other), (Chord::One(x), Chord::Two(y, _)) | (Chord::Two(y, _), Chord::One(x)) if x == y);
+            assert!(
+                a.context != b.context || !same,
+                "{} is {:?} and {:?} in {:?}",
+                chord.spelled(),
+                a.action,
+                b.action,
+                a.context
+            );
+        }
+    }
+}
+
+/// The list and a match that does not compile when an action is missing in it.
+macro_rules! all_actions {
+    ($($action:ident)*) => {
+        const ALL: &[Action] = &[$(Action::$action),*];
+        const fn _known(action: Action) {
+            match action { $(Action::$action => {})* }
+        }
+    };
+}
+
+#[rustfmt::skip]
+all_actions! {
+    Submit Newline Interrupt CycleMode EditQueued Rewind CopyAnswer ToggleExpand FoldThinking
+    SearchTranscript ScrollUp ScrollDown PageUp PageDown ScrollTop ScrollBottom Redraw Help
+    History Ps ExternalEditor Suspend Quit AskQuit Clear SearchPrompts Left Right Up Down
+    WordLeft WordRight LineStart LineEnd Backspace Delete DeleteWord DeleteNextWord KillToEnd
+    KillToStart Yank Undo Redo Next Previous Accept Complete Close Older Newer
+}
+
+#[test]
+fn every_action_has_keys_and_help() {
+    for action in ALL {
+        let bindings: Vec<_> = BINDINGS.iter().filter(|b| b.action == *action).collect();
+        assert!(!bindings.is_empty(), "{action:?}");
+        assert!(
+            bindings
+                .iter()
+                .all(|b| !b.keys.is_empty() && !b.help.is_empty())
+        );
+    }
+    assert_eq!(help().len(), BINDINGS.len());
+}
+
+#[test]
+fn keys_find_their_action() {
+    use Action::*;
+    use KeyCode as K;
+    const NONE: KeyModifiers = KeyModifiers::NONE;
+    const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+    const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
+    const ALT: KeyModifiers = KeyModifiers::ALT;
+    for (code, modifiers, contexts, want) in [
+        (K::Enter, NONE, TYPED, Pressed::Act(Submit)),
+        (K::Enter, SHIFT, TYPED, Pressed::Act(Newline)),
+        (K::Enter, ALT, TYPED, Pressed::Act(Newline)),
+        (K::Char('j'), CTRL, TYPED, Pressed::Act(Newline)),
+        (K::Char('A'), CTRL, TYPED, Pressed::Act(LineStart)),
+        (K::Char('A'), CTRL | SHIFT, TYPED, Pressed::Act(LineStart)),
+        (K::BackTab, NONE, TYPED, Pressed::Act(CycleMode)),
+        (K::BackTab, SHIFT, EMPTY, Pressed::Act(CycleMode)),
+        (K::Char('?'), SHIFT, EMPTY, Pressed::Act(Help)),
+        (K::Char('?'), SHIFT, TYPED, Pressed::Type('?')),
+        (K::Char('A'), SHIFT, TYPED, Pressed::Type('A')),
+        (K::Char('@'), CTRL | ALT, TYPED, Pressed::Type('@')),
+        (K::Char('c'), CTRL, EMPTY, Pressed::Act(AskQuit)),
+        (K::Char('c'), CTRL, TYPED, Pressed::Act(Clear)),
+        (K::Char('d'), CTRL, EMPTY, Pressed::Act(Quit)),
+        (K::Char('d'), CTRL, TYPED, Pressed::Act(Delete)),
+        (
+            K::Up,
+            NONE,
+            &[Context::Queued, Context::Typing],
+            Pressed::Act(EditQueued),
+        ),
+        (
+            K::Up,
+            NONE,
+            &[Context::Popup, Context::Typing],
+            Pressed::Act(Previous),
+        ),
+        (K::Esc, NONE, EMPTY, Pressed::Act(Interrupt)),
+        (K::Char('q'), CTRL, TYPED, Pressed::Unbound),
+        (K::F(9), NONE, TYPED, Pressed::Unbound),
+    ] {
+        assert_eq!(
+            one(code, modifiers, contexts),
+            want,
+            "{code:?} {modifiers:?}"
+        );
+    }
+}
+
+#[test]
+fn two_keys_are_one_binding() {
+    let now = Instant::now();
+    let x = event(KeyCode::Char('x'), KeyModifiers::CONTROL);
+    let esc = event(KeyCode::Esc, KeyModifiers::NONE);
+    let letter = |c| event(KeyCode::Char(c), KeyModifiers::NONE);
+    let mut keys = Keys::default();
+
+    assert_eq!(keys.press(&x, now, TYPED), Pressed::Prefix);
+    assert_eq!(
+        keys.press(&letter('h'), now, TYPED),
+        Pressed::Act(Action::History)
+    );
+    assert_eq!(keys.press(&letter('h'), now, TYPED), Pressed::Type('h'));
+
+    // A slip behind the first key types nothing; much later it is a letter again.
+    keys.press(&x, now, TYPED);
+    assert_eq!(keys.press(&letter('q'), now, TYPED), Pressed::Unbound);
+    keys.press(&x, now, TYPED);
+    assert_eq!(
+        keys.press(&letter('q'), now + 2 * PREFIX_WAIT, TYPED),
+        Pressed::Type('q')
+    );
+
+    let interrupt = Pressed::Act(Action::Interrupt);
+    assert_eq!(keys.press(&esc, now, EMPTY), interrupt);
+    assert_eq!(
+        keys.press(&esc, now + DOUBLE_WAIT, EMPTY),
+        Pressed::Act(Action::Rewind)
+    );
+    assert_eq!(keys.press(&esc, now + DOUBLE_WAIT, EMPTY), interrupt);
+    assert_eq!(keys.press(&esc, now + 3 * DOUBLE_WAIT, EMPTY), interrupt);
+
+    // The first one interrupted; the second is no half of a pair.
+    let mut keys = Keys::default();
+    assert_eq!(
+        keys.press(&esc, now, &[Context::Empty, Context::Main]),
+        interrupt
+    );
+    assert_eq!(keys.press(&esc, now, EMPTY), interrupt);
+    // Another key between.
+    keys.press(&letter('a'), now, EMPTY);
+    assert_eq!(keys.press(&esc, now, EMPTY), interrupt);
+}
+
+#[test]
+fn the_help_sheet_spells_the_keys() {
+    let keys_of = |text: &str| {
+        let line = help().into_iter().find(|l| l.text == text);
+        line.map(|l| l.keys).unwrap_or_default()
+    };
+    assert_eq!(keys_of("history: every session"), "F2, Ctrl+X h");
+    assert_eq!(keys_of("next permission mode"), "Shift+Tab");
+    assert_eq!(
+        keys_of("go on from an earlier message (nothing typed)"),
+        "Esc Esc"
+    );
+    assert_eq!(keys_of("scroll up"), "Shift+↑");
+    assert_eq!(shown(Action::ToggleExpand), "Ctrl+O");
+}
