@@ -83,6 +83,11 @@ pub fn decide(
         Input::Grep(a) => judge.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
         Input::Glob(a) => judge.glob(a),
         Input::Bash(a) => judge.line(&a.command),
+        // They see and change only the user's own store.
+        Input::MemorySearch(_)
+        | Input::MemoryPage(_)
+        | Input::MemoryInsert(_)
+        | Input::ReviewHistory(_) => Finding::Fine,
         Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
         Input::Foreign { name, .. } => judge.foreign(name),
     };

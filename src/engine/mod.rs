@@ -11,6 +11,7 @@
 mod attend;
 mod context;
 mod idle;
+mod recall;
 mod steps;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};

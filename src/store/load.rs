@@ -1,6 +1,8 @@
 //! Reading a session back: from the head to the first entry by `parent`, then forward,
 //! each row checked. What is read is never repaired.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use super::append::planned;
@@ -92,6 +94,53 @@ impl Store {
             parent = Some(id);
         }
         Ok(head)
+    }
+}
+
+impl Store {
+    /// The entries of a part of the chain, first to last; the end of the chain ends it. Only
+    /// these are read.
+    pub fn records(
+        &self,
+        session: &str,
+        range: RangeInclusive<Seq>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (first, last) = range.into_inner();
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let head = read_head(&tx, session)?;
+        if first >= head.length {
+            return Err(StoreError::NotFound {
+                what: "entry",
+                name: format!("{first} of session {session}"),
+                near: Some(head.seq().to_string()),
+            });
+        }
+        // With the one before, which the first must follow.
+        let from = first.saturating_sub(1);
+        let mut rows = (from..).zip(chain(&tx, &head, from)?.into_iter().rev());
+        let mut parent = match first {
+            0 => None,
+            _ => rows.next().map(|(_, id)| id),
+        };
+        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        let mut records = Vec::new();
+        for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
+            let place = Place {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let record = statement
+                .query_row([id], |row| {
+                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
+                })
+                .doing(WHAT)??;
+            records.push(record);
+            parent = Some(id);
+        }
+        Ok(records)
     }
 }
 

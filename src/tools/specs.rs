@@ -24,6 +24,26 @@ pub fn specs() -> Vec<ToolSpec> {
         spec("grep", include_str!("../../assets/tools/grep.md"), grep()),
         spec("glob", include_str!("../../assets/tools/glob.md"), glob()),
         spec("plan", include_str!("../../assets/tools/plan.md"), plan()),
+        spec(
+            "memory_search",
+            include_str!("../../assets/tools/memory_search.md"),
+            memory_search(),
+        ),
+        spec(
+            "memory_page",
+            include_str!("../../assets/tools/memory_page.md"),
+            memory_page(),
+        ),
+        spec(
+            "memory_insert",
+            include_str!("../../assets/tools/memory_insert.md"),
+            memory_insert(),
+        ),
+        spec(
+            "review_history",
+            include_str!("../../assets/tools/review_history.md"),
+            review_history(),
+        ),
     ]
 }
 
@@ -107,6 +127,44 @@ fn plan() -> Value {
     object(properties, &["steps"])
 }
 
+fn one_of(names: &[&str]) -> Value {
+    json!({"type": "string", "enum": names})
+}
+
+fn memory_search() -> Value {
+    let kinds = [
+        "said",
+        "answered",
+        "printed",
+        "noted",
+        "episodic",
+        "semantic",
+        "procedural",
+    ];
+    let properties = json!({
+        "query": string(), "scope": one_of(&["session", "workspace", "all"]),
+        "kinds": array(one_of(&kinds)), "limit": integer(),
+    });
+    object(properties, &["query"])
+}
+
+fn memory_page() -> Value {
+    let properties = json!({
+        "address": string(), "session": string(), "offset": integer(), "limit": integer(),
+    });
+    object(properties, &["address"])
+}
+
+fn memory_insert() -> Value {
+    let kind = one_of(&["semantic", "procedural", "episodic"]);
+    let properties = json!({"text": string(), "kind": kind, "topic": string()});
+    object(properties, &["text", "kind"])
+}
+
+fn review_history() -> Value {
+    object(json!({"session": string(), "limit": integer()}), &[])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +202,10 @@ mod tests {
             Input::Grep(a) => serde_json::to_value(a),
             Input::Glob(a) => serde_json::to_value(a),
             Input::Plan(a) => serde_json::to_value(a),
+            Input::MemorySearch(a) => serde_json::to_value(a),
+            Input::MemoryPage(a) => serde_json::to_value(a),
+            Input::MemoryInsert(a) => serde_json::to_value(a),
+            Input::ReviewHistory(a) => serde_json::to_value(a),
             Input::Foreign { .. } => panic!("foreign"),
         };
         value.unwrap()
