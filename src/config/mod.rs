@@ -36,7 +36,7 @@ pub use key::Key;
 pub use load::{Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
-pub use provider::{ModelName, Protocol, ProviderConfig};
+pub use provider::{ModelName, Protocol, ProviderConfig, default_model};
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
     PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,

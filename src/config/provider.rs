@@ -177,6 +177,12 @@ impl fmt::Display for ModelName {
     }
 }
 
+/// The model of a built-in provider when none is named, as `provider/model`.
+pub fn default_model(provider: &str) -> Option<String> {
+    let builtin = BUILTIN.iter().find(|b| b.name == provider)?;
+    Some(format!("{provider}/{}", builtin.default_model?))
+}
+
 impl Config {
     /// The configured model, else that of the first provider whose key exists.
     pub fn model_name(&self, env: &Env) -> Result<ModelName, ConfigError> {

@@ -21,6 +21,9 @@ struct Trusted {
     /// Canonical path -> since when.
     #[serde(default)]
     folders: BTreeMap<String, String>,
+    /// Asked about, and not trusted: nobody is asked again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    declined: BTreeMap<String, String>,
 }
 
 pub fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
@@ -31,13 +34,31 @@ pub fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 /// False when it was trusted already.
 pub fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
-    change(paths, |folders| {
-        if folders.contains_key(&name) {
+    change(paths, |trusted| {
+        if trusted.folders.contains_key(&name) {
             return false;
         }
-        folders.insert(name, jiff::Timestamp::now().to_string());
+        trusted.declined.remove(&name);
+        trusted.folders.insert(name, now());
         true
     })
+}
+
+/// The person was asked, and does not trust it now.
+pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+    let name = canonical(root)?;
+    change(paths, |trusted| trusted.declined.insert(name, now()).is_none())
+}
+
+/// Whether a person was asked about the folder before.
+pub fn was_asked(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+    let name = canonical(root)?;
+    let trusted = read(&file(paths))?;
+    Ok(trusted.folders.contains_key(&name) || trusted.declined.contains_key(&name))
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
 }
 
 /// False when it was not trusted. A folder that is gone can be named by its old path.
@@ -46,7 +67,7 @@ pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
         Ok(name) => name,
         Err(_) => root.to_string_lossy().into_owned(),
     };
-    change(paths, |folders| folders.remove(&name).is_some())
+    change(paths, |trusted| trusted.folders.remove(&name).is_some())
 }
 
 fn file(paths: &Paths) -> PathBuf {
@@ -81,7 +102,7 @@ fn read(file: &Path) -> Result<Trusted, ConfigError> {
 /// Reads, changes and replaces the file under a lock, so that two at once both count.
 fn change(
     paths: &Paths,
-    edit: impl FnOnce(&mut BTreeMap<String, String>) -> bool,
+    edit: impl FnOnce(&mut Trusted) -> bool,
 ) -> Result<bool, ConfigError> {
     create_private_dir(&paths.config_dir)?;
     let file = file(paths);
@@ -96,7 +117,7 @@ fn change(
         .map_err(failed)?;
     lock.lock().map_err(failed)?;
     let mut trusted = read(&file)?;
-    let changed = edit(&mut trusted.folders);
+    let changed = edit(&mut trusted);
     if changed {
         let text = toml::to_string(&trusted)
             .map_err(|e| ConfigError::new(format!("cannot write {}: {e}", file.display())))?;

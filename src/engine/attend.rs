@@ -244,6 +244,10 @@ impl<W: World> Engine<W> {
                 self.wishes.name = Some(title);
                 Ok(false)
             }
+            Command::Note(text) => {
+                self.wishes.notes.push(text);
+                Ok(false)
+            }
             Command::Compact => {
                 self.wishes.compact = true;
                 Ok(false)

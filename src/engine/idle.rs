@@ -17,6 +17,7 @@ pub(super) struct Wishes {
     pub(super) go_on: bool,
     pub(super) name: Option<String>,
     pub(super) compact: bool,
+    pub(super) notes: Vec<String>,
 }
 
 impl<W: World> Engine<W> {
@@ -74,6 +75,11 @@ impl<W: World> Engine<W> {
         }
         if let Some(title) = self.wishes.name.take() {
             self.record(Write::of(Entry::Named { title })).await?;
+        }
+        if self.state.first_open().is_none() {
+            for text in std::mem::take(&mut self.wishes.notes) {
+                self.record(Write::of(Entry::Noted { text, about: None })).await?;
+            }
         }
         if self.wishes.compact && self.state.first_open().is_none() {
             self.wishes.compact = false;

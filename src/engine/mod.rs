@@ -61,6 +61,8 @@ pub enum Command {
         mode: Option<Mode>,
     },
     Name(String),
+    /// What the model is told besides, when no call is open.
+    Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
     /// The rules changed.

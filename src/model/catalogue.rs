@@ -95,6 +95,11 @@ pub fn snapshot() -> &'static str {
     &catalogue().snapshot
 }
 
+/// All that are known by name.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    catalogue().models.keys().map(String::as_str)
+}
+
 /// `provider/model`: the model of that name, or the one with the longest name that this one
 /// begins with. `claude-x-20260102` is `claude-x`; another variant of a known model has its
 /// figures, but not its prices.

@@ -144,6 +144,16 @@ impl Figures {
         info
     }
 
+    /// The models that something is known of: the config's first.
+    pub fn names(&self) -> Vec<String> {
+        let own = self.config.model.iter().chain(self.config.models.keys());
+        let mut names: Vec<String> = own.cloned().collect();
+        names.extend(catalogue::names().map(str::to_string));
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
     /// Room for one answer, tokens.
     pub fn answer_tokens(&self, model: &str) -> u64 {
         let info = self.of(model);

@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod context;
+pub mod export;
 mod found;
 mod judge;
 mod layers;
@@ -24,7 +25,7 @@ use reading::{Recent, fold, readable};
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
 use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq};
-use crate::core::next::Policy;
+use crate::core::next::{Budgeting, Judge, Policy};
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
@@ -161,6 +162,32 @@ impl Surroundings {
             loaded,
             flags: self.flags.clone(),
         })
+    }
+
+    /// The same start with another config.
+    pub fn with(&self, loaded: Loaded) -> Surroundings {
+        Surroundings {
+            env: self.env.clone(),
+            paths: self.paths.clone(),
+            here: self.here.clone(),
+            loaded,
+            flags: self.flags.clone(),
+        }
+    }
+
+    /// The rules as they are now, for a session that works in this folder.
+    pub fn judge_of(&self, folder: &str) -> Result<Judge, SessionError> {
+        let folder = match folder {
+            "" => &self.here.folder,
+            folder => Path::new(folder),
+        };
+        Ok(judge::judge(self, folder, self.runs()?)?.0)
+    }
+
+    /// How budgets are made for one who only looks on, and from which size a text is clipped.
+    pub fn budgeting(&self, store: &Store) -> Result<(Budgeting, usize), SessionError> {
+        let inline = context::windows(self.config()).inline_max_bytes;
+        Ok((context::budgeting(self, store, &[])?, inline))
     }
 
     pub fn workspace(&self) -> String {

@@ -35,6 +35,12 @@ pub enum News {
     NotOpened(NotOpened),
     /// It is in the log; what is so after it.
     Recorded(Box<Record>, Box<Now>),
+    /// The engine looks whether there is something to do.
+    Working,
+    /// Another process works in it; what follows is read from the store.
+    Watching,
+    /// The process that was watched has left it.
+    Free,
     Delta(Delta),
     Queued(Queued),
     Requeued(Vec<Queued>),
@@ -111,7 +117,7 @@ impl Gauge {
 }
 
 impl Now {
-    fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
+    pub(super) fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
         let limit = state.limits.get(&state.model).copied();
         let ratio = state.ratios.get(&state.model).copied();
         let budget = budgeting(&state.model, limit, ratio);
@@ -165,6 +171,10 @@ impl Live {
     /// An engine that has ended hears nothing; that was told.
     pub fn send(&self, command: Command) {
         let _ = self.commands.send(command);
+    }
+
+    pub fn sender(&self) -> UnboundedSender<Command> {
+        self.commands.clone()
     }
 
     /// Leaves in order: what runs goes on. True when it was recorded in time.
@@ -248,6 +258,7 @@ async fn live(
                 engine.wake(By::Person, found.clone()).await?;
                 wake = None;
             }
+            tell(News::Working);
             match engine.run().await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {

@@ -88,11 +88,8 @@ fn no_model(around: &Surroundings) -> Option<String> {
 /// A config of the folder's own that is not used as a whole, and nobody was asked about.
 fn asks_for_trust(around: &Surroundings) -> bool {
     let has_own = around.here.root.join(".rewake/config.toml").is_file();
-    let untrusted = matches!(
-        config::trust::is_trusted(&around.paths, &around.here.root),
-        Ok(false)
-    );
-    has_own && untrusted && !config::trust::was_asked(&around.paths, &around.here.root)
+    let asked = config::trust::was_asked(&around.paths, &around.here.root);
+    has_own && matches!(asked, Ok(false))
 }
 
 /// What was looked for, and what of it can be used.
@@ -121,7 +118,7 @@ fn keyed(around: &Surroundings, name: &str) -> Provider {
             false => format!("no key: {env} is not set"),
         },
         is_ready: is_ready && default.is_some(),
-        models: default.map(str::to_string).into_iter().collect(),
+        models: default.into_iter().collect(),
         hint: format!("export {env}=…"),
     }
 }

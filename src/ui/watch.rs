@@ -93,7 +93,7 @@ impl Look {
         let length = self.store.find(&self.id)?.entries;
         if length > next {
             let (budgeting, inline) = around.budgeting(&self.store)?;
-            for record in self.store.records(&self.id, next..length)? {
+            for record in self.store.records(&self.id, next..=length - 1)? {
                 self.state.fold(&record).map_err(|why| SessionError::Illegal {
                     session: self.id.clone(),
                     why,

@@ -2,8 +2,10 @@
 //!
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
+mod branch;
 mod here;
 mod instructions;
 
+pub use branch::branch;
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};

@@ -456,7 +456,7 @@ impl App {
     fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
         let mut intents = match key.code {
             KeyCode::Char('y') => vec![Intent::Trust],
-            KeyCode::Char('n') | KeyCode::Esc => Vec::new(),
+            KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
             KeyCode::Char('c') => return vec![Intent::Quit],
             _ => return Vec::new(),
         };

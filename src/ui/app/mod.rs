@@ -7,12 +7,15 @@ mod commands;
 mod keys;
 mod news;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-use super::composer::{self, Composer};
+use super::composer::{Composer, Surround};
+use super::composer::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{News, Now};
@@ -28,7 +31,7 @@ use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
 pub enum Msg {
-    Key(KeyEvent),
+    Key(KeyEvent, Instant),
     Paste(String),
     Mouse(MouseEvent),
     Resize(u16, u16),
@@ -48,8 +51,14 @@ pub enum Msg {
     /// The config was read again.
     Restyled(Box<Theme>),
     Branch(Option<String>),
-    /// A session is chosen from these.
-    Sessions(Vec<super::overlay::Item>),
+    /// Something is chosen from these.
+    Pick(Picker),
+    /// More of what the run of a viewer printed.
+    Output(String, String),
+    /// The files that may be mentioned were listed.
+    FilesListed,
+    /// What a start offers, looked for again.
+    Begin(Box<Begin>),
     Tick,
 }
 
@@ -79,7 +88,7 @@ pub enum Intent {
     StopRun(String),
     Diff,
     Doctor,
-    Memory,
+    Memory(String),
     Skills,
     Permissions,
     Sessions,
@@ -88,10 +97,19 @@ pub enum Intent {
         json: bool,
     },
     Theme(String),
+    Themes,
+    Models,
+    UseModel(String),
+    Status,
+    Tail(String),
+    Redraw,
+    /// What a start offers is looked for again.
+    Offers,
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,
     Trust,
+    Distrust,
     Suspend,
     Quit,
 }
@@ -144,6 +162,8 @@ pub struct Kept {
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     pub folder: String,
+    /// The root that counts as here.
+    pub workspace: String,
     pub home: Option<String>,
     pub version: &'static str,
 }
@@ -180,13 +200,17 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
-    /// The first key of a chord, and when it was pressed.
-    pub chord: super::keys::Chord,
+    /// The files that may be mentioned.
+    pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     quit_asked_ms: Option<i64>,
     /// To be said as soon as the session is open.
     first_words: Option<String>,
+    /// What begins when the question of trust is answered.
+    after_trust: Option<Box<Begin>>,
+    /// Of the start, told when the conversation is there.
+    pub warned: Vec<String>,
 }
 
 impl App {
@@ -196,7 +220,7 @@ impl App {
             branch: None,
             theme,
             theme_name: String::new(),
-            code: Highlighter::new(),
+            code: Highlighter::background(),
             generation: 0,
             figures,
             now_ms,
@@ -213,13 +237,15 @@ impl App {
             editing: None,
             kept: Kept::default(),
             fetching: false,
-            composer: Composer::new(),
+            composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
-            chord: super::keys::Chord::default(),
+            files: None,
             hint: None,
             quit_asked_ms: None,
             first_words: None,
+            after_trust: None,
+            warned: Vec::new(),
         }
     }
 
@@ -245,6 +271,7 @@ impl App {
                 self.overlay = Overlay::FirstRun(first_run);
                 Vec::new()
             }
+            Begin::History => self.open_history(""),
             Begin::Trust(then) => {
                 self.overlay = Overlay::Trust;
                 // What follows waits for the answer.
@@ -257,7 +284,7 @@ impl App {
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         match msg {
-            Msg::Key(key) => return self.key(&key),
+            Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text) => return self.paste(&text),
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
@@ -279,7 +306,7 @@ impl App {
                 }
             }
             Msg::Edited(Ok(text)) => {
-                self.composer.set_text(&text);
+                self.composer.from_editor(&text);
                 self.typed_ms = Some(now_ms);
             }
             Msg::Edited(Err(why)) => self.transcript.tell(Tone::Bad, why),
@@ -290,10 +317,72 @@ impl App {
                 self.generation += 1;
             }
             Msg::Branch(branch) => self.branch = branch,
-            Msg::Sessions(items) => self.pick_session(items),
+            Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
+            Msg::Output(run, text) => self.output(&run, &text),
+            Msg::FilesListed => self.files_listed(),
+            Msg::Begin(begin) => return self.begin(*begin),
             Msg::Tick => return self.tick(),
         }
         Vec::new()
+    }
+
+    /// More of what the run that is looked at printed.
+    fn output(&mut self, run: &str, text: &str) {
+        if let Overlay::Viewer(viewer) = &mut self.overlay
+            && viewer.run.as_deref() == Some(run)
+        {
+            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.theme);
+            // Who reads the end goes on to read the end.
+            if viewer.lines.is_empty() || viewer.top + self.seen_height >= viewer.lines.len() {
+                viewer.top = grown.len();
+            }
+            viewer.lines = grown;
+        }
+    }
+
+    fn files_listed(&mut self) {
+        let place = std::mem::take(&mut self.place);
+        let files = self.files.take();
+        let around = Surround {
+            files: files.as_deref(),
+            folder: Path::new(&place.folder),
+            home: place.home.as_deref().map(Path::new),
+            working: self.is_busy(),
+            queued: !self.queued.is_empty(),
+        };
+        self.composer.files_listed(&around);
+        self.place = place;
+        self.files = files;
+    }
+
+    /// The run that the viewer is attached to.
+    pub fn attached(&self) -> Option<String> {
+        match &self.overlay {
+            Overlay::Viewer(viewer) => viewer.run.clone(),
+            _ => None,
+        }
+    }
+
+    /// Something on the screen changes by itself.
+    pub fn moves(&self) -> bool {
+        let fresh = self
+            .kept
+            .at_ms
+            .is_some_and(|at| self.now_ms - at < FRESH_MS);
+        self.is_busy() || fresh || self.typed_ms.is_some() || self.attached().is_some()
+    }
+
+    /// The conversation as plain text, for a terminal that keeps it.
+    pub fn printed(&mut self) -> String {
+        let height = usize::MAX;
+        let (mut look, transcript) = self.look();
+        transcript.scroll_home();
+        let lines = transcript.visible(height, &mut look);
+        let line = |line: &Line<'_>| {
+            let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
+            text.trim_end().to_string()
+        };
+        lines.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// A short word goes into the hint line; what matters stays in the conversation.
@@ -348,6 +437,12 @@ impl App {
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
 
+/// For so long the status line counts tenths of seconds.
+const FRESH_MS: i64 = 10_000;
+
+/// Of the output of a run that is looked at.
+const MAX_OUTPUT_LINES: usize = 500;
+
 /// What a start begins with.
 #[derive(Debug)]
 pub enum Begin {
@@ -361,4 +456,5 @@ pub enum Begin {
     },
     FirstRun(FirstRun),
     Trust(Box<Begin>),
+    History,
 }

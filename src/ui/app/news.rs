@@ -19,6 +19,8 @@ impl App {
                     };
                 }
             }
+            News::Watching => self.phase = Phase::Watching,
+            News::Free => self.hint = Some("the other process has left: /resume takes it up".into()),
             News::Recorded(record, now) => self.recorded(&record, *now),
             News::Delta(delta) => self.transcript.delta(&delta),
             News::Queued(queued) => self.queued.push(queued),
@@ -80,6 +82,9 @@ impl App {
         let prompts = self.transcript.prompts();
         let prompts = prompts.into_iter().map(|(_, text)| text.to_string()).collect();
         self.composer.set_history(prompts);
+        for warning in std::mem::take(&mut self.warned) {
+            self.transcript.tell(Tone::Warn, warning);
+        }
         match self.first_words.take() {
             Some(text) => vec![Intent::Say {
                 text,

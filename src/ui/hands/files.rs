@@ -12,7 +12,7 @@ use crate::engine::Command;
 use crate::session::export;
 use crate::store::{Message, blob_ref};
 use crate::ui::app::{App, Msg, Phase};
-use crate::ui::composer;
+use crate::ui::composer::editor::{edit, editor_command};
 use crate::ui::terminal::Screen;
 use crate::ui::transcript::Tone;
 
@@ -50,7 +50,10 @@ impl Hands {
     pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
         self.be_deaf();
         let env = &self.around.env;
-        let edited = screen.lend(|| composer::edit(text, |name| env.var(name).map(str::to_string)));
+        let edited = screen.lend(|| {
+            let command = editor_command(|name| env.var(name).map(str::to_string));
+            edit(text, &command)
+        });
         let edited = match edited {
             Ok(Ok(text)) => Ok(text),
             Ok(Err(why)) => Err(why.to_string()),

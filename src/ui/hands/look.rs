@@ -10,9 +10,10 @@ use crate::command::RunState;
 use crate::core::entry::Seq;
 use crate::core::text::{clip, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
-use crate::store::SessionFilter;
+use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg};
+use crate::ui::composer::files::Files;
 use crate::ui::overlay::{For, Item, Picker};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
@@ -69,7 +70,7 @@ impl Hands {
             let from = first.saturating_sub(EARLIER);
             let records = around
                 .open_store()
-                .and_then(|store| store.records(&id, from..first));
+                .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
             match records {
                 Ok(records) => Some(Msg::Earlier(records)),
                 Err(e) => Some(Msg::Told(Tone::Bad, format!("cannot read earlier entries: {e}"))),
@@ -234,6 +235,66 @@ impl Hands {
         });
     }
 }
+
+impl Hands {
+    /// What the screen wants to know from the start.
+    pub fn begin(&mut self, app: &mut App) {
+        let sender = self.to_screen.clone();
+        let root = self.around.here.folder.clone();
+        let files = Files::start(root, move || {
+            let _ = sender.send(Wake::Msg(Msg::FilesListed));
+        });
+        match files {
+            Ok(files) => app.files = Some(Arc::new(files)),
+            Err(error) => tracing::warn!(%error, "files cannot be mentioned"),
+        }
+        let root = self.around.here.root.clone();
+        self.aside(move || Some(Msg::Branch(crate::workspace::branch(&root))));
+    }
+
+    pub(super) fn offers(&self) {
+        match crate::ui::begin(&self.around, crate::ui::Start::default()) {
+            Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
+            Err(e) => self.told(Tone::Bad, e.to_string()),
+        }
+    }
+
+    pub(super) fn memory(&self, words: String) {
+        let around = Arc::clone(&self.around);
+        self.aside(move || {
+            let workspace = around.workspace();
+            let found = around.open_store().and_then(|store| {
+                store.memories(&Sought {
+                    query: &words,
+                    scope: Scope::Workspace(&workspace),
+                    kinds: &[],
+                    now_ms: now_ms(),
+                    limit: MAX_MEMORIES,
+                })
+            });
+            Some(match found {
+                Ok(found) => {
+                    let text: Vec<String> = found
+                        .iter()
+                        .map(|m| {
+                            let topic = m.topic.as_deref().unwrap_or("no topic");
+                            let age = ago(now_ms() - m.at_ms);
+                            format!("{} · {topic} · {age} ago\n  {}", m.kind, one_line(&m.text, 1_000))
+                        })
+                        .collect();
+                    let text = match text.is_empty() {
+                        true => "nothing is remembered here yet; the model keeps facts with memory_insert".to_string(),
+                        false => text.join("\n\n"),
+                    };
+                    Msg::Show("memory of this workspace".into(), plain_lines(&text))
+                }
+                Err(e) => Msg::Told(Tone::Bad, e.to_string()),
+            })
+        });
+    }
+}
+
+const MAX_MEMORIES: u32 = 100;
 
 pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
     clean(&clip(text, REPORT_BYTES))

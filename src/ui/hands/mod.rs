@@ -112,15 +112,20 @@ impl Hands {
             Intent::Tail(run) => self.tail(&run),
             Intent::Diff => self.diff(app),
             Intent::Doctor => self.doctor(),
-            Intent::Memory => self.memory(),
+            Intent::Memory(words) => self.memory(words),
             Intent::Skills => self.skills(),
             Intent::Permissions => self.permissions(app),
             Intent::Status => self.status(app),
             Intent::Sessions => self.sessions(),
             Intent::Export { session, json } => self.export(session, json),
             Intent::Theme(name) => self.theme(&name, app),
+            Intent::Themes => self.themes(),
+            Intent::Models => self.models(),
+            Intent::UseModel(model) => self.use_model(model),
+            Intent::Offers => self.offers(),
             Intent::ChooseModel(model) => self.choose_model(model, app),
-            Intent::Trust => self.trust(),
+            Intent::Trust => self.trust(app),
+            Intent::Distrust => self.distrust(),
             Intent::Suspend => self.suspend(screen),
             Intent::Redraw => self.redraw(screen),
             Intent::Demo => return After::Demo,
@@ -129,7 +134,7 @@ impl Hands {
         After::GoOn
     }
 
-    fn engine(&self, command: Command) {
+    pub fn engine(&self, command: Command) {
         if let Some(live) = &self.live {
             live.send(command);
         }

@@ -9,8 +9,10 @@ use super::look::plain_lines;
 use crate::config;
 use crate::core::entry::Mode;
 use crate::engine::Command;
+use crate::model::{Figures, Models};
 use crate::session::{VERSION, short_id};
 use crate::ui::app::{App, Msg};
+use crate::ui::overlay::{For, Item, Picker};
 use crate::ui::style;
 use crate::ui::transcript::Tone;
 
@@ -83,12 +85,75 @@ impl Hands {
         self.open(which, false, app);
     }
 
-    pub(super) fn trust(&mut self) {
+    pub(super) fn trust(&mut self, app: &App) {
         let around = &self.around;
         match config::trust::trust(&around.paths, &around.here.root) {
-            Ok(_) => self.told(Tone::Calm, "this folder is trusted; rewake trust --remove takes it back"),
+            Ok(_) => {
+                self.reload(app);
+                self.told(Tone::Calm, "this folder is trusted; rewake trust --remove takes it back");
+            }
             Err(e) => self.told(Tone::Bad, e.to_string()),
         }
+    }
+
+    pub(super) fn distrust(&self) {
+        let around = &self.around;
+        if let Err(e) = config::trust::decline(&around.paths, &around.here.root) {
+            self.told(Tone::Warn, e.to_string());
+        }
+    }
+
+    /// Only a model that could be asked.
+    pub(super) fn use_model(&self, model: String) {
+        let models = Models::new(self.around.config().clone(), self.around.env.clone());
+        match models.check(&model) {
+            Ok(warnings) => {
+                for warning in warnings {
+                    self.told(Tone::Warn, warning);
+                }
+                self.engine(Command::Choose {
+                    model: Some(model),
+                    mode: None,
+                });
+            }
+            Err(e) => {
+                let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
+                self.told(Tone::Warn, format!("{e}{hint}"));
+            }
+        }
+    }
+
+    /// What could be asked: known models of providers with a key, and those of the config.
+    pub(super) fn models(&self) {
+        let config = self.around.config();
+        let figures = Figures::new(config);
+        let models = Models::new(config.clone(), self.around.env.clone());
+        let names = figures.names();
+        let items = names
+            .into_iter()
+            .filter(|name| models.check(name).is_ok())
+            .map(|name| {
+                let info = figures.of(&name);
+                Item {
+                    detail: format!("{} tokens", info.context_window),
+                    label: name.clone(),
+                    value: name,
+                }
+            });
+        let mut picker = Picker::new(For::Model, "model", items.collect());
+        picker.note = Some("or type provider/model".into());
+        picker.free = true;
+        self.send(Msg::Pick(picker));
+    }
+
+    pub(super) fn themes(&self) {
+        let item = |name: String| Item {
+            label: name.clone(),
+            value: name,
+            detail: String::new(),
+        };
+        let items = style::names(&self.around).into_iter().map(item).collect();
+        self.send(Msg::Pick(Picker::new(For::Theme, "theme", items)));
     }
 
     pub(super) fn permissions(&self, app: &App) {

@@ -8,8 +8,9 @@ pub enum For {
     Rewind,
     Model,
     Theme,
-    Mode,
     Resume,
+    /// A running command.
+    Run,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Picked {
     Nothing,
     Closed,
     Value(String),
+    /// A running command is to be stopped.
+    Stop(String),
 }
 
 impl Picker {
@@ -81,6 +84,11 @@ impl Picker {
                     Some(value) => Picked::Value(value),
                     None => Picked::Nothing,
                 };
+            }
+            KeyCode::Char('x') if ctrl && self.what == For::Run => {
+                let shown = self.shown();
+                let chosen = shown.get(self.at).map(|i| i.value.clone());
+                return chosen.map_or(Picked::Nothing, Picked::Stop);
             }
             KeyCode::Up => self.at = self.at.saturating_sub(1),
             KeyCode::Char('p') if ctrl => self.at = self.at.saturating_sub(1),

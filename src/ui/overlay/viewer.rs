@@ -8,6 +8,8 @@ pub struct Viewer {
     pub title: String,
     pub lines: Vec<Line<'static>>,
     pub top: usize,
+    /// The run whose output it shows as it comes.
+    pub run: Option<String>,
 }
 
 impl Viewer {
@@ -16,7 +18,15 @@ impl Viewer {
             title: title.into(),
             lines,
             top: 0,
+            run: None,
         }
+    }
+
+    pub fn scroll(&mut self, up: bool, lines: usize) {
+        self.top = match up {
+            true => self.top.saturating_sub(lines),
+            false => self.top + lines,
+        };
     }
 
     /// False when it is to be closed.

@@ -130,6 +130,11 @@ fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
 
 /// Also what a person is asked about.
 pub fn change_lines(input: &Input, look: &Look<'_>) -> Vec<Line<'static>> {
+    let shape = diff::Shape {
+        width: look.width,
+        max_lines: MAX_LINES,
+        theme: look.theme,
+    };
     match input {
         Input::Edit(args) => {
             let edits: Vec<(&str, &str)> = args
@@ -137,9 +142,9 @@ pub fn change_lines(input: &Input, look: &Look<'_>) -> Vec<Line<'static>> {
                 .iter()
                 .map(|e| (e.old.as_str(), e.new.as_str()))
                 .collect();
-            diff::edits(&edits, look.width, look.theme)
+            diff::edits(&args.path, &edits, &shape)
         }
-        Input::Write(args) => diff::file(None, &args.content, look.width, look.theme),
+        Input::Write(args) => diff::file(&args.path, None, &args.content, &shape),
         _ => Vec::new(),
     }
 }
@@ -217,7 +222,8 @@ fn tail_of(words: &str, style: Style, unfolded: bool, look: &Look<'_>) -> Vec<Li
     }
     let shown: Vec<&str> = words.lines().skip(skipped).collect();
     let bar = [Span::styled("  │ ", look.theme.dim)];
-    for line in ansi::lines(&shown.join("\n"), style) {
+    for line in ansi::lines(&shown.join("\n"), max, look.theme) {
+        let line = line.patch_style(style);
         let mut wrapped = text::wrap(&line.spans, look.columns(), &bar, &bar, text::Break::Anywhere);
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > 3 {

@@ -11,6 +11,7 @@ mod scroll;
 use std::collections::HashMap;
 
 pub use block::{Block, Call, Kind, Status, Tone};
+pub use call::change_lines;
 pub use lay::Look;
 pub use scroll::Scroll;
 

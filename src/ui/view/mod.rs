@@ -74,7 +74,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Some(_) => ask::draw(frame, below, app),
         None => {
             let look = composer_look(app);
-            app.composer.draw(frame, below, &look);
+            app.composer.draw(frame, below, &look, matches!(app.overlay, Overlay::None));
         }
     }
     status::draw(frame, status, app);

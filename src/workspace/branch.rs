@@ -1,0 +1,42 @@
+//! The branch that is checked out, read from git's own files: no process for a status line.
+
+use std::path::Path;
+
+/// A name, or the beginning of a commit's id when no branch is checked out.
+pub fn branch(root: &Path) -> Option<String> {
+    let git = root.join(".git");
+    // A worktree or a submodule: a file that names the folder.
+    let git = match std::fs::read_to_string(&git) {
+        Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
+        Err(_) => git,
+    };
+    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    match head.strip_prefix("ref: refs/heads/") {
+        Some(name) => Some(name.to_string()),
+        None => head.get(..8).map(str::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(branch(root.path()), None);
+        at(".git/HEAD", "ref: refs/heads/feat/x\n");
+        assert_eq!(branch(root.path()), Some("feat/x".into()));
+        at(".git/HEAD", "0123456789abcdef\n");
+        assert_eq!(branch(root.path()), Some("01234567".into()));
+        at("tree/.git", "gitdir: ../real\n");
+        at("real/HEAD", "ref: refs/heads/main\n");
+        assert_eq!(branch(&root.path().join("tree")), Some("main".into()));
+    }
+}
