@@ -17,6 +17,7 @@ use super::offer;
 use super::path;
 use super::rule::{Access, Bases};
 pub use super::rule::{Rule, Rules};
+use super::skill;
 use super::tool::{GlobArgs, Input};
 
 /// Where a session works: absolute paths.
@@ -84,6 +85,7 @@ pub fn decide(
         Input::Glob(a) => judge.glob(a),
         Input::Bash(a) => judge.line(&a.command),
         Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
+        Input::SaveSkill(a) => judge.path_from(judge.root(), Access::Write, &skill::path(&a.name)),
         Input::Foreign { name, .. } => judge.foreign(name),
     };
     match finding {
@@ -201,6 +203,10 @@ impl<'a> Judge<'a> {
 
     fn folder(&self) -> &str {
         self.bases.folders.first().map_or("/", String::as_str)
+    }
+
+    fn root(&self) -> &str {
+        self.bases.roots.first().map_or("/", String::as_str)
     }
 
     /// What is denied once no rule has spoken: everything but looking, in plan mode.

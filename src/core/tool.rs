@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::entry::{CallId, Plan, PlanStep, StepState};
+use super::skill;
 
 /// What is to be thought of a call that was begun and has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,7 @@ pub enum Input {
     Grep(GrepArgs),
     Glob(GlobArgs),
     Plan(PlanArgs),
+    SaveSkill(SaveSkillArgs),
     /// A tool of somebody else, called by its full name.
     Foreign {
         name: String,
@@ -177,6 +179,14 @@ pub struct PlanArgs {
     pub goals: Vec<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SaveSkillArgs {
+    pub name: String,
+    pub description: String,
+    /// Markdown.
+    pub body: String,
+}
+
 impl PlanArgs {
     /// The plan, with at most one current step: the first that says so.
     pub fn plan(&self) -> Plan {
@@ -228,6 +238,12 @@ impl Input {
             "grep" => Input::Grep(args(name, value)?),
             "glob" => Input::Glob(args(name, value)?),
             "plan" => Input::Plan(args(name, value)?),
+            "save_skill" => {
+                let it: SaveSkillArgs = args(name, value)?;
+                skill::check(&it.name, &it.description, &it.body)
+                    .map_err(|why| format!("the arguments of {name}: {why}"))?;
+                Input::SaveSkill(it)
+            }
             _ if name.starts_with(FOREIGN_PREFIX) => Input::Foreign {
                 name: name.to_string(),
                 arguments: value,
@@ -244,7 +260,7 @@ impl Input {
             | Input::Plan(_)
             // Stopping a command twice is stopping it once.
             | Input::BashStop(_) => Class::Pure,
-            Input::Write(_) | Input::Edit(_) => Class::Checked,
+            Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_) => Class::Checked,
             Input::Bash(_) => Class::Supervised,
             Input::Foreign { .. } => Class::Opaque,
         }
@@ -261,6 +277,7 @@ impl Input {
             Input::Grep(a) => a.pattern.clone(),
             Input::Glob(a) => a.pattern.clone(),
             Input::Plan(a) => format!("{} steps", a.steps.len()),
+            Input::SaveSkill(a) => skill::path(&a.name),
             Input::Foreign { arguments, .. } => arguments.to_string(),
         }
     }

@@ -1,4 +1,4 @@
-//! The checked tools, write and edit: look before, record, replace, look after a crash.
+//! The checked tools, write, edit and save_skill: look before, record, replace, look after a crash.
 //!
 //! Invariant: the content written is computed from the content whose hash was recorded, and
 //! has the hash that was recorded; anything else on disk is somebody else's, and is left
@@ -12,6 +12,7 @@ use super::file::{self, CommitError};
 use super::place::{self, Place, path_key};
 use super::{Ran, edit};
 use crate::core::entry::{Fact, Guard, Outcome};
+use crate::core::skill;
 use crate::core::tool::Input;
 
 /// Files over this are not edited or overwritten as a whole.
@@ -36,7 +37,7 @@ pub fn prepare(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard
 }
 
 fn guard(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, String> {
-    let name = target(input)?;
+    let name = &target(input, place)?;
     let path = place::resolve(name, place)?;
     let Some(path_text) = path.to_str() else {
         return Err(format!(
@@ -77,7 +78,7 @@ pub fn apply(input: &Input, guard: &Guard, place: &Place) -> Ran {
 }
 
 fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
-    let name = target(input)?;
+    let name = &target(input, place)?;
     let Guard::Checked {
         path: path_text,
         before,
@@ -160,10 +161,22 @@ fn changed(name: &str) -> String {
     )
 }
 
-fn target(input: &Input) -> Result<&str, String> {
+/// The file of a checked call, as [`path_key`] gives it.
+pub fn target_key(input: &Input, place: &Place) -> String {
+    target(input, place).map_or_else(|_| input.subject(), |name| path_key(&name, place))
+}
+
+/// The file as it is named.
+fn target(input: &Input, place: &Place) -> Result<String, String> {
     match input {
-        Input::Write(args) => Ok(&args.path),
-        Input::Edit(args) => Ok(&args.path),
+        Input::Write(args) => Ok(args.path.clone()),
+        Input::Edit(args) => Ok(args.path.clone()),
+        // Found from every folder of the workspace.
+        Input::SaveSkill(args) => {
+            let path = place.root.join(skill::path(&args.name));
+            let text = path.to_str().map(str::to_string);
+            text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+        }
         Input::Read(_)
         | Input::Bash(_)
         | Input::BashStop(_)
@@ -197,6 +210,10 @@ fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String>
     match (input, old) {
         (Input::Write(args), _) => Ok(New {
             bytes: args.content.clone().into_bytes(),
+            replaced: None,
+        }),
+        (Input::SaveSkill(args), _) => Ok(New {
+            bytes: skill::render(&args.name, &args.description, &args.body).into_bytes(),
             replaced: None,
         }),
         (Input::Edit(args), Some(old)) => {

@@ -24,6 +24,7 @@ mod near;
 mod place;
 mod plan;
 mod read;
+mod short;
 mod specs;
 mod walk;
 
@@ -32,9 +33,10 @@ use std::sync::atomic::AtomicBool;
 use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::tool::Input;
 
-pub use checked::{Look, apply, look, prepare};
+pub use checked::{Look, apply, look, prepare, target_key};
 pub use fit::fit;
 pub use place::{Hidden, Place, path_key, real_path};
+pub use short::short_specs;
 pub use specs::specs;
 
 /// What a call came to.
@@ -87,6 +89,7 @@ pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
         Input::Plan(args) => plan::run(args),
         Input::Write(_)
         | Input::Edit(_)
+        | Input::SaveSkill(_)
         | Input::Bash(_)
         | Input::BashStop(_)
         | Input::Foreign { .. } => Ran::error("this call is not one of the tools that only look"),

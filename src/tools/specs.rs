@@ -24,6 +24,11 @@ pub fn specs() -> Vec<ToolSpec> {
         spec("grep", include_str!("../../assets/tools/grep.md"), grep()),
         spec("glob", include_str!("../../assets/tools/glob.md"), glob()),
         spec("plan", include_str!("../../assets/tools/plan.md"), plan()),
+        spec(
+            "save_skill",
+            include_str!("../../assets/tools/save_skill.md"),
+            save_skill(),
+        ),
     ]
 }
 
@@ -107,6 +112,13 @@ fn plan() -> Value {
     object(properties, &["steps"])
 }
 
+fn save_skill() -> Value {
+    object(
+        json!({"name": string(), "description": string(), "body": string()}),
+        &["name", "description", "body"],
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +156,7 @@ mod tests {
             Input::Grep(a) => serde_json::to_value(a),
             Input::Glob(a) => serde_json::to_value(a),
             Input::Plan(a) => serde_json::to_value(a),
+            Input::SaveSkill(a) => serde_json::to_value(a),
             Input::Foreign { .. } => panic!("foreign"),
         };
         value.unwrap()

@@ -4,6 +4,8 @@
 
 mod here;
 mod instructions;
+mod skills;
 
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
+pub use skills::{Skill, Skills, skill_folders_of_user, skills};
