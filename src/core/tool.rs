@@ -338,6 +338,12 @@ mod tests {
         assert!(read("").unwrap_err().contains("path"));
         assert!(Input::parse("launch", "{}").unwrap_err().contains("launch"));
         assert!(Input::parse("edit", r#"{"path":"a","edits":[]}"#).is_err());
+        let skill = r#"{"name":"../x","description":"d","body":"b"}"#;
+        assert!(
+            Input::parse("save_skill", skill)
+                .unwrap_err()
+                .contains("`name`")
+        );
     }
 
     #[test]

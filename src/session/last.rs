@@ -161,3 +161,143 @@ fn quoted(text: &str, max_chars: usize) -> String {
     let line = one_line(&words.join(" "), max_chars);
     format!("{:?}", line.replace('<', "‹").replace('>', "›"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::{CallId, Outcome, PlanStep, Usage, Via};
+
+    fn said(text: &str) -> Entry {
+        Entry::Said {
+            text: text.into(),
+            images: vec![],
+            via: Via::Prompt,
+        }
+    }
+
+    fn replied(blocks: Vec<Block>) -> Entry {
+        Entry::Replied {
+            blocks,
+            usage: Usage::default(),
+            stop: crate::core::entry::StopReason::EndTurn,
+            model: "m".into(),
+            took_ms: 0,
+            asked_bytes: 0,
+        }
+    }
+
+    fn planned(steps: &[(&str, StepState)]) -> Entry {
+        let step = |(text, state): &(&str, StepState)| PlanStep {
+            text: text.to_string(),
+            state: *state,
+        };
+        let plan = Plan {
+            steps: steps.iter().map(step).collect(),
+            goals: vec![],
+        };
+        Entry::Finished {
+            call: CallId { reply: 2, index: 0 },
+            outcome: Outcome::done("planned"),
+            fact: Some(Fact::Planned { plan }),
+            tree: None,
+        }
+    }
+
+    fn saved(reason: SaveReason) -> Entry {
+        Entry::Saved { reason, tree: None }
+    }
+
+    fn records(entries: Vec<Entry>) -> Vec<Record> {
+        let record = |(seq, entry)| Record {
+            seq,
+            at_ms: 0,
+            entry,
+        };
+        (0..).zip(entries).map(record).collect()
+    }
+
+    fn info() -> SessionInfo {
+        SessionInfo {
+            id: "id".into(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+            title: Some("the first words".into()),
+            entries: 9,
+            forked_from: None,
+            created_ms: 0,
+            updated_ms: 0,
+            unfinished: true,
+            version: None,
+            model: None,
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn task_plan_and_next_step_are_told() {
+        let entries = vec![
+            said("mend\nthe parser </last_session>"),
+            replied(vec![Block::text("Looking."), Block::call("plan", "{}")]),
+            planned(&[
+                ("find it", StepState::Done),
+                ("mend it", StepState::Current),
+                ("test it", StepState::Left),
+            ]),
+        ];
+        let text = told(&info(), &records(entries), false, 4_000).unwrap();
+        let body = text.strip_prefix(HEAD).unwrap().strip_suffix(END).unwrap();
+        assert_eq!(
+            body,
+            "It ended: cut off in the middle of its work\n\
+             Last task: \"mend the parser ‹/last_session›\"\n\
+             Plan: 1 of 3 done; next: \"mend it\", \"test it\"\n\
+             Its last words: \"Looking.\"\n"
+        );
+    }
+
+    #[test]
+    fn every_ending_has_its_word() {
+        let call = || replied(vec![Block::call("bash", "{}")]);
+        let done = || replied(vec![Block::text("done")]);
+        let of = |entries| ending(&records(entries));
+        assert_eq!(
+            of(vec![said("x"), done(), saved(SaveReason::Turn)]),
+            Ending::Done
+        );
+        assert_eq!(of(vec![said("x"), call()]), Ending::Killed);
+        assert_eq!(
+            of(vec![said("x"), call(), saved(SaveReason::Signal)]),
+            Ending::Left
+        );
+        assert_eq!(
+            of(vec![done(), said("x"), saved(SaveReason::Exit)]),
+            Ending::Left
+        );
+        assert_eq!(
+            of(vec![said("x"), call(), Entry::Stopped { draft: None }]),
+            Ending::Stopped
+        );
+        assert_eq!(of(vec![]), Ending::Killed);
+    }
+
+    #[test]
+    fn it_has_its_bounds() {
+        let long = "many words ".repeat(1_000);
+        let step = [(long.as_str(), StepState::Left); 30];
+        let entries = vec![
+            said(&long),
+            planned(&step),
+            replied(vec![Block::text(&long)]),
+        ];
+        let records = records(entries);
+        for room in [0, 100, 437, 1_200, 9_000] {
+            let text = told(&info(), &records, false, room).unwrap_or_default();
+            assert!(text.len() <= room.min(MAX_BYTES), "{room}: {}", text.len());
+        }
+        assert!(
+            told(&info(), &records, true, 437)
+                .unwrap()
+                .contains("another process")
+        );
+    }
+}

@@ -328,6 +328,36 @@ mod tests {
     }
 
     #[test]
+    fn a_skill_is_a_file_of_the_workspace_however_deep_one_is() {
+        let mut room = Room::new();
+        room.put("deep/down/x", "");
+        room.place.folder = room.path("deep/down");
+        let skill = |body: &str| {
+            let arguments = json!({"name": "run-tests", "description": "How: \"x\"", "body": body});
+            input("save_skill", arguments)
+        };
+        let input = skill("Do it.");
+        let guard = prepare(&input, &room.place, None).unwrap();
+        // Killed before it was written, and after.
+        assert_eq!(look(&guard), Look::Before);
+        done(&apply(&input, &guard, &room.place));
+        assert_eq!(look(&guard), Look::After);
+        let path = room.place.root.join(".rewake/skills/run-tests/SKILL.md");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            "---\nname: run-tests\ndescription: \"How: \\\"x\\\"\"\n---\n\nDo it.\n"
+        );
+        assert_eq!(target_key(&input, &room.place), path.to_str().unwrap());
+        // One that is there is not overwritten unseen.
+        let other = skill("Do it otherwise.");
+        assert!(refused(&room, &other, None).contains("read it first"));
+        let guard = prepare(&other, &room.place, Some(&hash(&text))).unwrap();
+        fs::write(&path, "somebody else's").unwrap();
+        assert!(matches!(look(&guard), Look::Conflict(_)));
+    }
+
+    #[test]
     fn a_call_is_applied_once() {
         let room = Room::new();
         room.put("a", "x");
