@@ -439,6 +439,43 @@ pub enum Fact {
     Planned {
         plan: Plan,
     },
+    /// To be found again by later sessions of the workspace. The store keeps it as a row of
+    /// its own, made in the transaction of this entry.
+    Remembered {
+        memory: Memory,
+    },
+    /// What is shown is in the log already, and not to be found a second time.
+    Recalled,
+}
+
+/// What the model keeps for later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    pub kind: MemoryKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// What happened.
+    Episodic,
+    /// What is so.
+    Semantic,
+    /// How something is done.
+    Procedural,
+}
+
+impl MemoryKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Episodic => "episodic",
+            MemoryKind::Semantic => "semantic",
+            MemoryKind::Procedural => "procedural",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

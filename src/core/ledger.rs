@@ -80,7 +80,13 @@ impl Ledger {
             Some(Fact::Seen { path, .. }) => self.touch(seq, path, false),
             Some(Fact::Wrote { path, .. }) => self.touch(seq, path, true),
             Some(Fact::Ran { exit_code, .. }) => self.ran(seq, call, *exit_code),
-            Some(Fact::Background { .. } | Fact::Planned { .. }) | None => {}
+            Some(
+                Fact::Background { .. }
+                | Fact::Planned { .. }
+                | Fact::Remembered { .. }
+                | Fact::Recalled,
+            )
+            | None => {}
         }
         let why = match outcome {
             Outcome::Done { .. } => match fact {

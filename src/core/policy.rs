@@ -84,6 +84,11 @@ pub fn decide(
         Input::Grep(a) => judge.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
         Input::Glob(a) => judge.glob(a),
         Input::Bash(a) => judge.line(&a.command),
+        // They see and change only the user's own store.
+        Input::MemorySearch(_)
+        | Input::MemoryPage(_)
+        | Input::MemoryInsert(_)
+        | Input::ReviewHistory(_) => Finding::Fine,
         Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
         Input::SaveSkill(a) => judge.path_from(judge.root(), Access::Write, &skill::path(&a.name)),
         Input::Foreign { name, .. } => judge.foreign(name),

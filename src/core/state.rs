@@ -353,7 +353,7 @@ impl State {
                 self.nonsense = 0;
                 self.ledger.said(record.seq, text);
                 self.words = Some((record.seq, text.clone()));
-                self.recall_due = self.preface.is_some();
+                self.recall_due = true;
                 self.keep(record);
             }
             Entry::Replied {
@@ -556,7 +556,7 @@ impl State {
                 self.background.insert(id.clone(), background);
             }
             Fact::Planned { plan } => self.plan = Some(plan.clone()),
-            Fact::Ran { .. } => {}
+            Fact::Ran { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
         }
     }
 

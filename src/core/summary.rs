@@ -184,7 +184,7 @@ fn newest(head: &str, lines: &[String], max_bytes: usize) -> String {
 /// One line instead of a summary.
 pub fn placeholder(range: Range) -> String {
     format!(
-        "(entries up to {} are not summarised; memory_page reads them)",
+        "(entries 0-{} are not summarised; memory_page reads them)",
         range.last
     )
 }

@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::entry::{CallId, Plan, PlanStep, StepState};
+use super::entry::{CallId, MemoryKind, Plan, PlanStep, StepState};
 use super::skill;
 
 /// What is to be thought of a call that was begun and has no result.
@@ -70,6 +70,10 @@ pub enum Input {
     Glob(GlobArgs),
     Plan(PlanArgs),
     SaveSkill(SaveSkillArgs),
+    MemorySearch(MemorySearchArgs),
+    MemoryPage(MemoryPageArgs),
+    MemoryInsert(MemoryInsertArgs),
+    ReviewHistory(ReviewHistoryArgs),
     /// A tool of somebody else, called by its full name.
     Foreign {
         name: String,
@@ -187,6 +191,86 @@ pub struct SaveSkillArgs {
     pub body: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemorySearchArgs {
+    pub query: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<SearchScope>,
+    /// Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<SearchKind>,
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchScope {
+    Session,
+    Workspace,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchKind {
+    Said,
+    Answered,
+    Printed,
+    Noted,
+    Episodic,
+    Semantic,
+    Procedural,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryPageArgs {
+    /// See [`super::address`].
+    pub address: String,
+    /// Another session than this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Bytes into the first entry, or into the blob.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub offset: Option<u64>,
+    /// Bytes of a page.
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryInsertArgs {
+    pub text: String,
+    pub kind: MemoryKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReviewHistoryArgs {
+    /// One session in more detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "lenient_u64",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit: Option<u64>,
+}
+
 impl PlanArgs {
     /// The plan, with at most one current step: the first that says so.
     pub fn plan(&self) -> Plan {
@@ -244,6 +328,10 @@ impl Input {
                     .map_err(|why| format!("the arguments of {name}: {why}"))?;
                 Input::SaveSkill(it)
             }
+            "memory_search" => Input::MemorySearch(args(name, value)?),
+            "memory_page" => Input::MemoryPage(args(name, value)?),
+            "memory_insert" => Input::MemoryInsert(args(name, value)?),
+            "review_history" => Input::ReviewHistory(args(name, value)?),
             _ if name.starts_with(FOREIGN_PREFIX) => Input::Foreign {
                 name: name.to_string(),
                 arguments: value,
@@ -258,6 +346,11 @@ impl Input {
             | Input::Grep(_)
             | Input::Glob(_)
             | Input::Plan(_)
+            | Input::MemorySearch(_)
+            | Input::MemoryPage(_)
+            | Input::ReviewHistory(_)
+            // Its row is written in the transaction of its result, and not before.
+            | Input::MemoryInsert(_)
             // Stopping a command twice is stopping it once.
             | Input::BashStop(_) => Class::Pure,
             Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_) => Class::Checked,
@@ -278,6 +371,10 @@ impl Input {
             Input::Glob(a) => a.pattern.clone(),
             Input::Plan(a) => format!("{} steps", a.steps.len()),
             Input::SaveSkill(a) => skill::path(&a.name),
+            Input::MemorySearch(a) => a.query.clone(),
+            Input::MemoryPage(a) => a.address.clone(),
+            Input::MemoryInsert(a) => a.topic.as_ref().unwrap_or(&a.text).clone(),
+            Input::ReviewHistory(a) => a.session.clone().unwrap_or_default(),
             Input::Foreign { arguments, .. } => arguments.to_string(),
         }
     }

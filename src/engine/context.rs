@@ -1,5 +1,4 @@
-//! Context without end: windows that are closed, notes to go on from, limits that are learnt,
-//! and what comes back when it is of use again.
+//! Context without end: windows that are closed, notes to go on from, limits that are learnt.
 //!
 //! A summary is made in the background while the loop goes on. What is to be summarised
 //! follows from the state, so after a crash it is begun again; one whose range is no longer
@@ -12,12 +11,11 @@ use std::time::{Duration, Instant};
 use super::{Engine, EngineError, Event, Write};
 use crate::core::budget::Budget;
 use crate::core::continuation;
-use crate::core::entry::{About, Entry, Failure, FailureClass, Layers, Record, SummaryBy};
+use crate::core::entry::{Entry, Failure, FailureClass, Layers, Record, SummaryBy};
 use crate::core::limits;
 use crate::core::prompt::{self, Request};
 use crate::core::summary::{self, Fallback};
 use crate::core::window::{self, Range};
-use crate::store::{Order, Scope};
 use crate::world::{Boundary, World};
 
 /// How what leaves the context is summarised.
@@ -43,9 +41,6 @@ const MAX_LEARNED: u32 = 8;
 
 /// A limit without figures is guessed to be this part of what was refused.
 const GUESS: f64 = 0.7;
-
-/// What comes back by itself has at most this.
-const RECALL_BYTES: usize = 1_700;
 
 /// Figures of the context, for the log and the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +80,7 @@ pub(super) struct Summaries {
     pending: Option<Pending>,
     failed_at: Option<Instant>,
     near_limit_told: bool,
-    recalled: Option<u64>,
+    pub(super) recalled: Option<u64>,
 }
 
 impl Summaries {
@@ -253,16 +248,9 @@ impl<W: World> Engine<W> {
         if let Some(preface) = &self.state.preface
             && let Some(from) = preface.unsound_from
         {
-            let upto = preface.last;
             before = preface.sound.clone();
-            let mut again = Vec::new();
-            self.store
-                .load_each::<EngineError>(self.head.session(), |record| {
-                    if (from..=upto).contains(&record.seq) {
-                        again.push(record);
-                    }
-                    Ok(())
-                })?;
+            let range = from..=preface.last;
+            let mut again = self.store.records(self.head.session(), range)?;
             again.extend(records);
             records = again;
         }
@@ -422,73 +410,6 @@ impl<W: World> Engine<W> {
         };
         tracing::info!(session = self.head.session(), ?figures, "context");
         (self.on_event)(&self.state, Event::Context(figures));
-    }
-
-    /// After a user message and after a continuation, what left the context and speaks of the
-    /// same things comes back as a short note.
-    pub(super) async fn recall(&mut self) -> Result<(), EngineError> {
-        let Some((seq, words)) = self.state.words.clone() else {
-            return Ok(());
-        };
-        let Some(preface) = self.state.preface.as_ref() else {
-            return Ok(());
-        };
-        let since = seq.max(preface.last);
-        if !self.state.recall_due
-            || self.state.first_open().is_some()
-            || self.summaries.recalled == Some(since)
-        {
-            return Ok(());
-        }
-        let last = preface.last;
-        self.summaries.recalled = Some(since);
-        let found = self.look_up(&words, seq, last)?;
-        if !found.is_empty() {
-            let text = format!("Of what left the context, this may be of use:\n{found}");
-            let about = Some(About::Recalled);
-            self.record(Write::of(Entry::Noted { text, about })).await?;
-        }
-        Ok(())
-    }
-
-    /// Entries up to `last` that have at least two of the rarer words in common.
-    fn look_up(&mut self, words: &str, asked: u64, last: u64) -> Result<String, EngineError> {
-        const WORDS: usize = 8;
-        const HITS: u32 = 20;
-        let mut terms: Vec<String> = words
-            .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .filter(|w| w.chars().count() >= 5)
-            .map(str::to_lowercase)
-            .collect();
-        terms.sort_by_key(|w| std::cmp::Reverse(w.chars().count()));
-        terms.dedup();
-        let session = self.head.session().to_string();
-        let mut scores: std::collections::BTreeMap<u64, (u32, String)> =
-            std::collections::BTreeMap::new();
-        for term in terms.iter().take(WORDS) {
-            for hit in self
-                .store
-                .search(term, Scope::Session(&session), Order::Best, HITS)?
-            {
-                if hit.seq <= last && hit.seq != asked {
-                    let score = scores.entry(hit.seq).or_insert((0, hit.snippet));
-                    score.0 += 1;
-                }
-            }
-        }
-        let mut best: Vec<_> = scores.into_iter().filter(|(_, (n, _))| *n >= 2).collect();
-        best.sort_by_key(|(seq, (n, _))| (std::cmp::Reverse(*n), std::cmp::Reverse(*seq)));
-        let mut text = String::new();
-        for (seq, (_, snippet)) in best.into_iter().take(5) {
-            let line = format!(
-                "- entry {seq}: {}\n",
-                crate::core::text::one_line(&snippet, 300)
-            );
-            if text.len() + line.len() <= RECALL_BYTES {
-                text.push_str(&line);
-            }
-        }
-        Ok(text)
     }
 }
 

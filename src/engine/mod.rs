@@ -10,6 +10,7 @@
 
 mod attend;
 mod context;
+mod recall;
 mod steps;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};

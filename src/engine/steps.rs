@@ -122,9 +122,12 @@ impl<W: World> Engine<W> {
     async fn run_pure(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
         let world = Rc::clone(&self.world);
         let running = calls.clone();
+        let room = self
+            .budget()
+            .inline_bytes(self.settings.policy.windows.inline_max_bytes);
         let step = async move {
             world.boundary(Boundary::BeforePure).await;
-            let results = join_all(running.iter().map(|c| world.run_pure(c))).await;
+            let results = join_all(running.iter().map(|c| world.run_pure(c, room))).await;
             world.boundary(Boundary::AfterPure).await;
             results
         };

@@ -6,7 +6,7 @@
 //! Invariant: what it quotes is in quotes, in one line, and marked as data.
 
 use super::found::Ending;
-use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, StepState};
+use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, Seq, StepState};
 use crate::core::text::{clip, one_line};
 use crate::store::{SessionFilter, SessionInfo, Store, StoreError};
 
@@ -50,7 +50,7 @@ fn newest(
     let Some(info) = sessions.into_iter().find(|s| s.title.is_some()) else {
         return Ok(None);
     };
-    let records = store.load_last(&info.id, ENTRIES)?;
+    let records = store.records(&info.id, info.entries.saturating_sub(ENTRIES)..=Seq::MAX)?;
     Ok(Some((info, records)))
 }
 

@@ -385,7 +385,14 @@ impl Surroundings {
                 state.mode.name()
             ));
         }
-        let world = Machine::new(place, shell, runs, asked, id.clone());
+        let world = Machine::new(
+            place,
+            shell,
+            runs,
+            asked,
+            id.clone(),
+            self.paths.data_dir.clone(),
+        );
         let mut models = vec![model.as_str(), state.model.as_str()];
         models.extend(config.summary_model.as_deref());
         let policy = Policy {

@@ -4,10 +4,12 @@ use rusqlite::{Transaction, params};
 use uuid::Uuid;
 
 use super::blobs::{Packed, insert_blob};
+use super::conversation::summarised;
 use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::inbox::{InboxId, take};
 use super::load::Head;
+use super::memories::remember;
 use super::row::{Body, checksum, int};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
@@ -121,7 +123,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Blobs, rows, then the head, if it still is where `head` says.
+    /// Blobs, rows, then the head, if it still is where `head` says, then what follows from
+    /// the rows.
     pub(super) fn record(
         &self,
         tx: &Transaction<'_>,
@@ -149,6 +152,9 @@ impl<'a> Prepared<'a> {
             return Err(StoreError::HeadMoved {
                 session: head.session.clone(),
             });
+        }
+        for record in &records {
+            derive_rows(tx, head, record).doing(WHAT)?;
         }
         Ok(records)
     }
@@ -226,6 +232,19 @@ fn insert_entry(
     head.row = Some(tx.last_insert_rowid());
     head.length += 1;
     Ok(seq)
+}
+
+/// What follows from the entry and is kept beside it.
+fn derive_rows(tx: &Transaction<'_>, head: &Head, record: &Record) -> rusqlite::Result<()> {
+    let Record { seq, at_ms, entry } = record;
+    match entry {
+        Entry::Closed { last, summary, .. } => summarised(tx, head, summary, *last, *at_ms),
+        Entry::Finished {
+            fact: Some(Fact::Remembered { memory }),
+            ..
+        } => remember(tx, head.key, *seq, *at_ms, memory),
+        _ => Ok(()),
+    }
 }
 
 /// The current step of the plan, if the entry made one.

@@ -1,6 +1,8 @@
 //! Reading a session back: from the head to the first entry by `parent`, then forward,
 //! each row checked. What is read is never repaired.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use super::append::planned;
@@ -61,25 +63,6 @@ impl Store {
         Ok((head, records))
     }
 
-    /// The last `count` entries, first to last: how a session ended, without all of it.
-    pub fn load_last(&self, session: &str, count: u64) -> Result<Vec<Record>, StoreError> {
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let head = read_head(&tx, session)?;
-        let first = head.length.saturating_sub(count);
-        let mut rows = chain(&tx, &head, first.saturating_sub(1))?;
-        // The entry before the first is wanted only as its parent.
-        let parent = match first {
-            0 => None,
-            _ => rows.pop(),
-        };
-        let mut records = Vec::new();
-        read_rows(&tx, session, Start { first, parent }, rows, |record| {
-            records.push(record);
-            Ok::<(), StoreError>(())
-        })?;
-        Ok(records)
-    }
-
     /// Gives the entries one by one, first to last. An error of `each` ends the reading
     /// and is given back.
     pub fn load_each<E: From<StoreError>>(
@@ -90,52 +73,75 @@ impl Store {
         // One transaction: the head and its chain are of the same instant.
         let tx = self.conn.unchecked_transaction().doing(WHAT)?;
         let mut head = read_head(&tx, session)?;
-        let rows = chain(&tx, &head, 0)?;
-        let start = Start {
-            first: 0,
-            parent: None,
-        };
-        read_rows(&tx, session, start, rows, |record| {
+        let chain = chain(&tx, &head, 0)?;
+        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        let mut parent = None;
+        for (seq, id) in (0..).zip(chain.into_iter().rev()) {
+            let place = Place {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let record = statement
+                .query_row([id], |row| {
+                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
+                })
+                .doing(WHAT)??;
             head.note(&record.entry);
-            each(record)
-        })?;
+            each(record)?;
+            parent = Some(id);
+        }
         Ok(head)
     }
 }
 
-/// Where a reading begins: the place of its first entry, and the row before it.
-struct Start {
-    first: Seq,
-    parent: Option<i64>,
-}
-
-/// Reads `rows`, newest first as [`chain`] gives them, each checked against its place.
-fn read_rows<E: From<StoreError>>(
-    conn: &Connection,
-    session: &str,
-    start: Start,
-    rows: Vec<i64>,
-    mut each: impl FnMut(Record) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut statement = conn.prepare_cached(SELECT_ROW).doing(WHAT)?;
-    let mut bodies = BodyReader::new()?;
-    let mut parent = start.parent;
-    for (seq, id) in (start.first..).zip(rows.into_iter().rev()) {
-        let place = Place {
-            session,
-            id,
-            parent,
-            seq,
+impl Store {
+    /// The entries of a part of the chain, first to last; the end of the chain ends it. Only
+    /// these are read.
+    pub fn records(
+        &self,
+        session: &str,
+        range: RangeInclusive<Seq>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (first, last) = range.into_inner();
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let head = read_head(&tx, session)?;
+        if first >= head.length {
+            return Err(StoreError::NotFound {
+                what: "entry",
+                name: format!("{first} of session {session}"),
+                near: Some(head.seq().to_string()),
+            });
+        }
+        // With the one before, which the first must follow.
+        let from = first.saturating_sub(1);
+        let mut rows = (from..).zip(chain(&tx, &head, from)?.into_iter().rev());
+        let mut parent = match first {
+            0 => None,
+            _ => rows.next().map(|(_, id)| id),
         };
-        let record = statement
-            .query_row([id], |row| {
-                RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
-            })
-            .doing(WHAT)??;
-        each(record)?;
-        parent = Some(id);
+        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        let mut records = Vec::new();
+        for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
+            let place = Place {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let record = statement
+                .query_row([id], |row| {
+                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
+                })
+                .doing(WHAT)??;
+            records.push(record);
+            parent = Some(id);
+        }
+        Ok(records)
     }
-    Ok(())
 }
 
 pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {

@@ -13,7 +13,10 @@ use super::error::Doing;
 use super::open::DATABASE;
 use super::upkeep::copy_database;
 
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../assets/migrations/0001_initial.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../../assets/migrations/0001_initial.sql"),
+    include_str!("../../assets/migrations/0002_memory.sql"),
+];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
     let (found, known) = (version(conn)?, newest(migrations));

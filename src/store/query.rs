@@ -8,8 +8,7 @@ const MIN_PREFIX_BYTES: usize = 3;
 
 /// Every word must occur; the last may be the beginning of one. `None` when there is
 /// nothing to look for.
-pub(super) fn escape(text: &str) -> Option<String> {
-    let terms = terms(text);
+pub(super) fn escape(terms: &[&str]) -> Option<String> {
     let star = if terms.last()?.len() >= MIN_PREFIX_BYTES {
         "*"
     } else {
@@ -17,6 +16,47 @@ pub(super) fn escape(text: &str) -> Option<String> {
     };
     let quoted: Vec<String> = terms.iter().map(|t| format!("\"{t}\"")).collect();
     Some(quoted.join(" ") + star)
+}
+
+/// At least one of the words must occur.
+pub(super) fn any_of(terms: &[&str]) -> Option<String> {
+    let quoted: Vec<String> = terms.iter().map(|t| format!("\"{t}\"")).collect();
+    (terms.len() > 1).then(|| quoted.join(" OR "))
+}
+
+/// Words that are in every text and tell nothing in a question.
+#[rustfmt::skip]
+const IN_EVERY_TEXT: &[&str] = &[
+    "a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "had",
+    "has", "have", "how", "i", "if", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "that", "the",
+    "their", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "with",
+    "you", "your",
+];
+
+/// The words of a question by which an answer is found: of "the password of the vault" two.
+/// All of them, when all are such words.
+pub(super) fn telling(text: &str) -> Vec<&str> {
+    let words: Vec<&str> = terms(text)
+        .into_iter()
+        .map(|t| t.trim_matches(|c: char| !c.is_alphanumeric()))
+        .collect();
+    let tells = |w: &&str| !IN_EVERY_TEXT.contains(&w.to_lowercase().as_str());
+    match words.iter().any(tells) {
+        true => words.into_iter().filter(tells).collect(),
+        false => words,
+    }
+}
+
+/// Names as they stand in the brackets of `IN`. They are never from outside; what is no name
+/// is left out all the same.
+pub(super) fn list(names: &[&str]) -> String {
+    let is_name = |n: &&&str| n.bytes().all(|b| b.is_ascii_lowercase());
+    let quoted: Vec<String> = names
+        .iter()
+        .filter(is_name)
+        .map(|n| format!("'{n}'"))
+        .collect();
+    quoted.join(", ")
 }
 
 /// The words of the query. What is between quotes in FTS5 is a phrase of its tokens, so
@@ -67,6 +107,7 @@ mod tests {
 
     #[test]
     fn words_are_quoted_and_the_last_is_a_prefix() {
+        let escape = |text| escape(&terms(text));
         assert_eq!(escape("auth refac"), Some(r#""auth" "refac"*"#.into()));
         assert_eq!(
             escape(r#"NEAR(" OR -x*"#),
@@ -74,6 +115,18 @@ mod tests {
         );
         assert_eq!(escape("fix a"), Some(r#""fix" "a""#.into()));
         assert_eq!(escape(" * \" ( \0"), None);
+    }
+
+    #[test]
+    fn a_question_is_its_telling_words() {
+        assert_eq!(
+            telling("What was the `vault` password?"),
+            ["vault", "password"]
+        );
+        assert_eq!(telling("to be or"), ["to", "be", "or"]);
+        assert_eq!(any_of(&["a", "b"]), Some(r#""a" OR "b""#.into()));
+        assert_eq!(any_of(&["a"]), None);
+        assert_eq!(list(&["said", "x') --"]), "'said'");
     }
 
     #[test]

@@ -7,16 +7,20 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::error::Doing;
-use super::query::{escape, floor, snippet, terms};
+use super::memories::{Sought, recency};
+use super::query::{any_of, escape, floor, list, snippet, telling, terms};
 use super::row::{BodyReader, count};
 use super::{Store, StoreError};
-use crate::core::entry::{Block, Entry, Outcome, Seq};
+use crate::core::entry::{About, Block, Entry, Fact, Outcome, Seq};
 
 const WHAT: &str = "search";
 const WHAT_INDEX: &str = "fill the search index";
 
 /// Rows indexed in one transaction when a search has to wait for them.
 const ROWS_AT_ONCE: u32 = 1_000;
+
+/// Of so many the best and newest are chosen.
+const CANDIDATES: u32 = 100;
 
 /// Of one entry no more is indexed.
 const MAX_TEXT_BYTES: usize = 256 << 10;
@@ -59,21 +63,52 @@ impl Store {
         order: Order,
         limit: u32,
     ) -> Result<Vec<Hit>, StoreError> {
-        let Some(escaped) = escape(query) else {
+        let words = terms(query);
+        let Some(escaped) = escape(&words) else {
             return Ok(Vec::new());
         };
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
-        let (sql, mut values) = statement(scope, order);
+        let (sql, mut values) = statement(scope, order, "");
         values.extend([Value::from(escaped), Value::from(limit)]);
-        let terms = terms(query);
+        self.hits(&sql, values, &words)
+    }
+
+    /// Entries that speak of what is sought: those with all the telling words, and where
+    /// these are few, those with some of them. Better and newer ones first.
+    pub fn recall(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+        while self.index_pending(ROWS_AT_ONCE)? > 0 {}
+        let words = telling(sought.query);
+        let kinds = format!("AND e.kind IN ({})", list(sought.kinds));
+        let limit = sought.limit as usize;
+        let mut found: Vec<Hit> = Vec::new();
+        for query in [escape(&words), any_of(&words)].into_iter().flatten() {
+            if found.len() >= limit {
+                break;
+            }
+            let (sql, mut values) = statement(sought.scope, Order::Best, &kinds);
+            values.extend([Value::from(query), Value::from(CANDIDATES)]);
+            let mut more = self.hits(&sql, values, &words)?;
+            more.retain(|m| {
+                let same = |h: &Hit| h.seq == m.seq && h.session == m.session;
+                !found.iter().any(same)
+            });
+            for hit in &mut more {
+                hit.score = hit.score.map(|s| s * recency(hit.at_ms, sought.now_ms));
+            }
+            more.sort_by(|a, b| b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0)));
+            found.extend(more);
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn hits(&self, sql: &str, values: Vec<Value>, terms: &[&str]) -> Result<Vec<Hit>, StoreError> {
         let mut bodies = BodyReader::new()?;
         self.conn
-            .prepare_cached(&sql)
+            .prepare_cached(sql)
             .and_then(|mut s| {
-                s.query_map(params_from_iter(values), |row| {
-                    hit(row, &terms, &mut bodies)
-                })?
-                .collect()
+                s.query_map(params_from_iter(values), |row| hit(row, terms, &mut bodies))?
+                    .collect()
             })
             .doing(WHAT)
     }
@@ -136,6 +171,15 @@ fn index_rows(conn: &Connection, bodies: &mut BodyReader, max_rows: u32) -> rusq
 
 fn text_of(entry: &Entry) -> Option<Cow<'_, str>> {
     match entry {
+        // What was found again is in the log already.
+        Entry::Noted {
+            about: Some(About::Recalled),
+            ..
+        }
+        | Entry::Finished {
+            fact: Some(Fact::Recalled),
+            ..
+        } => None,
         Entry::Said { text, .. } | Entry::Noted { text, .. } => Some(text.into()),
         Entry::Named { title } => Some(title.into()),
         Entry::Replied { blocks, .. } => {
@@ -160,7 +204,7 @@ fn block_text(block: &Block) -> Option<&str> {
 }
 
 /// The scope's values come first, then the query, then the limit.
-fn statement(scope: Scope<'_>, order: Order) -> (String, Vec<Value>) {
+fn statement(scope: Scope<'_>, order: Order, kinds: &str) -> (String, Vec<Value>) {
     let (with, join, condition, values) = match scope {
         Scope::All => ("", "", "", vec![]),
         Scope::Workspace(w) => ("", "", "AND s.workspace = ?1", vec![w.to_string().into()]),
@@ -186,7 +230,7 @@ fn statement(scope: Scope<'_>, order: Order) -> (String, Vec<Value>) {
         "{with} SELECT s.id, e.seq, e.kind, e.at_ms, e.body, {score}
          FROM entry_index f CROSS JOIN entries e ON e.id = f.rowid
          CROSS JOIN sessions s ON s.key = e.session {join}
-         WHERE entry_index MATCH ?{query} {condition} ORDER BY {by} LIMIT ?{limit}"
+         WHERE entry_index MATCH ?{query} {condition} {kinds} ORDER BY {by} LIMIT ?{limit}"
     );
     (sql, values)
 }

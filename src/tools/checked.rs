@@ -183,6 +183,10 @@ fn target(input: &Input, place: &Place) -> Result<String, String> {
         | Input::Grep(_)
         | Input::Glob(_)
         | Input::Plan(_)
+        | Input::MemorySearch(_)
+        | Input::MemoryPage(_)
+        | Input::MemoryInsert(_)
+        | Input::ReviewHistory(_)
         | Input::Foreign { .. } => Err("this call does not replace a file".to_string()),
     }
 }

@@ -7,7 +7,7 @@ use crate::core::entry::{BlobRef, Output};
 const LINE_BYTES: usize = 400;
 
 /// At most about `max` bytes of text; over that, 60 % head and the rest tail around a line
-/// that says what was left out. The blob holds the whole, byte for byte.
+/// that says where the whole is. The blob holds the whole, byte for byte.
 pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
     if shown.len() <= max {
@@ -19,11 +19,11 @@ pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     };
     let head = head_end(&shown, max / 5 * 3);
     let tail = tail_start(&shown, shown.len() - max / 5 * 2).max(head);
-    let left_out = tail - head;
     let hash = &blob.hash;
     let cut = format!(
-        "{}\n[… {left_out} bytes left out; the whole is stored as blob:{hash} …]\n{}",
+        "{}\n[Result stored at blob:{hash}, {} bytes; memory_page reads it]\n{}",
         shown[..head].trim_end_matches('\n'),
+        text.len(),
         &shown[tail..]
     );
     let output = Output {
@@ -87,15 +87,18 @@ mod tests {
     fn head_and_tail_end_at_lines() {
         let whole: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
         let (output, blobs) = fit(whole.clone(), 1_000);
-        let (head, rest) = output.text.split_once("\n[… ").unwrap();
-        let (left_out, tail) = rest.split_once(" …]\n").unwrap();
+        let (head, rest) = output.text.split_once("\n[Result").unwrap();
+        let (line, tail) = rest.split_once("]\n").unwrap();
         assert!(whole.starts_with(&format!("{head}\n")));
         assert!(whole.ends_with(&format!("\n{tail}")));
-        let said: usize = left_out.split(' ').next().unwrap().parse().unwrap();
-        assert_eq!(head.len() + 1 + said + tail.len(), whole.len());
         let blob = output.blob.unwrap();
         assert_eq!(blob.hash, hash(&whole));
-        assert!(left_out.ends_with(&blob.hash));
+        let want = format!(
+            " stored at blob:{}, {} bytes; memory_page reads it",
+            blob.hash,
+            whole.len()
+        );
+        assert_eq!(line, want);
         assert_eq!(blobs, vec![whole.into_bytes()]);
     }
 

@@ -1,9 +1,10 @@
 //! The tools of the model, except the running of commands.
 //!
-//! Two families. *Pure* tools ([`run_pure`]) look and change nothing, so they may be run
+//! Three families. *Pure* tools ([`run_pure`]) look and change nothing, so they may be run
 //! again after a crash. *Checked* tools replace one file as a whole: [`prepare`] looks and
 //! says what the file will be, that is recorded, [`apply`] does it, and after a crash
-//! [`look`] says from the file alone whether it was done.
+//! [`look`] says from the file alone whether it was done. The third *looks back*
+//! ([`look_back`]): pure too, but over the store instead of the files.
 //!
 //! All of it blocks and belongs on a thread of its own. What the model reads of each tool
 //! is in `assets/tools/NAME.md`.
@@ -20,6 +21,7 @@ mod file;
 mod fit;
 mod glob;
 mod grep;
+mod memory;
 mod near;
 mod place;
 mod plan;
@@ -35,6 +37,7 @@ use crate::core::tool::Input;
 
 pub use checked::{Look, apply, look, prepare, target_key};
 pub use fit::fit;
+pub use memory::{Past, look_back};
 pub use place::{Hidden, Place, path_key, real_path};
 pub use short::short_specs;
 pub use specs::specs;
@@ -87,11 +90,15 @@ pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
         Input::Grep(args) => grep::run(args, place, cancel),
         Input::Glob(args) => glob::run(args, place, cancel),
         Input::Plan(args) => plan::run(args),
+        Input::MemoryInsert(args) => memory::insert(args),
         Input::Write(_)
         | Input::Edit(_)
         | Input::SaveSkill(_)
         | Input::Bash(_)
         | Input::BashStop(_)
+        | Input::MemorySearch(_)
+        | Input::MemoryPage(_)
+        | Input::ReviewHistory(_)
         | Input::Foreign { .. } => Ran::error("this call is not one of the tools that only look"),
     }
 }

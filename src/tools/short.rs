@@ -9,7 +9,7 @@ use super::specs;
 use crate::core::entry::ToolSpec;
 
 /// Properties that a call can do without.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 9] = [
     "context",
     "files_only",
     "goals",
@@ -18,6 +18,7 @@ const LEFT_OUT: [&str; 8] = [
     "scope",
     "session",
     "timeout_ms",
+    "topic",
 ];
 
 /// In the order of [`specs`].

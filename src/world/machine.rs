@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::archive::Archive;
 use super::{BackgroundEnd, Images, Settled, Unready, World, report};
 use crate::command::{self, Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped};
 use crate::core::entry::{BlobRef, Block, CallId, Fact, Failure, Guard, Outcome, Output};
@@ -34,6 +35,7 @@ pub struct Machine {
     shell: Shell,
     runs: Runs,
     models: Models,
+    archive: Archive,
     session: String,
     boot: String,
     /// The runs that are waited for.
@@ -41,12 +43,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(place: Place, shell: Shell, runs: Runs, models: Models, session: String) -> Machine {
+    /// `data_dir` is where the store of the session is.
+    pub fn new(
+        place: Place,
+        shell: Shell,
+        runs: Runs,
+        models: Models,
+        session: String,
+        data_dir: PathBuf,
+    ) -> Machine {
         Machine {
             place,
             shell,
             runs,
             models,
+            archive: Archive::new(data_dir, session.clone()),
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
@@ -234,7 +245,7 @@ fn done(text: impl Into<String>) -> Ran {
     ran(Outcome::done(text))
 }
 
-fn failed(why: impl Into<String>) -> Ran {
+pub(super) fn failed(why: impl Into<String>) -> Ran {
     ran(Outcome::error(why))
 }
 
@@ -297,13 +308,22 @@ impl World for Machine {
         Ok(words.collect::<Vec<_>>().join("\n"))
     }
 
-    async fn run_pure(&self, call: &ToolCall) -> Ran {
+    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
         let input = match &call.input {
             Ok(Input::BashStop(args)) => {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 let id = args.id.clone();
                 let stopped = blocking(move || stop_background(&runs, &session, &id)).await;
                 return stopped.unwrap_or_else(failed);
+            }
+            Ok(
+                input @ (Input::MemorySearch(_) | Input::MemoryPage(_) | Input::ReviewHistory(_)),
+            ) => {
+                let (archive, input, now_ms) = (self.archive.clone(), input.clone(), self.now_ms());
+                let room = room.min(self.place.inline_max_bytes);
+                let found = blocking(move || archive.look_back(&input, now_ms, room)).await;
+                let nothing = || failed("this call does not look back");
+                return found.map_or_else(failed, |found| found.unwrap_or_else(nothing));
             }
             Ok(input) => input.clone(),
             Err(why) => return failed(why.clone()),

@@ -3,6 +3,7 @@
 //! [`machine::Machine`] is the real one; the simulation in `tests/sim` is the other, which
 //! can die at every [`Boundary`].
 
+mod archive;
 pub mod machine;
 mod report;
 
@@ -93,8 +94,8 @@ pub trait World: 'static {
     /// As [`World::call_model`].
     fn summarise(&self, request: Request) -> impl Future<Output = Result<String, Failure>>;
 
-    /// Runs a pure call.
-    fn run_pure(&self, call: &ToolCall) -> impl Future<Output = Ran>;
+    /// Runs a pure call. A result of at most `room` bytes is sent whole.
+    fn run_pure(&self, call: &ToolCall, room: usize) -> impl Future<Output = Ran>;
 
     /// Makes all ready for a call with an effect, and does nothing yet. `seen` is the hash the
     /// model knows the call's file by.

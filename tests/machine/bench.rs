@@ -61,7 +61,8 @@ impl Bench {
             inline_max_bytes: 16_000,
             hidden: Default::default(),
         };
-        Machine::new(place, shell, runs, models, SESSION.into())
+        let data_dir = self.folder.path().join("data");
+        Machine::new(place, shell, runs, models, SESSION.into(), data_dir)
     }
 
     pub fn put(&self, name: &str, content: &str) {

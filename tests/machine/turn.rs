@@ -214,8 +214,8 @@ impl World for Mortal {
         self.machine.summarise(request).await
     }
 
-    async fn run_pure(&self, call: &ToolCall) -> Ran {
-        self.machine.run_pure(call).await
+    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
+        self.machine.run_pure(call, room).await
     }
 
     async fn prepare(

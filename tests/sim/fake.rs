@@ -53,6 +53,7 @@ impl Script {
                 call("write", r#"{"path":"f","content":"1"}"#),
                 call("mcp__far__poke", "{}"),
                 call("plan", r#"{"steps":[{"text":"s","state":"current"}]}"#),
+                call("memory_insert", r#"{"text":"kept","kind":"semantic"}"#),
             ],
             vec![
                 call("bash", r#"{"command":"denied"}"#),
@@ -81,7 +82,7 @@ impl Script {
 }
 
 fn random_block(rng: &mut Rng) -> Block {
-    match rng.below(10) {
+    match rng.below(11) {
         0 => Block::text("words"),
         1 => call("read", r#"{"path":"a"}"#),
         2 => call("plan", r#"{"steps":[]}"#),
@@ -91,6 +92,7 @@ fn random_block(rng: &mut Rng) -> Block {
         6 => call("bash", r#"{"command":"server","background":true}"#),
         7 => call("bash", r#"{"command":"denied"}"#),
         8 => call("bash", "{malformed"),
+        9 => call("memory_insert", r#"{"text":"kept","kind":"episodic"}"#),
         _ => call("bash", r#"{"command":"run"}"#),
     }
 }
@@ -110,7 +112,15 @@ pub fn opened() -> Entry {
 }
 
 pub fn layers() -> Layers {
-    let names = ["read", "write", "edit", "bash", "plan", "mcp__far__poke"];
+    let names = [
+        "read",
+        "write",
+        "edit",
+        "bash",
+        "plan",
+        "memory_insert",
+        "mcp__far__poke",
+    ];
     let spec = |name: &&str| ToolSpec {
         name: name.to_string(),
         description: String::new(),
@@ -475,10 +485,20 @@ impl World for Fake {
         }
     }
 
-    async fn run_pure(&self, call: &ToolCall) -> Ran {
+    async fn run_pure(&self, call: &ToolCall, _room: usize) -> Ran {
         *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
-        ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), None)
+        let fact = match &call.input {
+            Ok(Input::MemoryInsert(args)) => Some(Fact::Remembered {
+                memory: Memory {
+                    kind: args.kind,
+                    topic: None,
+                    text: marker(call.id),
+                },
+            }),
+            _ => None,
+        };
+        ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
     }
 
     async fn prepare(

@@ -331,6 +331,37 @@ fn check_results(records: &[Record]) {
     }
 }
 
+/// Each `Finished` that keeps something has its one row, and no row is without.
+fn check_memories(dir: &Path, session: &str, records: &[Record]) {
+    let database = rusqlite::Connection::open(dir.join("rewake.db")).expect("the database");
+    let mut rows = database
+        .prepare(
+            "SELECT m.seq, m.text FROM memories m JOIN sessions s ON s.key = m.session
+             WHERE s.id = ?1 ORDER BY m.seq, m.id",
+        )
+        .expect("the memories");
+    let rows: Vec<(i64, String)> = rows
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .and_then(Iterator::collect)
+        .expect("the rows");
+    // What a fork has from its ancestors is theirs.
+    let own = records
+        .iter()
+        .rposition(|r| matches!(r.entry, Entry::Forked { .. }))
+        .unwrap_or(0);
+    let kept: Vec<(i64, String)> = records[own..]
+        .iter()
+        .filter_map(|r| match &r.entry {
+            Entry::Finished {
+                fact: Some(Fact::Remembered { memory }),
+                ..
+            } => Some((r.seq as i64, memory.text.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rows, kept, "memories kept, and rows of them");
+}
+
 /// The invariants of a session that is at rest.
 fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
     let store = Store::open(dir).expect("the store opens");
@@ -339,6 +370,7 @@ fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<R
     assert!(state.first_open().is_none(), "no call is left open");
     assert!(!state.owed || state.halted.is_some(), "the model answered");
     check_acknowledged(&records, session, outside);
+    check_memories(dir, session, &records);
     let outside = outside.borrow();
     let results = |call: CallId| {
         records.iter().find_map(|r| match &r.entry {

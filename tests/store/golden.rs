@@ -1,8 +1,8 @@
 //! Databases of every released schema are opened and say what they said.
 //!
-//! `golden/store-v1.sql` was made by
+//! `golden/store-vN.sql` was made by
 //! `cargo test --test store golden::write_golden -- --ignored`
-//! with schema 1. It is never made again: a new schema gets a new file.
+//! with schema N. It is never made again: a new schema gets a new file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,21 @@ use crate::story::*;
 const OPENED_MS: i64 = 1_000;
 const APPENDED_MS: i64 = 2_000;
 const FORKED_MS: i64 = 3_000;
+const ELSEWHERE: &str = "/elsewhere";
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/store-v1.sql")
+/// The schema of this version: its file is what [`write_golden`] makes.
+const NEWEST: u32 = 2;
+
+fn golden(schema: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
+}
+
+fn opened_from(schema: u32) -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let sql = std::fs::read_to_string(golden(schema)).unwrap();
+    raw(dir.path()).execute_batch(&sql).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    (dir, store)
 }
 
 fn tell(store: &mut Store) {
@@ -41,6 +53,12 @@ fn tell(store: &mut Store) {
     };
     store.queue(head.session(), &message, &[], 2_500).unwrap();
     store.learn_limit("ollama/small", 4_096).unwrap();
+    let mut elsewhere = session(store, ELSEWHERE);
+    append(
+        store,
+        &mut elsewhere,
+        vec![remembered("the tests need docker")],
+    );
     fork(store, head.session(), 2, FORKED_MS).unwrap();
 }
 
@@ -82,17 +100,34 @@ fn check(store: &mut Store) {
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
     assert!(info.unfinished);
+    let conversation = store.conversation(&origin.session).unwrap().unwrap();
+    assert_eq!(conversation.summary, "so");
+    assert_eq!(conversation.message_count, 4);
+    assert_eq!(conversation.last_summarised_at_ms, APPENDED_MS);
     store.clear_draft(&origin.session, Draft::Stream).unwrap();
 }
 
 #[test]
 fn a_database_of_schema_1_says_what_it_said() {
-    let dir = tempfile::tempdir().unwrap();
-    let sql = std::fs::read_to_string(golden()).unwrap();
-    raw(dir.path()).execute_batch(&sql).unwrap();
-    let mut store = Store::open(dir.path()).unwrap();
+    let (_dir, mut store) = opened_from(1);
     check(&mut store);
     assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(memories(&store, ELSEWHERE, "docker"), Vec::<String>::new());
+    // What is new in schema 2 works in it.
+    let mut head = session(&mut store, ELSEWHERE);
+    append(&mut store, &mut head, vec![remembered("docker is gone")]);
+    assert_eq!(memories(&store, ELSEWHERE, "docker"), ["docker is gone"]);
+}
+
+#[test]
+fn a_database_of_schema_2_says_what_it_said() {
+    let (_dir, mut store) = opened_from(2);
+    check(&mut store);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(
+        memories(&store, ELSEWHERE, "docker"),
+        ["the tests need docker"]
+    );
 }
 
 #[test]
@@ -109,16 +144,16 @@ fn write_golden() {
     let (dir, mut store) = scratch();
     tell(&mut store);
     drop(store);
-    std::fs::write(golden(), dump(&raw(dir.path()))).unwrap();
+    std::fs::write(golden(NEWEST), dump(&raw(dir.path()))).unwrap();
 }
 
-/// The database as SQL that makes it again. The search index holds nothing of its own.
+/// The database as SQL that makes it again. The search indexes hold nothing of their own.
 fn dump(conn: &Connection) -> String {
     let mut lines = vec!["BEGIN;".to_string()];
     let schema = rows(
         conn,
         "SELECT CASE type WHEN 'table' THEN name END, sql FROM sqlite_schema
-         WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'entry\\_index\\_%' ESCAPE '\\'
+         WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' AND name NOT LIKE '%\\_index\\_%' ESCAPE '\\'
          ORDER BY rowid",
     );
     for (_, sql) in &schema {
@@ -126,7 +161,7 @@ fn dump(conn: &Connection) -> String {
     }
     lines.push("PRAGMA defer_foreign_keys = 1;".to_string());
     let tables = schema.iter().filter_map(|(name, _)| name.as_ref());
-    for table in tables.filter(|t| *t != "entry_index") {
+    for table in tables.filter(|t| !t.ends_with("_index")) {
         let columns = rows(
             conn,
             &format!("SELECT name, '' FROM pragma_table_info('{table}')"),
@@ -140,6 +175,7 @@ fn dump(conn: &Connection) -> String {
             lines.push(format!("INSERT INTO {table} VALUES ({});", values.unwrap()));
         }
     }
+    lines.push("INSERT INTO memory_index (memory_index) VALUES ('rebuild');".to_string());
     let version: i64 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();

@@ -25,21 +25,6 @@ fn appended_entries_are_loaded_as_they_were() {
 }
 
 #[test]
-fn the_end_of_a_session_is_read_without_its_beginning() {
-    let (dir, mut store) = scratch();
-    let mut head = session(&mut store, HERE);
-    store.append(&mut head, &batch(all_kinds())).unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    let (_, all) = store.load(head.session()).unwrap();
-    for count in [1, 2, 22, 23, 24, 1_000] {
-        let last = store.load_last(head.session(), count).unwrap();
-        let first = all.len().saturating_sub(count as usize);
-        assert_eq!(last, all[first..], "{count}");
-    }
-    assert!(store.load_last("none", 1).is_err());
-}
-
-#[test]
 fn the_second_to_append_has_to_load_again() {
     let (dir, mut store) = scratch();
     let mut head = talk(&mut store, 1);

@@ -13,6 +13,7 @@ mod forks;
 mod golden;
 mod heads;
 mod lists;
+mod memories;
 mod searching;
 mod story;
 mod waiting;

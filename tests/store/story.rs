@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rewake::core::entry::*;
-use rewake::store::{Batch, Head, NewFork, NewSession, Store, StoreError, blob_ref, new_id};
+use rewake::store::{
+    Batch, Head, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
+};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
@@ -294,4 +296,31 @@ pub fn planned(current: &str) -> Entry {
         }),
         tree: None,
     }
+}
+
+pub fn remembered(text: &str) -> Entry {
+    let memory = Memory {
+        kind: MemoryKind::Semantic,
+        topic: Some("tests".into()),
+        text: text.into(),
+    };
+    Entry::Finished {
+        call: CallId { reply: 1, index: 0 },
+        outcome: Outcome::done("kept"),
+        fact: Some(Fact::Remembered { memory }),
+        tree: None,
+    }
+}
+
+/// What a search in the memories of a workspace gives.
+pub fn memories(store: &Store, workspace: &str, query: &str) -> Vec<String> {
+    let sought = Sought {
+        query,
+        scope: Scope::Workspace(workspace),
+        kinds: &["episodic", "semantic", "procedural"],
+        now_ms: 10_000,
+        limit: 10,
+    };
+    let found = store.memories(&sought).unwrap();
+    found.into_iter().map(|m| m.text).collect()
 }

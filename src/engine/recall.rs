@@ -1,0 +1,173 @@
+//! What comes back by itself: after a user message and after a continuation, what left the
+//! context and speaks of the same things, and what earlier sessions here kept of it.
+
+use std::collections::BTreeMap;
+
+use super::{Engine, EngineError, Write};
+use crate::core::entry::{About, Entry};
+use crate::core::text::one_line;
+use crate::store::{Scope, Sought};
+use crate::world::World;
+
+/// It has at most this.
+const RECALL_BYTES: usize = 1_700;
+
+/// Of the rarer words so many are looked for, and of each so many hits.
+const WORDS: usize = 8;
+const HITS: u32 = 20;
+
+/// Shorter words are in everything.
+const MIN_WORD_CHARS: usize = 5;
+
+/// What has fewer of the words in common says something else.
+const MIN_COMMON: u32 = 2;
+
+const MAX_LINES: usize = 5;
+const LINE_CHARS: usize = 300;
+
+const ENTRIES: &[&str] = &["said", "replied", "finished", "noted"];
+const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
+
+/// How many of the words an item has, and its line, by an order of their age.
+type Scores<K> = BTreeMap<K, (u32, String)>;
+
+impl<W: World> Engine<W> {
+    /// Once for each message, once for each continuation.
+    pub(super) async fn recall(&mut self) -> Result<(), EngineError> {
+        if !self.state.recall_due || self.state.first_open().is_some() {
+            return Ok(());
+        }
+        let Some((seq, words)) = self.state.words.clone() else {
+            return Ok(());
+        };
+        // In the context is what is newer than this.
+        let last = self.state.preface.as_ref().map(|p| p.last);
+        let since = seq.max(last.unwrap_or(0));
+        if self.summaries.recalled == Some(since) {
+            return Ok(());
+        }
+        self.summaries.recalled = Some(since);
+        let terms = rarer(&words);
+        let mut lines = self.memories_of(&terms)?;
+        if let Some(last) = last {
+            lines.extend(self.entries_of(&terms, seq, last)?);
+        }
+        let mut text = String::new();
+        for line in lines {
+            if text.len() + line.len() <= RECALL_BYTES {
+                text.push_str(&line);
+            }
+        }
+        if !text.is_empty() {
+            let text = format!("Of what is not in the context, this may be of use:\n{text}");
+            let about = Some(About::Recalled);
+            self.record(Write::of(Entry::Noted { text, about })).await?;
+        }
+        Ok(())
+    }
+
+    /// Those of this workspace.
+    fn memories_of(&self, terms: &[String]) -> Result<Vec<String>, EngineError> {
+        let session = self.head.session().to_string();
+        let mut scores: Scores<(i64, String, u64)> = BTreeMap::new();
+        for term in terms {
+            let sought = self.sought(term, &session, MEMORIES);
+            for memory in self.store.memories(&sought)? {
+                let address = match memory.session == session {
+                    true => format!("entry {}", memory.seq),
+                    false => format!("{}:{}", memory.session, memory.seq),
+                };
+                let text = one_line(&memory.text, LINE_CHARS);
+                let line = format!("- {} memory ({address}): {text}\n", memory.kind);
+                let key = (memory.at_ms, memory.session, memory.seq);
+                scores.entry(key).or_insert((0, line)).0 += 1;
+            }
+        }
+        Ok(best(scores))
+    }
+
+    /// Entries of this session up to `last`, besides the one that asks.
+    fn entries_of(
+        &mut self,
+        terms: &[String],
+        asking: u64,
+        last: u64,
+    ) -> Result<Vec<String>, EngineError> {
+        let session = self.head.session().to_string();
+        let mut scores: Scores<u64> = BTreeMap::new();
+        for term in terms {
+            let sought = self.sought(term, &session, ENTRIES);
+            for hit in self.store.recall(&sought)? {
+                if hit.seq <= last && hit.seq != asking {
+                    let text = one_line(&hit.snippet, LINE_CHARS);
+                    let line = format!("- entry {}: {text}\n", hit.seq);
+                    scores.entry(hit.seq).or_insert((0, line)).0 += 1;
+                }
+            }
+        }
+        Ok(best(scores))
+    }
+
+    fn sought<'a>(
+        &self,
+        query: &'a str,
+        session: &'a str,
+        kinds: &'a [&'static str],
+    ) -> Sought<'a> {
+        Sought {
+            query,
+            scope: Scope::Session(session),
+            kinds,
+            now_ms: self.world.now_ms(),
+            limit: HITS,
+        }
+    }
+}
+
+/// The longer words, the longest first: they are in fewer texts.
+fn rarer(words: &str) -> Vec<String> {
+    let mut terms: Vec<String> = words
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|w| w.chars().count() >= MIN_WORD_CHARS)
+        .map(str::to_lowercase)
+        .collect();
+    terms.sort_by_key(|w| (std::cmp::Reverse(w.chars().count()), w.clone()));
+    terms.dedup();
+    terms.truncate(WORDS);
+    terms
+}
+
+/// The lines of what has the most words in common, of these the newest first.
+fn best<K: Ord>(scores: Scores<K>) -> Vec<String> {
+    let mut best: Vec<_> = scores
+        .into_iter()
+        .filter(|(_, (common, _))| *common >= MIN_COMMON)
+        .collect();
+    best.sort_by(|(a, (m, _)), (b, (n, _))| (n, b).cmp(&(m, a)));
+    best.truncate(MAX_LINES);
+    best.into_iter().map(|(_, (_, line))| line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_words_are_looked_for_once_each() {
+        let words = "Refactor the parser, the PARSER and parse_line of it";
+        assert_eq!(rarer(words), ["parse_line", "refactor", "parser"]);
+        assert_eq!(rarer("go on"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_has_more_in_common_and_is_newer_comes_first() {
+        let of = |n: u32, line: &str| (n, line.to_string());
+        let scores = BTreeMap::from([
+            (1, of(2, "old")),
+            (2, of(1, "little")),
+            (3, of(2, "new")),
+            (4, of(3, "much")),
+        ]);
+        assert_eq!(best(scores), ["much", "new", "old"]);
+    }
+}

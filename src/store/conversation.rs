@@ -1,0 +1,100 @@
+//! The rolling summary of each session, as a row that can be asked for without reading the
+//! session. It follows from the last `Closed` of the chain.
+//!
+//! Invariant: nothing is folded from it. When it is gone, it is made from the entries.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::error::Doing;
+use super::load::{Head, read_head};
+use super::row::{BodyReader, count, int};
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, Seq};
+
+const WHAT: &str = "read the summary of the session";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    pub summary: String,
+    /// Entries that the summary stands for: the first ones.
+    pub message_count: u64,
+    pub last_summarised_at_ms: i64,
+}
+
+impl Store {
+    /// The summary of the session; `None` when nothing of it was summarised.
+    pub fn conversation(&mut self, session: &str) -> Result<Option<Conversation>, StoreError> {
+        if let Some(kept) = read(&self.conn, session).doing(WHAT)? {
+            return Ok(Some(kept));
+        }
+        let tx = self.write(WHAT)?;
+        let head = read_head(&tx, session)?;
+        if let Some((last, summary, at_ms)) = last_closed(&tx, &head)? {
+            summarised(&tx, &head, &summary, last, at_ms).doing(WHAT)?;
+        }
+        let made = read(&tx, session).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        Ok(made)
+    }
+}
+
+fn read(conn: &Connection, session: &str) -> rusqlite::Result<Option<Conversation>> {
+    conn.prepare_cached(
+        "SELECT summary, message_count, last_summarised_at FROM conversation_context
+         WHERE conversation_id = ?1",
+    )?
+    .query_row([session], |row| {
+        Ok(Conversation {
+            summary: row.get(0)?,
+            message_count: count(row.get(1)?),
+            last_summarised_at_ms: row.get(2)?,
+        })
+    })
+    .optional()
+}
+
+/// The summary that holds from now on.
+pub(super) fn summarised(
+    tx: &Transaction<'_>,
+    head: &Head,
+    summary: &str,
+    last: Seq,
+    at_ms: i64,
+) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO conversation_context
+           (conversation_id, summary, message_count, last_summarised_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?4)
+         ON CONFLICT (conversation_id) DO UPDATE SET
+           summary = excluded.summary, message_count = excluded.message_count,
+           last_summarised_at = excluded.last_summarised_at, updated_at = excluded.updated_at",
+    )?
+    .execute(params![head.session, summary, int(last + 1), at_ms])?;
+    Ok(())
+}
+
+/// Range, summary and time of the newest `Closed` of the chain.
+fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i64)>, StoreError> {
+    let mut bodies = BodyReader::new()?;
+    conn.prepare_cached(
+        "WITH RECURSIVE chain (id) AS (
+           SELECT ?1
+           UNION ALL
+           SELECT e.parent FROM chain JOIN entries e ON e.id = chain.id WHERE e.parent < e.id)
+         SELECT e.at_ms, e.body FROM chain JOIN entries e ON e.id = chain.id
+         WHERE e.kind = 'closed' LIMIT 1",
+    )
+    .and_then(|mut s| {
+        s.query_row([head.row], |row| {
+            let at_ms = row.get(0)?;
+            Ok(match bodies.read(row.get_ref(1)?) {
+                Ok(Entry::Closed { last, summary, .. }) => Some((last, summary, at_ms)),
+                // A damaged entry is told when its session is read.
+                _ => None,
+            })
+        })
+        .optional()
+    })
+    .doing(WHAT)
+    .map(Option::flatten)
+}

@@ -1,0 +1,228 @@
+//! `review_history`: the sessions of this workspace, or one of them: its plan, its summary,
+//! its checkpoints, how it ended.
+
+use super::{Past, told, when};
+use crate::core::entry::{Entry, Outcome};
+use crate::core::state::{Halt, State};
+use crate::core::text::{clip, head_tail, one_line};
+use crate::core::tool::ReviewHistoryArgs;
+use crate::core::{prompt, summary};
+use crate::store::{SessionFilter, SessionInfo, StoreError};
+
+const DEFAULT_SESSIONS: u64 = 5;
+const DEFAULT_CHECKPOINTS: u64 = 10;
+const MAX_LINES: u64 = 30;
+
+/// How a session ended is in its last entries.
+const LAST_ENTRIES: u64 = 8;
+
+pub fn run(args: &ReviewHistoryArgs, past: &mut Past<'_>) -> Result<String, String> {
+    let text = match &args.session {
+        None => list(past, args.limit.unwrap_or(DEFAULT_SESSIONS))?,
+        Some(id) => {
+            let id = past.session_named(id.trim())?;
+            one(past, &id, args.limit.unwrap_or(DEFAULT_CHECKPOINTS))?
+        }
+    };
+    let cut = "\n[… cut …]\n";
+    Ok(head_tail(&text, past.room.max(cut.len()), cut).into_owned())
+}
+
+fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
+    let workspace = past.workspace()?;
+    let filter = SessionFilter {
+        workspace: Some(&workspace),
+        unfinished: false,
+    };
+    let limit = limit.clamp(1, MAX_LINES) as u32;
+    let sessions = past.store.sessions(filter, limit).map_err(told)?;
+    let mut text = String::new();
+    for info in sessions {
+        let own = match info.id == past.session {
+            true => " (this session)",
+            false => "",
+        };
+        text.push_str(&format!(
+            "{}{own} · {} · {} entries · {}\n  {}\n",
+            info.id,
+            when(info.updated_ms),
+            info.entries,
+            one_line(info.title.as_deref().unwrap_or("untitled"), 100),
+            ended(past, &info)?,
+        ));
+        let checkpoints = past.store.checkpoints(&info.id, 1).map_err(told)?;
+        if let Some(step) = checkpoints.into_iter().find_map(|c| c.plan_step) {
+            text.push_str(&format!("  plan step: {}\n", one_line(&step, 120)));
+        }
+    }
+    Ok(text.trim_end().to_string())
+}
+
+/// How it ended, by its last entries.
+fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
+    let last = info.entries.saturating_sub(1);
+    let records = past
+        .store
+        .records(&info.id, last.saturating_sub(LAST_ENTRIES - 1)..=last);
+    let records = match records {
+        // It is listed all the same.
+        Err(e @ (StoreError::Corrupt { .. } | StoreError::Unknown { .. })) => {
+            return Ok(e.to_string());
+        }
+        records => records.map_err(told)?,
+    };
+    let state = match info.unfinished {
+        true => "unfinished",
+        false => "done",
+    };
+    let how = records.iter().rev().find_map(|r| match &r.entry {
+        Entry::Stopped { .. } => Some("stopped by the user".to_string()),
+        Entry::Failed { error, .. } => Some(format!("failed: {}", one_line(&error.message, 120))),
+        Entry::Replied { .. } => {
+            summary::line(r, 200).map(|line| format!("last {}", one_line(&line, 200)))
+        }
+        Entry::Finished {
+            outcome: outcome @ (Outcome::Done { .. } | Outcome::Error { .. }),
+            ..
+        } => Some(format!(
+            "last [{}] result: {}",
+            r.seq,
+            one_line(&prompt::told(outcome).0, 120)
+        )),
+        _ => None,
+    });
+    Ok(match how {
+        Some(how) => format!("{state}; {how}"),
+        None => state.to_string(),
+    })
+}
+
+fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
+    let info = past.store.find(id).map_err(told)?;
+    let state = fold(past, id)?;
+    let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
+    let mut text = format!(
+        "{id} · {} to {} · {} entries · {title}\n{}\n",
+        when(info.created_ms),
+        when(info.updated_ms),
+        info.entries,
+        ended(past, &info)?,
+    );
+    if let Some(Halt::Failed(failure)) = &state.halted {
+        text.push_str(&format!("failed: {}\n", one_line(&failure.message, 200)));
+    }
+    if let Some(plan) = summary::plan(&state) {
+        text.push_str(&format!("\nPlan:\n{plan}"));
+    }
+    if let Some((seq, words)) = &state.words {
+        let address = past.address(id, *seq);
+        let words = clip(words, 600);
+        text.push_str(&format!(
+            "\nThe user's last message ({address}):\n{words}\n"
+        ));
+    }
+    if let Some(conversation) = past.store.conversation(id).map_err(told)? {
+        text.push_str(&format!(
+            "\nSummary of its first {} entries ({}):\n{}\n",
+            conversation.message_count,
+            when(conversation.last_summarised_at_ms),
+            clip(&conversation.summary, 2_000)
+        ));
+    }
+    let limit = limit.clamp(1, MAX_LINES) as u32;
+    let checkpoints = past.store.checkpoints(id, limit).map_err(told)?;
+    text.push_str("\nLast checkpoints:\n");
+    for point in checkpoints {
+        let step = point.plan_step.map_or(String::new(), |s| format!(" · {s}"));
+        text.push_str(&format!(
+            "{} · {} · {}{}\n",
+            past.address(id, point.seq),
+            point.reason,
+            when(point.at_ms),
+            one_line(&step, 120)
+        ));
+    }
+    Ok(text.trim_end().to_string())
+}
+
+/// What a fold says that no row does: the whole plan, the last words.
+fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
+    enum Stop {
+        Store(StoreError),
+        Illegal(String),
+    }
+    impl From<StoreError> for Stop {
+        fn from(error: StoreError) -> Stop {
+            Stop::Store(error)
+        }
+    }
+    let mut state = State::default();
+    let folded = past.store.load_each(id, |record| {
+        state
+            .fold(&record)
+            .map_err(|illegal| Stop::Illegal(illegal.to_string()))
+    });
+    match folded {
+        Ok(_) => Ok(state),
+        Err(Stop::Store(error)) => Err(told(error)),
+        Err(Stop::Illegal(why)) => Err(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::*;
+    use super::*;
+    use crate::core::entry::SummaryBy;
+
+    #[test]
+    fn the_sessions_of_this_workspace_are_listed_with_their_end() {
+        let mut past = Sessions::new();
+        past.says("fix the parser");
+        past.appends(Entry::Stopped { draft: None });
+        let first = past.session();
+        past.opens("/elsewhere");
+        past.says("other things");
+        past.opens("/here");
+        past.says("write docs");
+        let told = past.done("review_history", json!({}));
+        assert!(told.contains(&format!("{first} · ")), "{told}");
+        assert!(told.contains("fix the parser") && told.contains("stopped by the user"));
+        assert!(told.contains("(this session)") && told.contains("write docs"));
+        assert!(!told.contains("other things"));
+        assert_eq!(
+            past.done("review_history", json!({"limit": 1}))
+                .lines()
+                .count(),
+            2
+        );
+    }
+
+    #[test]
+    fn one_session_is_told_with_plan_summary_and_checkpoints() {
+        let mut past = Sessions::new();
+        past.says("fix the parser");
+        past.says("and test it");
+        past.appends(Entry::Closed {
+            window: 1,
+            first: 1,
+            last: 1,
+            summary: "the parser was looked at".into(),
+            by: SummaryBy::Model,
+        });
+        let id = past.session();
+        past.opens("/here");
+        let told = past.done("review_history", json!({"session": id}));
+        for what in [
+            "fix the parser",
+            &format!("The user's last message ({id}:2):\nand test it"),
+            "Summary of its first 2 entries",
+            "the parser was looked at",
+            &format!("{id}:3 · closed"),
+        ] {
+            assert!(told.contains(what), "{what} is not in:\n{told}");
+        }
+    }
+}

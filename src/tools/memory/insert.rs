@@ -1,0 +1,68 @@
+//! `memory_insert`: what is to be found again by later sessions of the workspace.
+//!
+//! Invariant: it does nothing but say what is to be kept. Run again after a crash it has kept
+//! nothing before, and the row is made with the result.
+
+use super::Ran;
+use crate::core::entry::{Fact, Memory};
+use crate::core::text::one_line;
+use crate::core::tool::MemoryInsertArgs;
+
+const MAX_BYTES: usize = 4_000;
+const MAX_TOPIC_CHARS: usize = 100;
+
+pub fn insert(args: &MemoryInsertArgs) -> Ran {
+    let text = args.text.trim();
+    if text.is_empty() || text.len() > MAX_BYTES {
+        return Ran::error(format!(
+            "a memory has 1 to {MAX_BYTES} bytes of text: one fact each"
+        ));
+    }
+    let topic = args.topic.as_deref().map(|t| one_line(t, MAX_TOPIC_CHARS));
+    let memory = Memory {
+        kind: args.kind,
+        topic: topic.filter(|t| !t.is_empty()),
+        text: text.to_string(),
+    };
+    let told = format!("kept as {} memory", args.kind.name());
+    Ran::done(told).with(Some(Fact::Remembered { memory }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::*;
+    use crate::core::entry::{Fact, MemoryKind};
+
+    #[test]
+    fn a_memory_is_a_fact_and_nothing_is_kept_before_its_result() {
+        let mut past = Sessions::new();
+        let args = json!({"text": " ports start at 7000 ", "kind": "semantic", "topic": "dev\nx"});
+        let ran = past.run("memory_insert", args);
+        let Some(Fact::Remembered { memory }) = &ran.fact else {
+            panic!("{ran:?}");
+        };
+        assert_eq!(memory.kind, MemoryKind::Semantic);
+        assert_eq!(memory.topic.as_deref(), Some("dev"));
+        let ask = json!({"query": "ports"});
+        assert!(past.done("memory_search", ask.clone()).contains("nothing"));
+        past.finishes(ran);
+        assert_eq!(
+            past.done("memory_search", ask),
+            "entry 2 · semantic (dev) · 1970-01-01 00:00Z · ports start at 7000"
+        );
+        let page = past.done("memory_page", json!({"address": "entry 2"}));
+        assert!(page.contains("ports start at 7000"), "{page}");
+    }
+
+    #[test]
+    fn a_memory_has_bounds() {
+        let mut past = Sessions::new();
+        for text in [" ", &"x".repeat(4_001)] {
+            let ran = past.run("memory_insert", json!({"text": text, "kind": "episodic"}));
+            assert!(text_of_error(&ran).contains("4000 bytes"), "{ran:?}");
+            assert_eq!(ran.fact, None);
+        }
+    }
+}

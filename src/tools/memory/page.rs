@@ -1,0 +1,338 @@
+//! `memory_page`: an entry, a range of them or a blob, whole, page by page.
+//!
+//! The last line of a page that is not the last says how to read on. Going on begins at the
+//! entry where the page ended, so a page costs the same wherever it is in a range.
+
+use super::{Past, told, when};
+use crate::core::address::Address;
+use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
+use crate::core::prompt;
+use crate::core::tool::MemoryPageArgs;
+use crate::tools::fit::floor;
+use crate::tools::printable;
+
+/// Entries read from the store at once.
+const ENTRIES_AT_ONCE: u64 = 32;
+
+/// The room for headings and for the line that says how to read on.
+const FRAME_BYTES: usize = 250;
+
+/// No page is smaller, whatever is asked for.
+const MIN_PAGE_BYTES: usize = 200;
+
+pub fn run(args: &MemoryPageArgs, past: &mut Past<'_>) -> Result<String, String> {
+    let most = past.room.saturating_sub(FRAME_BYTES).max(MIN_PAGE_BYTES);
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let limit = args.limit.map_or(most, size).clamp(MIN_PAGE_BYTES, most);
+    let offset = args.offset.map_or(0, size);
+    match Address::parse(&args.address)? {
+        Address::Blob(hash) => blob_page(past, &hash, offset, limit),
+        Address::Entries {
+            session,
+            first,
+            last,
+        } => {
+            let session = match session.as_deref().or(args.session.as_deref()) {
+                Some(id) => past.session_named(id.trim())?,
+                None => past.session.to_string(),
+            };
+            let range = Range {
+                session,
+                first,
+                last,
+            };
+            range.page(past, offset, limit)
+        }
+    }
+}
+
+fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result<String, String> {
+    let bytes = past.store.blob(hash).map_err(told)?;
+    let bytes = bytes.ok_or_else(|| format!("there is no blob {hash}"))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Err(format!("blob {hash} is not text"));
+    };
+    let text = printable(&text);
+    let (part, next) = cut(&text, offset, limit);
+    Ok(match next {
+        None => part.to_string(),
+        Some(next) => format!(
+            "{part}\n[{next} of {} bytes; read on with address blob:{hash}, offset {next}]",
+            text.len()
+        ),
+    })
+}
+
+/// The part of the text from `offset`, and where the next one begins: behind a line's end
+/// when there is one in the last quarter.
+fn cut(text: &str, offset: usize, limit: usize) -> (&str, Option<usize>) {
+    let start = floor(text, offset);
+    let end = floor(text, start.saturating_add(limit));
+    if end == text.len() {
+        return (&text[start..], None);
+    }
+    let earliest = end - (end - start) / 4;
+    let end = match text[start..end].rfind('\n') {
+        Some(at) if start + at + 1 > earliest => start + at + 1,
+        _ => end,
+    };
+    (&text[start..end], Some(end))
+}
+
+struct Range {
+    session: String,
+    first: Seq,
+    last: Seq,
+}
+
+impl Range {
+    fn page(&self, past: &Past<'_>, offset: usize, limit: usize) -> Result<String, String> {
+        let mut page = String::new();
+        let mut skip = offset;
+        let mut from = self.first;
+        while from <= self.last {
+            let upto = self.last.min(from.saturating_add(ENTRIES_AT_ONCE - 1));
+            let records = match past.store.records(&self.session, from..=upto) {
+                // The range goes beyond the end.
+                Err(_) if from > self.first => break,
+                records => records.map_err(told)?,
+            };
+            let ended = (records.len() as u64) < upto - from + 1;
+            for record in &records {
+                if !page.is_empty() && page.len() + 100 > limit {
+                    return Ok(self.to_be_continued(past, page, record.seq, 0));
+                }
+                let text = whole(record, past)?;
+                let room = limit.saturating_sub(page.len()).max(1);
+                let (part, next) = cut(&text, std::mem::take(&mut skip), room);
+                page.push_str(&heading(record));
+                page.push_str(part.trim_end_matches('\n'));
+                page.push('\n');
+                if let Some(next) = next {
+                    return Ok(self.to_be_continued(past, page, record.seq, next));
+                }
+            }
+            if ended {
+                break;
+            }
+            from = upto + 1;
+        }
+        Ok(page)
+    }
+
+    fn to_be_continued(&self, past: &Past<'_>, page: String, seq: Seq, offset: usize) -> String {
+        let range = match seq == self.last {
+            true => format!("{seq}"),
+            false => format!("{seq}-{}", self.last),
+        };
+        let address = match (self.session == past.session, seq == self.last) {
+            (true, true) => format!("entry {range}"),
+            (true, false) => format!("entries {range}"),
+            (false, _) => format!("{}:{range}", self.session),
+        };
+        format!("{page}[read on with address {address}, offset {offset}]")
+    }
+}
+
+fn heading(record: &Record) -> String {
+    let what = match &record.entry {
+        Entry::Said { .. } => "user".to_string(),
+        Entry::Replied { .. } => "agent".to_string(),
+        Entry::Finished { call, .. } => format!("result of call {call}"),
+        Entry::Noted { .. } => "note".to_string(),
+        Entry::Closed { first, last, .. } => format!("summary of entries {first}-{last}"),
+        Entry::Continued { .. } => "continuation note".to_string(),
+        other => other.kind().to_string(),
+    };
+    format!("[{}] {what}, {}\n", record.seq, when(record.at_ms))
+}
+
+/// All that an entry says. What is in a blob is read from there.
+fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
+    let text = match &record.entry {
+        Entry::Said { text, images, .. } => format!("{text}{}", images_of(images)),
+        Entry::Replied { blocks, .. } => {
+            let parts: Vec<String> = blocks.iter().filter_map(block).collect();
+            parts.join("\n")
+        }
+        Entry::Finished { outcome, fact, .. } => match fact {
+            Some(Fact::Remembered { memory }) => memory.text.clone(),
+            _ => result(outcome, past)?,
+        },
+        Entry::Noted { text, .. } => text.clone(),
+        Entry::Closed { summary, .. } => summary.clone(),
+        Entry::Continued { note, .. } => note.clone(),
+        Entry::Stopped { draft: Some(draft) } => draft.clone(),
+        other => serde_json::to_string_pretty(other).map_err(|e| e.to_string())?,
+    };
+    Ok(printable(&text))
+}
+
+fn block(block: &Block) -> Option<String> {
+    match block {
+        Block::Text { text, .. } => Some(text.clone()),
+        Block::Thinking { text, .. } if text.is_empty() => None,
+        Block::Thinking { text, .. } => Some(format!("(thinking) {text}")),
+        Block::Call {
+            name, arguments, ..
+        } => Some(format!("calls {name} {arguments}")),
+    }
+}
+
+fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
+    let output = match outcome {
+        Outcome::Done { output }
+        | Outcome::Error { output }
+        | Outcome::Interrupted { output, .. } => output,
+        Outcome::Denied { .. } => return Ok(prompt::told(outcome).0),
+    };
+    let Some(blob) = &output.blob else {
+        return Ok(format!(
+            "{}{}",
+            prompt::told(outcome).0,
+            images_of(&output.images)
+        ));
+    };
+    let bytes = past.store.blob(&blob.hash).map_err(told)?;
+    let text = bytes.and_then(|b| String::from_utf8(b).ok());
+    Ok(match (text, outcome) {
+        (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
+        (Some(text), _) => {
+            let ending = ending(output).filter(|line| !text.trim_end().ends_with(line));
+            format!(
+                "{text}{}",
+                ending.map_or(String::new(), |l| format!("\n{l}"))
+            )
+        }
+        // The head and the tail are what there is.
+        (None, _) => prompt::told(outcome).0,
+    })
+}
+
+/// The last line that a command's result has besides its output: how it ended.
+fn ending(output: &Output) -> Option<&str> {
+    let last = output.text.lines().last();
+    last.filter(|line| line.starts_with('[') && line.ends_with(']'))
+}
+
+fn images_of(images: &[Image]) -> String {
+    let line = |i: &Image| format!("\n[{}, {} bytes]", i.media_type, i.blob.bytes);
+    images.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::*;
+    use super::*;
+
+    /// All pages from this address on, put together as a model would.
+    fn read_on(past: &mut Sessions, address: &str, limit: u64) -> (String, usize) {
+        let (mut address, mut offset) = (address.to_string(), 0_u64);
+        let (mut whole, mut pages) = (String::new(), 0);
+        loop {
+            let args = json!({"address": address, "offset": offset, "limit": limit});
+            let page = past.done("memory_page", args);
+            pages += 1;
+            assert!(pages < 1_000, "it never ends");
+            assert!(page.len() <= past.room, "{} bytes", page.len());
+            let Some((text, on)) = page.rsplit_once("read on with address ") else {
+                whole.push_str(&page);
+                return (whole, pages);
+            };
+            whole.push_str(&text[..text.rfind('[').unwrap()]);
+            let (next, at) = on.trim_end_matches(']').rsplit_once(", offset ").unwrap();
+            (address, offset) = (next.to_string(), at.parse().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_blob_is_given_back_whole_in_pages() {
+        let mut past = Sessions::new();
+        let text: String = (0..2_000).map(|n| format!("line {n} \u{fc}\n")).collect();
+        past.prints_much(&text);
+        let hash = crate::store::blob_ref(text.as_bytes()).hash;
+        let (whole, pages) = read_on(&mut past, &format!("blob:{hash}"), 5_000);
+        // A page ends in a line of its own.
+        assert_eq!(whole.replace('\n', ""), text.replace('\n', ""));
+        assert!(pages > 4);
+        // The entry is the blob with a heading.
+        let (whole, _) = read_on(&mut past, "entry 2", 5_000);
+        assert!(whole.contains("line 1000 \u{fc}"));
+    }
+
+    #[test]
+    fn a_range_is_given_back_entry_by_entry() {
+        let mut past = Sessions::new();
+        for n in 0..100 {
+            past.says(&format!("message {n} {}", "x".repeat(n * 10)));
+        }
+        for limit in [200, 1_000, 15_000] {
+            let (whole, _) = read_on(&mut past, "entries 3-80", limit);
+            for n in 3..=80 {
+                assert!(whole.contains(&format!("[{n}] user")), "{n}");
+                assert!(whole.contains(&format!("message {} ", n - 1)), "{n}");
+            }
+            let wanted: usize = (2..80).map(|n| n * 10).sum();
+            assert_eq!(whole.matches('x').count(), wanted);
+            assert!(!whole.contains("[81]") && !whole.contains("[2]"));
+        }
+        // What is beyond the end ends there.
+        assert!(
+            past.done("memory_page", json!({"address": "entries 99-9000"}))
+                .contains("[100]")
+        );
+        let ran = past.run("memory_page", json!({"address": "entry 9000"}));
+        assert!(
+            text_of_error(&ran).contains("the nearest is 100"),
+            "{ran:?}"
+        );
+    }
+
+    #[test]
+    fn every_kind_of_entry_can_be_read() {
+        let mut past = Sessions::new();
+        assert!(
+            past.done("memory_page", json!({"address": "0"}))
+                .contains("opened")
+        );
+        past.appends(Entry::Replied {
+            blocks: vec![
+                Block::text("I look"),
+                Block::call("read", r#"{"path":"a"}"#),
+            ],
+            usage: Default::default(),
+            stop: crate::core::entry::StopReason::ToolUse,
+            model: "m".into(),
+            took_ms: 0,
+            asked_bytes: 0,
+        });
+        let page = past.done("memory_page", json!({"address": "entry 1"}));
+        assert!(
+            page.ends_with("I look\ncalls read {\"path\":\"a\"}\n"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_told() {
+        let mut past = Sessions::new();
+        let told = |past: &mut Sessions, address: &str| {
+            let ran = past.run("memory_page", json!({"address": address}));
+            text_of_error(&ran).to_string()
+        };
+        assert!(told(&mut past, "nonsense").contains("one is `entry 812`"));
+        assert!(told(&mut past, "ffffffff:1").contains("there is no session"));
+        let hash = "0".repeat(64);
+        assert!(told(&mut past, &format!("blob:{hash}")).contains("there is no blob"));
+    }
+
+    #[test]
+    fn a_page_is_cut_at_characters_and_lines() {
+        assert_eq!(cut("abc", 0, 3), ("abc", None));
+        assert_eq!(cut("\u{fc}\u{fc}\u{fc}", 1, 3), ("\u{fc}", Some(2)));
+        assert_eq!(cut("1234567\n90", 0, 9), ("1234567\n", Some(8)));
+        assert_eq!(cut("abc", 99, 3), ("", None));
+    }
+}

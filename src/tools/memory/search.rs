@@ -1,0 +1,231 @@
+//! `memory_search`: memories and entries that speak of the same things, a line for each, with
+//! the address by which `memory_page` reads it.
+
+use super::{Past, told, when};
+use crate::core::text::one_line;
+use crate::core::tool::{MemorySearchArgs, SearchKind, SearchScope};
+use crate::store::{Scope, Sought};
+
+const DEFAULT_HITS: u64 = 10;
+const MAX_HITS: u64 = 50;
+
+/// Of the memories that fit, so many stand before the entries.
+const MAX_MEMORIES: u32 = 5;
+
+/// Characters of what was found in its line.
+const SNIPPET_CHARS: usize = 300;
+
+pub fn run(args: &MemorySearchArgs, past: &mut Past<'_>) -> Result<String, String> {
+    if !args.query.chars().any(char::is_alphanumeric) {
+        return Err("the query has no words".to_string());
+    }
+    let limit = args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS) as u32;
+    let workspace = past.workspace()?;
+    let scope = match args.scope.unwrap_or(SearchScope::Session) {
+        SearchScope::Session => Scope::Session(past.session),
+        SearchScope::Workspace => Scope::Workspace(&workspace),
+        SearchScope::All => Scope::All,
+    };
+    let (entries, memories) = kinds(&args.kinds);
+    let sought = |kinds, limit| Sought {
+        query: &args.query,
+        scope,
+        kinds,
+        now_ms: past.now_ms,
+        limit,
+    };
+    let mut lines = Vec::new();
+    if !memories.is_empty() {
+        let most = match entries.is_empty() {
+            true => limit,
+            false => limit.min(MAX_MEMORIES),
+        };
+        let found = past.store.memories(&sought(&memories, most));
+        let found = found.map_err(told)?;
+        past.store.used(&found, past.now_ms);
+        for memory in found {
+            let topic = memory.topic.map_or(String::new(), |t| format!(" ({t})"));
+            let about = format!("{}{topic}", memory.kind);
+            let address = past.address(&memory.session, memory.seq);
+            lines.push(line(&address, &about, memory.at_ms, &memory.text));
+        }
+    }
+    let left = limit.saturating_sub(lines.len() as u32);
+    if !entries.is_empty() && left > 0 {
+        let found = past.store.recall(&sought(&entries, left));
+        for hit in found.map_err(told)? {
+            // A fork has its ancestors' entries under their own places.
+            let address = match scope {
+                Scope::Session(own) => past.address(own, hit.seq),
+                Scope::Workspace(_) | Scope::All => past.address(&hit.session, hit.seq),
+            };
+            lines.push(line(
+                &address,
+                kind_name(&hit.kind),
+                hit.at_ms,
+                &hit.snippet,
+            ));
+        }
+    }
+    if lines.is_empty() {
+        let wider = match scope {
+            Scope::Session(_) => "; scope workspace or all looks further",
+            Scope::Workspace(_) => "; scope all looks further",
+            Scope::All => "",
+        };
+        return Ok(format!("nothing found{wider}"));
+    }
+    Ok(fitting(lines, past.room))
+}
+
+fn line(address: &str, about: &str, at_ms: i64, text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(&text, SNIPPET_CHARS);
+    format!("{address} · {about} · {} · {text}", when(at_ms))
+}
+
+/// As many lines as have room; the first always.
+fn fitting(lines: Vec<String>, room: usize) -> String {
+    const MORE: &str = "\n(more was found: ask for less with limit, or more exactly)";
+    let all = lines.len();
+    let mut text = String::new();
+    let mut shown = 0;
+    for line in lines {
+        if shown > 0 && text.len() + line.len() + 1 + MORE.len() > room {
+            break;
+        }
+        if shown > 0 {
+            text.push('\n');
+        }
+        text.push_str(&line);
+        shown += 1;
+    }
+    if shown < all {
+        text.push_str(MORE);
+    }
+    text
+}
+
+/// Kinds of entries and kinds of memories; none given means all.
+fn kinds(wanted: &[SearchKind]) -> (Vec<&'static str>, Vec<&'static str>) {
+    const ALL: [SearchKind; 7] = [
+        SearchKind::Said,
+        SearchKind::Answered,
+        SearchKind::Printed,
+        SearchKind::Noted,
+        SearchKind::Episodic,
+        SearchKind::Semantic,
+        SearchKind::Procedural,
+    ];
+    let wanted = if wanted.is_empty() { &ALL } else { wanted };
+    let (mut entries, mut memories) = (Vec::new(), Vec::new());
+    for kind in wanted {
+        match kind {
+            SearchKind::Said => entries.push("said"),
+            SearchKind::Answered => entries.push("replied"),
+            SearchKind::Printed => entries.push("finished"),
+            SearchKind::Noted => entries.push("noted"),
+            SearchKind::Episodic => memories.push("episodic"),
+            SearchKind::Semantic => memories.push("semantic"),
+            SearchKind::Procedural => memories.push("procedural"),
+        }
+    }
+    (entries, memories)
+}
+
+/// The entry's kind in the words of the tool.
+fn kind_name(kind: &str) -> &str {
+    match kind {
+        "replied" => "answered",
+        "finished" => "printed",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::support::*;
+
+    #[test]
+    fn a_hit_is_a_line_with_an_address_that_can_be_read() {
+        let mut past = Sessions::new();
+        past.prints("the password of the vault is xylophone42\nand more");
+        past.says("what was that?");
+        let found = past.done("memory_search", json!({"query": "vault password?"}));
+        assert_eq!(
+            found,
+            "entry 2 · printed · 1970-01-01 00:00Z · the password of the vault is xylophone42 and more"
+        );
+        let page = past.done("memory_page", json!({"address": "entry 2"}));
+        assert!(page.contains("the password of the vault is xylophone42\nand more"));
+    }
+
+    #[test]
+    fn a_session_sees_no_other_workspace_unless_it_asks_for_all() {
+        let mut past = Sessions::new();
+        past.prints("the secret of the garden");
+        past.remembers("secret sauce: mustard");
+        let old = past.session();
+        past.opens("/here");
+        let ask = |past: &mut Sessions, scope| {
+            past.done("memory_search", json!({"query": "secret", "scope": scope}))
+        };
+        assert!(ask(&mut past, "session").contains("mustard"));
+        assert!(!ask(&mut past, "session").contains("garden"));
+        assert!(ask(&mut past, "workspace").contains(&format!("{old}:2 · printed")));
+        past.opens("/elsewhere");
+        assert!(ask(&mut past, "session").contains("nothing found; scope"));
+        assert!(ask(&mut past, "workspace").contains("nothing found; scope all"));
+        let all = ask(&mut past, "all");
+        assert!(all.contains("garden") && all.contains("mustard"), "{all}");
+        // What was named in full may be read; a beginning could be met by accident.
+        let page = |past: &mut Sessions, id: &str| {
+            past.run("memory_page", json!({"address": format!("{id}:2")}))
+        };
+        assert!(text(&page(&mut past, &old)).contains("garden"));
+        assert!(text(&page(&mut past, &old[..8])).contains("no session"));
+    }
+
+    #[test]
+    fn kinds_and_limit_are_obeyed() {
+        let mut past = Sessions::new();
+        past.says("turtle one");
+        past.prints("turtle two");
+        past.remembers("turtle three");
+        let ask = |past: &mut Sessions, kinds, limit| {
+            let args = json!({"query": "turtle", "kinds": kinds, "limit": limit});
+            past.done("memory_search", args)
+        };
+        assert_eq!(ask(&mut past, json!([]), 10).lines().count(), 3);
+        assert!(ask(&mut past, json!(["said"]), 10).contains("turtle one"));
+        assert_eq!(ask(&mut past, json!(["said"]), 10).lines().count(), 1);
+        assert!(ask(&mut past, json!(["semantic"]), 10).contains("turtle three"));
+        assert_eq!(ask(&mut past, json!([]), 1).lines().count(), 1);
+    }
+
+    #[test]
+    fn what_was_found_is_not_found_again() {
+        let mut past = Sessions::new();
+        past.prints("a needle in hay");
+        let found = past.run("memory_search", json!({"query": "needle"}));
+        past.finishes(found);
+        let found = past.done("memory_search", json!({"query": "needle"}));
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+
+    #[test]
+    fn a_hit_is_neutral_and_the_result_has_a_bound() {
+        let mut past = Sessions::new();
+        for n in 0..40 {
+            past.prints(&format!("\u{1b}[31m needle {n} {}", "x".repeat(200)));
+        }
+        let found = past.done("memory_search", json!({"query": "needle", "limit": 50}));
+        assert!(!found.contains('\u{1b}'));
+        past.room = 1_000;
+        let found = past.done("memory_search", json!({"query": "needle", "limit": 50}));
+        assert!(found.len() <= 1_000, "{}", found.len());
+        assert!(found.contains("more was found"));
+    }
+}

@@ -1,0 +1,156 @@
+//! What the tests of these tools share: sessions in a store of their own.
+
+use serde_json::Value;
+
+use super::super::support::input;
+use super::super::{Ran, fit};
+use super::{Past, insert, look_back};
+use crate::core::entry::{CallId, Entry, Layers, Memory, MemoryKind, Mode, Outcome, Via};
+use crate::core::tool::Input;
+use crate::store::{Batch, Head, NewSession, Store, new_id};
+
+pub struct Sessions {
+    _folder: tempfile::TempDir,
+    store: Store,
+    head: Head,
+    pub room: usize,
+}
+
+fn begin(store: &mut Store, workspace: &str) -> Head {
+    let new = NewSession {
+        id: new_id(),
+        workspace: workspace.into(),
+        folder: workspace.into(),
+    };
+    let opened = Entry::Opened {
+        folder: workspace.into(),
+        version: "0".into(),
+        model: "m".into(),
+        mode: Mode::Default,
+        layers: Layers::default(),
+    };
+    store.create(&new, 0, opened).unwrap().0
+}
+
+impl Sessions {
+    /// In the workspace `/here`.
+    pub fn new() -> Sessions {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let head = begin(&mut store, "/here");
+        Sessions {
+            _folder: folder,
+            store,
+            head,
+            room: 16 * 1024,
+        }
+    }
+
+    /// Another session, which is the one from now on.
+    pub fn opens(&mut self, workspace: &str) {
+        self.head = begin(&mut self.store, workspace);
+    }
+
+    pub fn session(&self) -> String {
+        self.head.session().to_string()
+    }
+
+    pub fn appends(&mut self, entry: Entry) {
+        self.batch(entry, Vec::new());
+    }
+
+    fn batch(&mut self, entry: Entry, blobs: Vec<Vec<u8>>) {
+        let batch = Batch {
+            entries: vec![entry],
+            blobs,
+            ..Batch::default()
+        };
+        self.store.append(&mut self.head, &batch).unwrap();
+    }
+
+    pub fn says(&mut self, text: &str) {
+        self.appends(Entry::Said {
+            text: text.into(),
+            images: vec![],
+            via: Via::Prompt,
+        });
+    }
+
+    /// The result of a call, at the place behind a message.
+    pub fn prints(&mut self, text: &str) {
+        self.prints_much(text);
+    }
+
+    /// The same; what is too big is a blob.
+    pub fn prints_much(&mut self, text: &str) {
+        self.says("go");
+        let (output, blobs) = fit(text.to_string(), 4_000);
+        let outcome = Outcome::Done { output };
+        let ran = Ran {
+            outcome,
+            fact: None,
+            blobs,
+        };
+        self.records(ran);
+    }
+
+    pub fn remembers(&mut self, text: &str) {
+        let memory = Memory {
+            kind: MemoryKind::Semantic,
+            topic: None,
+            text: text.into(),
+        };
+        let fact = crate::core::entry::Fact::Remembered { memory };
+        self.finishes(Ran::done("kept").with(Some(fact)));
+    }
+
+    pub fn finishes(&mut self, ran: Ran) {
+        self.says("go");
+        self.records(ran);
+    }
+
+    fn records(&mut self, ran: Ran) {
+        let call = CallId { reply: 0, index: 0 };
+        let finished = Entry::Finished {
+            call,
+            outcome: ran.outcome,
+            fact: ran.fact,
+            tree: None,
+        };
+        self.batch(finished, ran.blobs);
+    }
+
+    pub fn run(&mut self, name: &str, arguments: Value) -> Ran {
+        let input = input(name, arguments);
+        if let Input::MemoryInsert(args) = &input {
+            return insert(args);
+        }
+        let session = self.session();
+        let mut past = Past {
+            store: &mut self.store,
+            session: &session,
+            now_ms: 0,
+            room: self.room,
+        };
+        look_back(&input, &mut past).unwrap()
+    }
+
+    pub fn done(&mut self, name: &str, arguments: Value) -> String {
+        let ran = self.run(name, arguments);
+        match &ran.outcome {
+            Outcome::Done { output } => output.text.clone(),
+            other => panic!("not done: {other:?}"),
+        }
+    }
+}
+
+pub fn text(ran: &Ran) -> &str {
+    match &ran.outcome {
+        Outcome::Done { output } | Outcome::Error { output } => &output.text,
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+pub fn text_of_error(ran: &Ran) -> &str {
+    super::super::support::error(ran)
+}

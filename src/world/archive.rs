@@ -1,0 +1,49 @@
+//! The store, for tools that look back: a handle of its own, since the engine's belongs to
+//! the thread that writes the log.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::core::tool::Input;
+use crate::store::Store;
+use crate::tools::{self, Past, Ran};
+
+/// Opened when it is first needed, and kept.
+#[derive(Clone)]
+pub(super) struct Archive {
+    data_dir: PathBuf,
+    session: String,
+    store: Arc<Mutex<Option<Store>>>,
+}
+
+impl Archive {
+    pub fn new(data_dir: PathBuf, session: String) -> Archive {
+        Archive {
+            data_dir,
+            session,
+            store: Arc::default(),
+        }
+    }
+
+    /// Blocks. `None`: the call is not of a tool that looks back. Calls wait for each other.
+    pub fn look_back(&self, input: &Input, now_ms: i64, room: usize) -> Option<Ran> {
+        let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match kept.take() {
+            Some(store) => store,
+            None => match Store::open(&self.data_dir) {
+                Ok(store) => store,
+                Err(error) => return Some(super::machine::failed(error.to_string())),
+            },
+        };
+        let store = kept.insert(store);
+        tools::look_back(
+            input,
+            &mut Past {
+                store,
+                session: &self.session,
+                now_ms,
+                room,
+            },
+        )
+    }
+}
