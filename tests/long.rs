@@ -229,6 +229,84 @@ fn without_a_summary_model_it_goes_on() {
     }
 }
 
+/// When all is read, the model asks for what stood in the third file, and reads on to its end.
+fn searching_server(limit_tokens: u64, calls: usize) -> Server {
+    let options = Options {
+        limit_tokens: Some(limit_tokens),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    Server::start_with(options, move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            return Answer::text(format!("Read up to data/{}.txt.", last_file(seen)));
+        }
+        let call = |tool: &str, arguments| Answer::Says(Says::text("").and_call(tool, arguments));
+        let next = last_file(seen) + 1;
+        if next <= calls {
+            return call(
+                "read",
+                serde_json::json!({"path": format!("data/{next}.txt")}),
+            );
+        }
+        let result = seen.last_result();
+        if let Some((_, on)) = result.rsplit_once("read on with address ") {
+            let (address, offset) = on
+                .trim_end_matches(']')
+                .rsplit_once(", offset ")
+                .expect("an offset");
+            let offset: u64 = offset.parse().expect("a number");
+            return call(
+                "memory_page",
+                serde_json::json!({"address": address, "offset": offset}),
+            );
+        }
+        match result.split_once(" · printed · ") {
+            Some((address, _)) => call("memory_page", serde_json::json!({"address": address})),
+            None if result.contains("result of call") || result.contains("of file 3") => {
+                Answer::text("all files are read")
+            }
+            None => call(
+                "memory_search",
+                serde_json::json!({"query": "what was the password of the vault?"}),
+            ),
+        }
+    })
+}
+
+/// What left the context long ago is found by a word of it, and read whole.
+fn found_again(protocol: Protocol, limit: u64, calls: usize) {
+    let server = searching_server(limit, calls);
+    let home = home(&server, protocol, calls);
+    let args = ["-p", "read all", "--yolo", "--output-format", "stream-json"];
+    let done = run(home.rewake(args), LIMIT);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    server.assert_no_violations();
+    let results: Vec<String> = done
+        .events()
+        .iter()
+        .filter(|e| e["type"] == "entry.finished")
+        .map(|e| e["outcome"]["output"]["text"].to_string())
+        .collect();
+    let (search, pages) = results[calls..].split_first().expect("a search");
+    assert!(search.contains("xylophone42"), "{search}");
+    assert!(search.contains(" · printed · "), "{search}");
+    let pages = pages.concat();
+    let file = std::fs::read_to_string(home.path("data/3.txt")).expect("the file");
+    for line in file.lines() {
+        assert!(pages.contains(line), "{line:?} is not in {pages}");
+    }
+}
+
+#[test]
+fn a_fact_of_the_third_call_is_found_at_the_last_in_a_large_window() {
+    found_again(Protocol::Anthropic, 32_000, 299);
+}
+
+#[test]
+fn a_fact_of_the_third_call_is_found_at_the_last_in_a_small_window() {
+    found_again(Protocol::Chat, 8_000, 299);
+}
+
 /// Killed again and again in a window that is always full.
 #[test]
 fn killed_in_a_small_window_it_goes_on() {
