@@ -43,7 +43,7 @@
 //!    | class | tools | after a crash |
 //!    |---|---|---|
 //!    | pure | read, grep, glob, plan, bash_stop | run again |
-//!    | checked | write, edit | the file's hash says whether it was done |
+//!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
 //! 6. **Same path means same crash.** Starts that get nowhere are counted; at three the
@@ -68,7 +68,7 @@
 //! | [`tools`] | what each tool does; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
-//! | [`workspace`] | where "here" is; AGENTS.md |
+//! | [`workspace`] | where "here" is; AGENTS.md; skills |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!

@@ -26,6 +26,7 @@ fn there() -> There {
     let runs = Runs::new(folder.path().join("runs"), env!("CARGO_BIN_EXE_rewake"));
     let place = Place {
         folder: folder.path().into(),
+        root: folder.path().into(),
         home: None,
         inline_max_bytes: 10_000,
         hidden: Default::default(),

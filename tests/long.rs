@@ -150,6 +150,10 @@ fn all_windows(protocol: Protocol) {
             "the window was full again and again"
         );
         assert!(
+            continued * 20 < calls,
+            "{continued} times in {calls} calls the context began again"
+        );
+        assert!(
             figures.refused < 12,
             "{} requests were too long",
             figures.refused
@@ -177,6 +181,34 @@ fn gemini_in_small_windows() {
     all_windows(Protocol::Gemini);
 }
 
+/// All that the folder says to the model takes its share, and there is still room to work.
+#[test]
+fn with_instructions_and_skills_it_works_in_the_smallest_window() {
+    let calls = 100;
+    let server = server(4_000, calls, Summaries::Work);
+    let home = home(&server, Protocol::Anthropic, calls);
+    std::fs::write(home.path("AGENTS.md"), "Mind the gap.\n".repeat(1_000)).expect("a file");
+    for n in 0..9 {
+        let folder = home.path(format!(".rewake/skills/s{n}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let text = format!(
+            "---\nname: s{n}\ndescription: {}\n---\n\nx\n",
+            "words ".repeat(50)
+        );
+        std::fs::write(folder.join("SKILL.md"), text).expect("a file");
+    }
+    let figures = finish(&server, &home, calls);
+    let (closed, continued) = (
+        count(&figures, "context.closed"),
+        count(&figures, "context.continued"),
+    );
+    eprintln!(
+        "with instructions: {} requests, {} refused, {closed} closings, {continued} continuations",
+        figures.requests, figures.refused
+    );
+    assert!(continued * 5 < calls, "{continued} continuations");
+}
+
 #[test]
 fn without_a_summary_model_it_goes_on() {
     for limit in [32_000, 4_000] {
@@ -185,6 +217,11 @@ fn without_a_summary_model_it_goes_on() {
         let figures = finish(&server, &home, 100);
         let by = |e: &&serde_json::Value| e["type"] == "entry.closed" && e["by"] == "digest";
         let digests = figures.events.iter().filter(by).count();
+        eprintln!(
+            "no summaries {limit}: {} requests, {digests} digests, {} continuations",
+            figures.requests,
+            count(&figures, "context.continued")
+        );
         assert!(
             digests + count(&figures, "context.continued") > 0,
             "{limit}"

@@ -85,6 +85,8 @@ pub struct ContextConfig {
     pub idle_minutes: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
+    /// A new session is told how the last one of its workspace ended.
+    pub cross_session: bool,
 }
 
 impl Default for ContextConfig {
@@ -97,6 +99,7 @@ impl Default for ContextConfig {
             idle_minutes: 30,
             summary_max_tokens: 500,
             fallback: Fallback::Digest,
+            cross_session: true,
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod prompt;
 pub mod rule;
 pub mod shell;
+pub mod skill;
 pub mod state;
 pub mod summary;
 pub mod text;

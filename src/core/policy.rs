@@ -17,6 +17,7 @@ use super::offer;
 use super::path;
 use super::rule::{Access, Bases};
 pub use super::rule::{Rule, Rules};
+use super::skill;
 use super::tool::{GlobArgs, Input};
 
 /// Where a session works: absolute paths.
@@ -89,6 +90,7 @@ pub fn decide(
         | Input::MemoryInsert(_)
         | Input::ReviewHistory(_) => Finding::Fine,
         Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
+        Input::SaveSkill(a) => judge.path_from(judge.root(), Access::Write, &skill::path(&a.name)),
         Input::Foreign { name, .. } => judge.foreign(name),
     };
     match finding {
@@ -206,6 +208,10 @@ impl<'a> Judge<'a> {
 
     fn folder(&self) -> &str {
         self.bases.folders.first().map_or("/", String::as_str)
+    }
+
+    fn root(&self) -> &str {
+        self.bases.roots.first().map_or("/", String::as_str)
     }
 
     /// What is denied once no rule has spoken: everything but looking, in plan mode.

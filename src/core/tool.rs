@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::entry::{CallId, MemoryKind, Plan, PlanStep, StepState};
+use super::skill;
 
 /// What is to be thought of a call that was begun and has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,7 @@ pub enum Input {
     Grep(GrepArgs),
     Glob(GlobArgs),
     Plan(PlanArgs),
+    SaveSkill(SaveSkillArgs),
     MemorySearch(MemorySearchArgs),
     MemoryPage(MemoryPageArgs),
     MemoryInsert(MemoryInsertArgs),
@@ -179,6 +181,14 @@ pub struct PlanArgs {
     pub steps: Vec<PlanStep>,
     #[serde(default)]
     pub goals: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SaveSkillArgs {
+    pub name: String,
+    pub description: String,
+    /// Markdown.
+    pub body: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -312,6 +322,12 @@ impl Input {
             "grep" => Input::Grep(args(name, value)?),
             "glob" => Input::Glob(args(name, value)?),
             "plan" => Input::Plan(args(name, value)?),
+            "save_skill" => {
+                let it: SaveSkillArgs = args(name, value)?;
+                skill::check(&it.name, &it.description, &it.body)
+                    .map_err(|why| format!("the arguments of {name}: {why}"))?;
+                Input::SaveSkill(it)
+            }
             "memory_search" => Input::MemorySearch(args(name, value)?),
             "memory_page" => Input::MemoryPage(args(name, value)?),
             "memory_insert" => Input::MemoryInsert(args(name, value)?),
@@ -337,7 +353,7 @@ impl Input {
             | Input::MemoryInsert(_)
             // Stopping a command twice is stopping it once.
             | Input::BashStop(_) => Class::Pure,
-            Input::Write(_) | Input::Edit(_) => Class::Checked,
+            Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_) => Class::Checked,
             Input::Bash(_) => Class::Supervised,
             Input::Foreign { .. } => Class::Opaque,
         }
@@ -354,6 +370,7 @@ impl Input {
             Input::Grep(a) => a.pattern.clone(),
             Input::Glob(a) => a.pattern.clone(),
             Input::Plan(a) => format!("{} steps", a.steps.len()),
+            Input::SaveSkill(a) => skill::path(&a.name),
             Input::MemorySearch(a) => a.query.clone(),
             Input::MemoryPage(a) => a.address.clone(),
             Input::MemoryInsert(a) => a.topic.as_ref().unwrap_or(&a.text).clone(),
@@ -418,6 +435,12 @@ mod tests {
         assert!(read("").unwrap_err().contains("path"));
         assert!(Input::parse("launch", "{}").unwrap_err().contains("launch"));
         assert!(Input::parse("edit", r#"{"path":"a","edits":[]}"#).is_err());
+        let skill = r#"{"name":"../x","description":"d","body":"b"}"#;
+        assert!(
+            Input::parse("save_skill", skill)
+                .unwrap_err()
+                .contains("`name`")
+        );
     }
 
     #[test]

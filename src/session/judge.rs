@@ -11,6 +11,7 @@ use crate::core::next::Judge;
 use crate::core::policy::{Rule, Rules, Workspace, decide};
 use crate::core::state::State;
 use crate::tools::{Hidden, real_path};
+use crate::workspace::skill_folders_of_user;
 
 pub fn judge(
     around: &Surroundings,
@@ -22,7 +23,7 @@ pub fn judge(
         folder: text(folder),
         root: text(&around.here.root),
         home: around.env.home().map(text),
-        readable: Vec::new(),
+        readable: skills_of_user(around),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
@@ -33,10 +34,8 @@ pub fn judge(
 
 fn judge_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> Judge {
     Arc::new(move |input, state| {
-        let workspace = Workspace {
-            readable: readable(&runs, state),
-            ..workspace.clone()
-        };
+        let mut workspace = workspace.clone();
+        workspace.readable.extend(readable(&runs, state));
         decide(input, state.mode, &rules.rules, &workspace, &real_path)
     })
 }
@@ -47,6 +46,12 @@ fn readable(runs: &Runs, state: &State) -> Vec<String> {
     let background = state.background.values();
     let files = background.filter_map(|b| runs.output_files(&b.run).ok());
     files.flatten().map(|path| text(&path)).collect()
+}
+
+/// The user's own skills are listed in the prompt, and lie outside the workspace.
+fn skills_of_user(around: &Surroundings) -> Vec<String> {
+    let folders = skill_folders_of_user(&around.paths.config_dir);
+    folders.iter().map(|path| text(path)).collect()
 }
 
 fn text(path: &Path) -> String {

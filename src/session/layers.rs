@@ -1,19 +1,27 @@
-//! Layers 1 and 2 of every request, rendered once.
+//! Layers 1 and 2 of every request, rendered once: the system prompt and the tools, and what
+//! the folder says to the model.
+//!
+//! In a small window the short forms are used, and each part of layer 2 is cut to its share.
 
 use std::path::PathBuf;
 
+use super::skills::skill_list;
 use super::{Surroundings, VERSION};
 use crate::config::InstructionsConfig;
 use crate::core::budget::Budget;
 use crate::core::entry::Layers;
 use crate::core::text::head_tail;
 use crate::tools;
-use crate::workspace::{Here, instructions};
+use crate::workspace::{Here, instructions, skills};
 
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
+const SYSTEM_SHORT: &str = include_str!("../../assets/prompts/system_short.md");
 
-/// Instructions get this part of the window at most.
+/// Instructions get this part of the window at most, and in a small one this.
 const INSTRUCTIONS_PART: u64 = 8;
+const INSTRUCTIONS_PART_SMALL: u64 = 10;
+/// So do the list of skills and the end of the last session, each.
+const LIST_PART: u64 = 32;
 
 /// All that layers are rendered from.
 #[derive(Debug, Clone)]
@@ -36,27 +44,66 @@ impl Renderer {
 
     /// The layers for a window of this size, and what the user should know of them.
     pub fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
+        let mut warnings = Vec::new();
+        let parts = [
+            self.instructions(budget, &mut warnings),
+            self.skills(budget, &mut warnings),
+        ];
+        let (system, tools) = match budget.is_small() {
+            true => (SYSTEM_SHORT, tools::short_specs()),
+            false => (SYSTEM, tools::specs()),
+        };
+        let layers = Layers {
+            system: format!("{}\n\n{}", system.trim_end(), self.environment(now_ms)),
+            tools,
+            instructions: joined(parts),
+        };
+        (layers, warnings)
+    }
+
+    fn instructions(&self, budget: &Budget, warnings: &mut Vec<String>) -> String {
         let found = instructions(&self.here, &self.config_dir, &self.instructions);
-        let mut warnings = found.warnings;
-        let room = budget.bytes(budget.window / INSTRUCTIONS_PART);
-        let instructions = head_tail(
+        warnings.extend(found.warnings);
+        let part = match budget.is_small() {
+            true => INSTRUCTIONS_PART_SMALL,
+            false => INSTRUCTIONS_PART,
+        };
+        let room = budget.bytes(budget.window / part);
+        let text = head_tail(
             &found.text,
             room,
             "\n[… cut: too long for this model's context window …]\n",
         );
-        if instructions.len() < found.text.len() {
+        if text.len() < found.text.len() {
+            let files: Vec<String> = found
+                .sources
+                .iter()
+                .map(|s| s.display().to_string())
+                .collect();
             warnings.push(format!(
-                "the instructions ({} bytes) are cut to {room} bytes: the context window has {} tokens",
+                "the instructions ({} bytes, of {}) are cut to {room} bytes: the context window has {} tokens",
                 found.text.len(),
+                files.join(", "),
                 budget.window
             ));
         }
-        let layers = Layers {
-            system: format!("{}\n\n{}", SYSTEM.trim_end(), self.environment(now_ms)),
-            tools: tools::specs(),
-            instructions: instructions.into_owned(),
-        };
-        (layers, warnings)
+        text.into_owned()
+    }
+
+    fn skills(&self, budget: &Budget, warnings: &mut Vec<String>) -> String {
+        let found = skills(&self.here, &self.config_dir);
+        warnings.extend(found.warnings);
+        let list = skill_list(&found.found, &self.here, list_bytes(budget));
+        if !list.left_out.is_empty() {
+            warnings.push(format!(
+                "{} skill(s) are not listed, there is room for {} in a context window of {} tokens: {}",
+                list.left_out.len(),
+                found.found.len() - list.left_out.len(),
+                budget.window,
+                list.left_out.join(", ")
+            ));
+        }
+        list.text
     }
 
     /// What the model should know of where it works. The date is that of the rendering: a
@@ -79,4 +126,15 @@ impl Renderer {
             self.shell.display(),
         )
     }
+}
+
+/// Room for a list of a line each.
+pub fn list_bytes(budget: &Budget) -> usize {
+    budget.bytes(budget.window / LIST_PART)
+}
+
+/// The parts of layer 2, those that are empty left out.
+pub fn joined(parts: impl IntoIterator<Item = String>) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("\n\n")
 }

@@ -7,10 +7,12 @@ mod context;
 pub mod export;
 mod found;
 mod judge;
+mod last;
 mod layers;
 mod offer;
 mod reading;
 mod takeover;
+mod skills;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 pub use offer::{Details, Offer, StillRunning};
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use last::last_session;
 use layers::Renderer;
 use reading::{Recent, fold, readable};
 
@@ -268,7 +271,13 @@ impl Surroundings {
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         let budget = context::budgeting(self, &store, &[&model])?(&model, None, None);
-        let (layers, warnings) = Renderer::new(self).render(&budget, now_ms);
+        let (mut layers, warnings) = Renderer::new(self).render(&budget, now_ms);
+        if self.config().context.cross_session {
+            let workspace = self.workspace();
+            let room = layers::list_bytes(&budget);
+            let told = last_session(&store, &workspace, |id| self.is_in_use(id), room);
+            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
+        }
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {
             folder: folder.clone(),
@@ -460,6 +469,7 @@ impl Surroundings {
         let (judge, hidden) = judge::judge(self, &folder, runs.clone())?;
         let place = Place {
             folder,
+            root: self.here.root.clone(),
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
             hidden,

@@ -1,4 +1,4 @@
-//! The checked tools, write and edit: look before, record, replace, look after a crash.
+//! The checked tools, write, edit and save_skill: look before, record, replace, look after a crash.
 //!
 //! Invariant: the content written is computed from the content whose hash was recorded, and
 //! has the hash that was recorded; anything else on disk is somebody else's, and is left
@@ -12,6 +12,7 @@ use super::file::{self, CommitError};
 use super::place::{self, Place, path_key};
 use super::{Ran, edit};
 use crate::core::entry::{Fact, Guard, Outcome};
+use crate::core::skill;
 use crate::core::tool::Input;
 
 /// Files over this are not edited or overwritten as a whole.
@@ -36,7 +37,7 @@ pub fn prepare(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard
 }
 
 fn guard(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, String> {
-    let name = target(input)?;
+    let name = &target(input, place)?;
     let path = place::resolve(name, place)?;
     let Some(path_text) = path.to_str() else {
         return Err(format!(
@@ -77,7 +78,7 @@ pub fn apply(input: &Input, guard: &Guard, place: &Place) -> Ran {
 }
 
 fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
-    let name = target(input)?;
+    let name = &target(input, place)?;
     let Guard::Checked {
         path: path_text,
         before,
@@ -160,10 +161,22 @@ fn changed(name: &str) -> String {
     )
 }
 
-fn target(input: &Input) -> Result<&str, String> {
+/// The file of a checked call, as [`path_key`] gives it.
+pub fn target_key(input: &Input, place: &Place) -> String {
+    target(input, place).map_or_else(|_| input.subject(), |name| path_key(&name, place))
+}
+
+/// The file as it is named.
+fn target(input: &Input, place: &Place) -> Result<String, String> {
     match input {
-        Input::Write(args) => Ok(&args.path),
-        Input::Edit(args) => Ok(&args.path),
+        Input::Write(args) => Ok(args.path.clone()),
+        Input::Edit(args) => Ok(args.path.clone()),
+        // Found from every folder of the workspace.
+        Input::SaveSkill(args) => {
+            let path = place.root.join(skill::path(&args.name));
+            let text = path.to_str().map(str::to_string);
+            text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+        }
         Input::Read(_)
         | Input::Bash(_)
         | Input::BashStop(_)
@@ -201,6 +214,10 @@ fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String>
     match (input, old) {
         (Input::Write(args), _) => Ok(New {
             bytes: args.content.clone().into_bytes(),
+            replaced: None,
+        }),
+        (Input::SaveSkill(args), _) => Ok(New {
+            bytes: skill::render(&args.name, &args.description, &args.body).into_bytes(),
             replaced: None,
         }),
         (Input::Edit(args), Some(old)) => {
@@ -312,6 +329,36 @@ mod tests {
             missing.contains("near names in that folder: a"),
             "{missing}"
         );
+    }
+
+    #[test]
+    fn a_skill_is_a_file_of_the_workspace_however_deep_one_is() {
+        let mut room = Room::new();
+        room.put("deep/down/x", "");
+        room.place.folder = room.path("deep/down");
+        let skill = |body: &str| {
+            let arguments = json!({"name": "run-tests", "description": "How: \"x\"", "body": body});
+            input("save_skill", arguments)
+        };
+        let input = skill("Do it.");
+        let guard = prepare(&input, &room.place, None).unwrap();
+        // Killed before it was written, and after.
+        assert_eq!(look(&guard), Look::Before);
+        done(&apply(&input, &guard, &room.place));
+        assert_eq!(look(&guard), Look::After);
+        let path = room.place.root.join(".rewake/skills/run-tests/SKILL.md");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            "---\nname: run-tests\ndescription: \"How: \\\"x\\\"\"\n---\n\nDo it.\n"
+        );
+        assert_eq!(target_key(&input, &room.place), path.to_str().unwrap());
+        // One that is there is not overwritten unseen.
+        let other = skill("Do it otherwise.");
+        assert!(refused(&room, &other, None).contains("read it first"));
+        let guard = prepare(&other, &room.place, Some(&hash(&text))).unwrap();
+        fs::write(&path, "somebody else's").unwrap();
+        assert!(matches!(look(&guard), Look::Conflict(_)));
     }
 
     #[test]

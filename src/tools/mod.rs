@@ -26,6 +26,7 @@ mod near;
 mod place;
 mod plan;
 mod read;
+mod short;
 mod specs;
 mod walk;
 
@@ -34,10 +35,11 @@ use std::sync::atomic::AtomicBool;
 use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::tool::Input;
 
-pub use checked::{Look, apply, look, prepare};
+pub use checked::{Look, apply, look, prepare, target_key};
 pub use fit::fit;
 pub use memory::{Past, look_back};
 pub use place::{Hidden, Place, path_key, real_path};
+pub use short::short_specs;
 pub use specs::specs;
 
 /// What a call came to.
@@ -91,6 +93,7 @@ pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
         Input::MemoryInsert(args) => memory::insert(args),
         Input::Write(_)
         | Input::Edit(_)
+        | Input::SaveSkill(_)
         | Input::Bash(_)
         | Input::BashStop(_)
         | Input::MemorySearch(_)

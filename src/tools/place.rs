@@ -22,6 +22,8 @@ use crate::core::rule::Bases;
 pub struct Place {
     /// Relative paths start here. Absolute.
     pub folder: PathBuf,
+    /// The root of the workspace: skills are kept there. Absolute.
+    pub root: PathBuf,
     /// What `~` stands for, when it is known.
     pub home: Option<PathBuf>,
     /// An output larger than this is paged or cut.

@@ -25,6 +25,11 @@ pub fn specs() -> Vec<ToolSpec> {
         spec("glob", include_str!("../../assets/tools/glob.md"), glob()),
         spec("plan", include_str!("../../assets/tools/plan.md"), plan()),
         spec(
+            "save_skill",
+            include_str!("../../assets/tools/save_skill.md"),
+            save_skill(),
+        ),
+        spec(
             "memory_search",
             include_str!("../../assets/tools/memory_search.md"),
             memory_search(),
@@ -127,6 +132,13 @@ fn plan() -> Value {
     object(properties, &["steps"])
 }
 
+fn save_skill() -> Value {
+    object(
+        json!({"name": string(), "description": string(), "body": string()}),
+        &["name", "description", "body"],
+    )
+}
+
 fn one_of(names: &[&str]) -> Value {
     json!({"type": "string", "enum": names})
 }
@@ -202,6 +214,7 @@ mod tests {
             Input::Grep(a) => serde_json::to_value(a),
             Input::Glob(a) => serde_json::to_value(a),
             Input::Plan(a) => serde_json::to_value(a),
+            Input::SaveSkill(a) => serde_json::to_value(a),
             Input::MemorySearch(a) => serde_json::to_value(a),
             Input::MemoryPage(a) => serde_json::to_value(a),
             Input::MemoryInsert(a) => serde_json::to_value(a),
@@ -239,8 +252,8 @@ mod tests {
     fn system_prompt_and_tools_stay_small() {
         let system = include_str!("../../assets/prompts/system.md");
         let tools = serde_json::to_string(&specs()).unwrap();
-        // 2,500 tokens of 4 bytes.
-        let bytes = system.len() + tools.len();
-        assert!(bytes < 10_000, "{} + {}", system.len(), tools.len());
+        // 2,500 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
+        let bytes = system.len() + tools.len() + 250;
+        assert!(bytes <= 10_000, "{} + {}", system.len(), tools.len());
     }
 }

@@ -23,6 +23,7 @@ impl Room {
             _folder: folder,
             place: Place {
                 folder: path.clone(),
+                root: path.clone(),
                 home: Some(path.join("home")),
                 inline_max_bytes: 16 * 1024,
                 hidden: Arc::default(),

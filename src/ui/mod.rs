@@ -38,7 +38,7 @@ mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
@@ -47,7 +47,7 @@ use crate::core::entry::SaveReason;
 use crate::headless::exit;
 use crate::session::{Surroundings, now_ms, short_id};
 
-use app::{App, Begin, Intent, Msg, Overlay, Phase};
+use app::{App, Intent, Msg};
 use hands::{After, Hands};
 use live::News;
 use terminal::Screen;

@@ -69,7 +69,7 @@ struct File {
 }
 
 /// The folders from the root down to the working folder.
-fn chain(here: &Here) -> Vec<PathBuf> {
+pub(super) fn chain(here: &Here) -> Vec<PathBuf> {
     let folder = here
         .folder
         .canonicalize()

@@ -5,7 +5,9 @@
 mod branch;
 mod here;
 mod instructions;
+mod skills;
 
 pub use branch::branch;
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
+pub use skills::{Skill, Skills, skill_folders_of_user, skills};

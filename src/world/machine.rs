@@ -345,8 +345,8 @@ impl World for Machine {
         let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
         match &call.input {
             Ok(Input::Bash(args)) => self.prepare_run(call.id, args),
-            Ok(input @ (Input::Write(_) | Input::Edit(_))) => {
-                let key = tools::path_key(&input.subject(), &self.place);
+            Ok(input @ (Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_))) => {
+                let key = tools::target_key(input, &self.place);
                 let (input, place, seen) = (input.clone(), self.place.clone(), seen(&key));
                 match blocking(move || tools::prepare(&input, &place, seen.as_deref())).await {
                     Ok(prepared) => prepared.map_err(Unready::Refused),

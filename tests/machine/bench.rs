@@ -55,6 +55,7 @@ impl Bench {
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
         let models = Models::new(Config::default(), env);
         let place = Place {
+            root: folder.clone(),
             folder,
             home: None,
             inline_max_bytes: 16_000,

@@ -59,6 +59,13 @@ fn call(tool: &str, arguments: serde_json::Value) -> Input {
     Input::parse(tool, &arguments.to_string()).unwrap()
 }
 
+fn skill(name: &str) -> Input {
+    call(
+        "save_skill",
+        json!({"name": name, "description": "d", "body": "b"}),
+    )
+}
+
 fn bash(line: &str) -> Input {
     call("bash", json!({ "command": line }))
 }
@@ -334,6 +341,10 @@ fn files() {
         (call("grep", json!({"pattern": "x"})), "", "++++"),
         (call("plan", json!({"steps": []})), "", "++++"),
         (call("bash_stop", json!({"id": "b1"})), "", "++++"),
+        (skill("a"), "", "??-+"),
+        (skill("a"), "+Edit", "??-+"),
+        (skill("a"), "-Edit(.rewake/skills/**)", "----"),
+        (skill("a"), "-Write", "----"),
         (call("mcp__a__b", json!({})), "", "??-+"),
         (call("mcp__a__b", json!({})), "+mcp__a__b", "++-+"),
         (call("mcp__a__b", json!({})), "+mcp__a;;-mcp__a__b", "----"),

@@ -34,6 +34,7 @@ pub fn look_back(input: &Input, past: &mut Past<'_>) -> Option<Ran> {
         Input::Read(_)
         | Input::Write(_)
         | Input::Edit(_)
+        | Input::SaveSkill(_)
         | Input::Bash(_)
         | Input::BashStop(_)
         | Input::Grep(_)

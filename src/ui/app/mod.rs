@@ -63,7 +63,6 @@ pub enum Msg {
 }
 
 /// What is to be done outside.
-#[derive(Debug)]
 pub enum Intent {
     Engine(Command),
     Open {

@@ -81,7 +81,7 @@ impl App {
         }
         let prompts = self.transcript.prompts();
         let prompts = prompts.into_iter().map(|(_, text)| text.to_string()).collect();
-        self.composer.set_history(prompts);
+        self.composer.set_prompts(prompts);
         for warning in std::mem::take(&mut self.warned) {
             self.transcript.tell(Tone::Warn, warning);
         }

@@ -56,6 +56,11 @@ impl Composer {
     }
 
     /// Other words in the box: a queued message, one to go back to.
+    /// Earlier prompts of another session, the newest last.
+    pub fn set_prompts(&mut self, prompts: Vec<String>) {
+        self.history = super::History::new(prompts);
+    }
+
     pub fn set_text(&mut self, text: &str) {
         self.chips = Chips::default();
         let text = clean(text);

@@ -259,6 +259,27 @@ impl Hands {
         }
     }
 
+    /// The skills that the model may read here.
+    pub(super) fn skills(&self) {
+        let around = Arc::clone(&self.around);
+        self.aside(move || {
+            let skills = crate::workspace::skills(&around.here, &around.paths.config_dir);
+            let mut text: Vec<String> = skills
+                .found
+                .iter()
+                .map(|skill| {
+                    let heading = &skill.heading;
+                    format!("{}\n  {}\n  {}", heading.name, heading.description, skill.path.display())
+                })
+                .collect();
+            text.extend(skills.warnings);
+            if text.is_empty() {
+                text.push("no skill was found in .rewake/skills, .agents/skills, .claude/skills or your config folder".into());
+            }
+            Some(Msg::Show("skills".into(), plain_lines(&text.join("\n\n"))))
+        });
+    }
+
     pub(super) fn memory(&self, words: String) {
         let around = Arc::clone(&self.around);
         self.aside(move || {

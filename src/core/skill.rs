@@ -1,0 +1,355 @@
+//! The Agent Skills format (<https://agentskills.io/specification>): a `SKILL.md` whose front
+//! matter names and describes it, with the instructions behind.
+//!
+//! Deliberately absent: YAML. Of the front matter the values of two keys are read; all
+//! others are passed over.
+//!
+//! Invariant: what [`render`] writes, [`parse`] reads.
+
+use super::text::{neutralise, one_line};
+
+pub const FILE: &str = "SKILL.md";
+/// Where skills are, from the root of the workspace.
+pub const FOLDER: &str = ".rewake/skills";
+
+const MAX_NAME_CHARS: usize = 64;
+const MAX_DESCRIPTION_CHARS: usize = 1_024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
+
+const FENCE: &str = "---";
+
+/// What is listed of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// One line, neutralised, as is the description: both may be a stranger's.
+    pub name: String,
+    pub description: String,
+}
+
+/// Its file, from the root of the workspace. `name` is checked.
+pub fn path(name: &str) -> String {
+    format!("{FOLDER}/{name}/{FILE}")
+}
+
+/// What is wrong with a skill that is to be written, in words the model can act on.
+pub fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
+    let chars = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let length = name.chars().count();
+    if !(1..=MAX_NAME_CHARS).contains(&length) || !name.chars().all(chars) {
+        return Err(format!(
+            "`name` must have 1 to {MAX_NAME_CHARS} lower case letters, digits and hyphens"
+        ));
+    }
+    if name.starts_with('-') || name.ends_with('-') || name.contains("--") {
+        return Err("`name` has a hyphen at an end, or two in a row".to_string());
+    }
+    let length = description.trim().chars().count();
+    if !(1..=MAX_DESCRIPTION_CHARS).contains(&length) {
+        return Err(format!(
+            "`description` has {length} characters, and must have 1 to {MAX_DESCRIPTION_CHARS}"
+        ));
+    }
+    if body.trim().is_empty() {
+        return Err("`body` is empty".to_string());
+    }
+    if body.len() > MAX_BODY_BYTES {
+        return Err(format!(
+            "`body` has {} bytes, and may have {MAX_BODY_BYTES}",
+            body.len()
+        ));
+    }
+    Ok(())
+}
+
+/// The whole file.
+pub fn render(name: &str, description: &str, body: &str) -> String {
+    // A text of JSON is a text of YAML.
+    let description = serde_json::Value::from(in_a_line(description));
+    let body = body.trim();
+    format!("{FENCE}\nname: {name}\ndescription: {description}\n{FENCE}\n\n{body}\n")
+}
+
+/// The heading of a `SKILL.md`.
+///
+/// # Errors
+/// What is wrong with its front matter.
+pub fn parse(text: &str) -> Result<Heading, String> {
+    let mut name = None;
+    let mut description = None;
+    for (key, value) in pairs(front_matter(text)?) {
+        match key {
+            "name" if name.is_none() => name = Some(value.text().map_err(of_key(key))?),
+            "description" if description.is_none() => {
+                description = Some(value.text().map_err(of_key(key))?);
+            }
+            _ => {}
+        }
+    }
+    Ok(Heading {
+        name: said(name, "name", MAX_NAME_CHARS)?,
+        description: said(description, "description", MAX_DESCRIPTION_CHARS)?,
+    })
+}
+
+fn of_key(key: &str) -> impl Fn(String) -> String {
+    move |why| format!("the value of `{key}` {why}")
+}
+
+fn said(value: Option<String>, key: &str, max_chars: usize) -> Result<String, String> {
+    let value = value.ok_or_else(|| format!("its front matter has no `{key}`"))?;
+    let line = one_line(&in_a_line(&value), max_chars);
+    match line.is_empty() {
+        true => Err(format!("`{key}` is empty")),
+        false => Ok(line),
+    }
+}
+
+fn in_a_line(text: &str) -> String {
+    let clean = neutralise(text);
+    clean.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The lines between the fences.
+fn front_matter(text: &str) -> Result<Vec<&str>, String> {
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
+    if lines.next().map(str::trim_end) != Some(FENCE) {
+        return Err(format!("it does not begin with a line `{FENCE}`"));
+    }
+    let mut front = Vec::new();
+    for line in lines {
+        if line.trim_end() == FENCE {
+            return Ok(front);
+        }
+        front.push(line);
+    }
+    Err(format!("its front matter has no closing line `{FENCE}`"))
+}
+
+/// What stands behind a key: the rest of its line, and the indented lines below it.
+struct Value<'a> {
+    first: &'a str,
+    below: Vec<&'a str>,
+}
+
+fn pairs<'a>(lines: Vec<&'a str>) -> Vec<(&'a str, Value<'a>)> {
+    let mut pairs: Vec<(&str, Value<'_>)> = Vec::new();
+    for line in lines {
+        let is_below = line.starts_with([' ', '\t']) || line.trim().is_empty();
+        match (is_below, line.split_once(':')) {
+            (true, _) => {
+                if let Some((_, value)) = pairs.last_mut() {
+                    value.below.push(line);
+                }
+            }
+            (false, Some((key, first))) => {
+                let first = first.trim();
+                let below = Vec::new();
+                pairs.push((key.trim(), Value { first, below }));
+            }
+            // A comment, or what is no mapping: nothing that is looked for.
+            (false, None) => {}
+        }
+    }
+    pairs
+}
+
+impl Value<'_> {
+    fn text(&self) -> Result<String, String> {
+        match self.first.chars().next() {
+            Some('|' | '>') => Ok(self.below_joined()),
+            Some('"') => double_quoted(&self.joined()),
+            Some('\'') => single_quoted(&self.joined()),
+            Some('[' | '{' | '&' | '*' | '!' | '%' | '@' | '`') => Err("is not a text".to_string()),
+            Some('#') => Ok(self.below_joined()),
+            None | Some(_) => Ok(plain(&self.joined())),
+        }
+    }
+
+    /// Its lines in one: line breaks do not count, since it is shown in a line.
+    fn joined(&self) -> String {
+        format!("{} {}", self.first, self.below_joined())
+    }
+
+    fn below_joined(&self) -> String {
+        let lines: Vec<&str> = self.below.iter().map(|line| line.trim()).collect();
+        lines.join(" ")
+    }
+}
+
+/// Up to a comment.
+fn plain(text: &str) -> String {
+    let end = text.find(" #").unwrap_or(text.len());
+    text[..end].trim().to_string()
+}
+
+fn single_quoted(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut chars = text.chars().skip(1).peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' if chars.peek() == Some(&'\'') => {
+                chars.next();
+                out.push('\'');
+            }
+            '\'' => return Ok(out),
+            c => out.push(c),
+        }
+    }
+    Err(unclosed())
+}
+
+fn double_quoted(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut chars = text.chars().skip(1);
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return Ok(out),
+            '\\' => out.push(escaped(&mut chars)?),
+            c => out.push(c),
+        }
+    }
+    Err(unclosed())
+}
+
+fn unclosed() -> String {
+    "has no closing quote".to_string()
+}
+
+/// The escapes that are written (YAML 1.2, 5.7).
+fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
+    let digits = match chars.next() {
+        Some('n' | 'r' | 't' | ' ') => return Ok(' '),
+        Some(c @ ('"' | '\\' | '/')) => return Ok(c),
+        Some('x') => 2,
+        Some('u') => 4,
+        Some('U') => 8,
+        _ => return Err("has an escape that is not known".to_string()),
+    };
+    let code: String = chars.take(digits).collect();
+    u32::from_str_radix(&code, 16)
+        .ok()
+        .and_then(char::from_u32)
+        .ok_or_else(|| "has an escape that is no character".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn heading(front: &str) -> Result<(String, String), String> {
+        parse(&format!("---\n{front}\n---\nbody"))
+            .map(|heading| (heading.name, heading.description))
+    }
+
+    #[test]
+    fn front_matter_is_read_as_people_write_it() {
+        for (front, description) in [
+            ("name: a\ndescription: plain words", "plain words"),
+            ("description: x: y # z\nname: a", "x: y"),
+            (
+                "name: a\ndescription: >\n  folded\n  lines\n\n  more",
+                "folded lines more",
+            ),
+            (
+                "name: a\ndescription: |-\n  kept\n  lines\nlicense: MIT",
+                "kept lines",
+            ),
+            ("name: a\ndescription: 'it''s # quoted'", "it's # quoted"),
+            (
+                r#"name: "a"  # why
+description: "a \"b\"\t\u00e9 \\ c""#,
+                "a \"b\" é \\ c",
+            ),
+            ("name: a\ndescription: first\n  second", "first second"),
+            (
+                "# note\nmetadata:\n  name: no\n  description: no\nname: a\ndescription: yes",
+                "yes",
+            ),
+            ("name: a\r\ndescription: windows\r", "windows"),
+            ("name: a\ndescription: x\u{1b}[31m\u{202e}", "x<U+202E>"),
+            ("name: a\ndescription: once\ndescription: twice", "once"),
+        ] {
+            assert_eq!(
+                heading(front),
+                Ok(("a".into(), description.into())),
+                "{front}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_is_named() {
+        let why = |text: &str| parse(text).unwrap_err();
+        assert!(why("# Title\n").contains("does not begin"));
+        assert!(why("").contains("does not begin"));
+        assert!(why("---\nname: a\n").contains("no closing line"));
+        assert!(why("---\nname: a\n---\n").contains("no `description`"));
+        assert!(why("---\ndescription: a\n---\n").contains("no `name`"));
+        assert!(why("---\nname:\ndescription: a\n---\n").contains("`name` is empty"));
+        assert!(why("---\nname: [a]\n---\n").contains("`name` is not a text"));
+        assert!(why("---\nname: 'a\n---\n").contains("no closing quote"));
+        assert!(why("---\nname: \"\\q\"\n---\n").contains("not known"));
+        assert!(why("---\nname: \"\\ud800\"\n---\n").contains("no character"));
+    }
+
+    #[test]
+    fn a_heading_is_no_longer_than_it_may_be() {
+        let (name, description) = heading(&format!(
+            "name: {}\ndescription: {}",
+            "n".repeat(999),
+            "d".repeat(9_999)
+        ))
+        .unwrap();
+        assert_eq!(
+            (name.chars().count(), description.chars().count()),
+            (64, 1_024)
+        );
+    }
+
+    #[test]
+    fn what_is_saved_has_a_good_name_and_says_something() {
+        assert_eq!(check("run-the-tests2", "How", "Do"), Ok(()));
+        for name in [
+            "",
+            "A",
+            "a b",
+            "../x",
+            "a/b",
+            "-a",
+            "a-",
+            "a--b",
+            "ä",
+            &"a".repeat(65),
+        ] {
+            assert!(
+                check(name, "How", "Do").unwrap_err().contains("`name`"),
+                "{name}"
+            );
+        }
+        for description in ["", " \n", &"d".repeat(1_025)] {
+            assert!(
+                check("a", description, "Do")
+                    .unwrap_err()
+                    .contains("`description`")
+            );
+        }
+        assert!(check("a", "How", " ").is_err());
+        assert!(check("a", "How", &"b".repeat(64 * 1024 + 1)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_rendered_is_read_again(description in "[\\PC\n\t\"\\\\#:']{1,80}", body in "\\PC{1,40}") {
+            prop_assume!(!in_a_line(&description).is_empty());
+            let heading = parse(&render("a-1", &description, &body)).unwrap();
+            prop_assert_eq!(heading.name, "a-1");
+            prop_assert_eq!(heading.description, one_line(&in_a_line(&description), 1_024));
+        }
+
+        #[test]
+        fn no_text_is_too_odd_to_be_read(text in "(---\n)?[ \\PC\n:'\"|>-]{0,80}(\n---\n)?") {
+            let _ = parse(&text);
+        }
+    }
+}
