@@ -133,7 +133,7 @@ impl Layout {
             return true;
         }
         let mut waiting = std::mem::take(&mut self.uncoloured).into_iter();
-        while let Some((piece, at)) = waiting.next() {
+        for (piece, at) in waiting.by_ref() {
             let (lines, settled) = self.lay_out(&piece, text, code);
             // A grapheme over a change of colour may wrap otherwise: then it stays plain.
             if lines.len() == at.len() {
