@@ -358,7 +358,12 @@ mod tests {
     #[test]
     fn what_is_too_big_is_not_compared() {
         let big = "x\n".repeat(MAX_BYTES);
-        let lines = file("a", Some(""), &big, &shape(&Theme::plain()));
+        let theme = Theme::plain();
+        let shape = Shape {
+            width: 80,
+            ..shape(&theme)
+        };
+        let lines = file("a", Some(""), &big, &shape);
         assert!(
             lines[1]
                 .to_string()

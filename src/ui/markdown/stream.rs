@@ -132,16 +132,20 @@ impl Layout {
         if std::mem::replace(&mut self.generation, generation) == generation {
             return true;
         }
-        for (piece, at) in std::mem::take(&mut self.uncoloured) {
+        let mut waiting = std::mem::take(&mut self.uncoloured).into_iter();
+        for (piece, at) in waiting.by_ref() {
             let (lines, settled) = self.lay_out(&piece, text, code);
             // A grapheme over a change of colour may wrap otherwise: then it stays plain.
             if lines.len() == at.len() {
                 self.lines.splice(at.clone(), lines);
             }
+            // Colours come in order: what is behind has none yet.
             if !settled {
                 self.uncoloured.push((piece, at));
+                break;
             }
         }
+        self.uncoloured.extend(waiting);
         false
     }
 

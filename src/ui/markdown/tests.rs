@@ -183,6 +183,12 @@ fn deep_nesting_ends() {
 }
 
 #[test]
+fn a_definition_may_go_on() {
+    let text = "para\n\n[foo]: /url\n'title\ngoes on'\nmore\n\nend";
+    assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
+}
+
+#[test]
 fn frozen_code_gets_its_colours_when_they_come() {
     let text = format!("a\n\n```rust\n{}```\n\nb\n", "fn f() {}\n".repeat(100));
     let theme = Theme::named("dark").unwrap();
