@@ -18,6 +18,8 @@ use crate::core::entry::Mode;
 
 const EXAMPLES: &str = "\
 Examples:
+  rewake                                the screen; offers what is unfinished here
+  rewake -c                             go on with the newest session here
   rewake -p \"fix the failing test\"      work until it is done, then print the answer
   git diff | rewake -p \"review this\"    what is piped in is added to the prompt
   rewake -p -c                          go on with what was interrupted here
@@ -32,8 +34,8 @@ Exit codes:
 
 /// A coding agent for the terminal that cannot lose its place.
 ///
-/// Kill it, or cut the power: it goes on where it was. This version has no terminal screen: it
-/// works with -p.
+/// Kill it, or cut the power: it goes on where it was. Without -p it takes the terminal, and
+/// offers what is unfinished here.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(
     name = "rewake",
@@ -92,6 +94,10 @@ struct RunArgs {
     /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
     #[arg(long, conflicts_with = "permission_mode")]
     yolo: bool,
+
+    /// In a terminal: do not use its other screen; the conversation is printed at the end
+    #[arg(long, conflicts_with = "print")]
+    no_alt_screen: bool,
 
     /// Stop after N calls of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -209,6 +215,8 @@ pub struct Run {
     /// `None`: the terminal.
     pub headless: Option<OutputFormat>,
     pub session: Session,
+    /// Not on the terminal's other screen.
+    pub no_alt_screen: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -367,6 +375,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         prompt,
         headless,
         session,
+        no_alt_screen: args.no_alt_screen,
     })
 }
 
@@ -432,6 +441,7 @@ mod tests {
             prompt: prompt.map(str::to_string),
             headless,
             session,
+            no_alt_screen: false,
         })
     }
 

@@ -1,4 +1,4 @@
-//! `rewake -p`: the agent without a terminal.
+//! The agent: `rewake` in a terminal, `rewake -p` without one.
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -9,13 +9,14 @@ use crate::core::entry::By;
 use crate::headless::{self, Format, Task, exit};
 use crate::session::{Surroundings, Which, ago, short_id};
 use crate::store::{SessionLock, StoreError};
+use crate::ui;
 
 /// What is piped in is read up to this size.
 const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
     let Some(format) = run.headless else {
-        return Err(without_terminal());
+        return on_screen(around, run);
     };
     let format = match format {
         OutputFormat::Text => Format::Text,
@@ -31,7 +32,7 @@ pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
         Asked::New => (Which::New, By::Start),
         Asked::Newest { fork } => (Which::Newest { fork }, By::Start),
         Asked::Named { id, fork } => (Which::Named { id, fork }, By::Person),
-        Asked::Pick { .. } => return Err(without_terminal()),
+        Asked::Pick { .. } => return Err(nobody_picks()),
     };
     if which == Which::New && prompt.is_none() {
         return Err(
@@ -53,12 +54,36 @@ pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
     Ok(headless::run(session, Task { prompt, format, by }))
 }
 
-fn without_terminal() -> Trouble {
-    Trouble::new(
-        exit::USAGE,
-        "the terminal screen is not part of this version",
-    )
-    .with_hint("rewake -p \"what to do\" works without it; rewake -p -c goes on with what is here")
+/// The screen takes the terminal, so both ends of it must be one.
+fn on_screen(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(
+            Trouble::new(exit::USAGE, "the screen needs a terminal, and this is none").with_hint(
+                "rewake -p \"what to do\" works without one; rewake -p -c goes on with what is here",
+            ),
+        );
+    }
+    let (which, pick) = match run.session {
+        Asked::New => (None, false),
+        Asked::Newest { fork } => (Some(Which::Newest { fork }), false),
+        Asked::Named { id, fork } => (Some(Which::Named { id, fork }), false),
+        Asked::Pick { .. } => (None, true),
+    };
+    let start = ui::Start {
+        which,
+        pick,
+        prompt: run.prompt,
+        no_alt_screen: run.no_alt_screen,
+    };
+    match ui::run(around.clone(), start) {
+        ui::Closed::Code(code) => Ok(code),
+        ui::Closed::Demo => super::demo::run(),
+    }
+}
+
+fn nobody_picks() -> Trouble {
+    Trouble::new(exit::USAGE, "-p -r needs the id of a session: nobody is there to pick one")
+        .with_hint("rewake history lists them; rewake -p -c takes the newest one here")
 }
 
 /// A session that another process has is never replaced by an older one.

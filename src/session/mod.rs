@@ -48,6 +48,7 @@ const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where and with what settings rewake was started.
+#[derive(Clone)]
 pub struct Surroundings {
     pub env: Env,
     pub paths: Paths,
