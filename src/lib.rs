@@ -42,7 +42,7 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | pure | read, grep, glob, plan, bash_stop | run again |
+//!    | pure | read, grep, glob, plan, bash_stop, memory_search, memory_page, memory_insert, review_history | run again |
 //!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
