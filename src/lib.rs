@@ -42,7 +42,8 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | pure | read, grep, glob, plan, bash_stop | run again |
+//!    | pure | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
+//!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
@@ -76,7 +77,9 @@
 //!
 //! [`core::window`] groups the log into exchanges and says which are to be summarised;
 //! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
-//! context begins again from; [`core::budget`] shares out the window. `next` asks for it only
+//! context begins again from; [`core::budget`] shares out the window. What left the context has
+//! a [`core::address`] by which a tool reads it whole; the engine brings back by itself what
+//! the user's words speak of. `next` asks for it only
 //! at the hard limit; before that the engine does it in the background, from the state.
 //!
 //! # Deliberately absent
