@@ -11,7 +11,6 @@ use crate::ui::commands::{COMMANDS, Command};
 use crate::ui::history::Pane;
 use crate::ui::keys;
 use crate::ui::overlay::{For, Item, Picker, Viewer};
-use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
 
 impl App {
@@ -226,9 +225,6 @@ impl App {
         matches!(self.phase, Phase::Nothing) || self.transcript.blocks.is_empty()
     }
 
-    pub(super) fn warn(&mut self, text: impl Into<String>) {
-        self.transcript.tell(Tone::Warn, text);
-    }
 }
 
 fn open(which: Which) -> Vec<Intent> {

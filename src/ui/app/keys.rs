@@ -16,7 +16,6 @@ use crate::ui::composer::{Did, Submission, Surround};
 use crate::ui::history;
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval, Chosen, Picked, Setup};
-use crate::ui::transcript::Tone;
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -556,7 +555,4 @@ impl App {
         }]
     }
 
-    pub(super) fn tell_calm(&mut self, text: impl Into<String>) {
-        self.transcript.tell(Tone::Calm, text);
-    }
 }

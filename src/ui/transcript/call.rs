@@ -13,6 +13,9 @@ use crate::ui::text::{self, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
 
+/// What belongs to a call stands so far in.
+const INDENT: u16 = 2;
+
 /// Of an output, folded: its last lines.
 const FOLDED_LINES: usize = 4;
 /// Of a diff, folded.
@@ -121,19 +124,23 @@ fn duration(ms: u64) -> String {
 
 /// The change that an edit makes, or a file that is written.
 fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
-    let lines = match &call.call.input {
-        Ok(input) => change_lines(input, look),
+    let inside = look.width.saturating_sub(INDENT).max(1);
+    let mut lines = match &call.call.input {
+        Ok(input) => change_lines(input, inside, look.theme),
         Err(_) => Vec::new(),
     };
+    for line in &mut lines {
+        line.spans.insert(0, Span::raw("  "));
+    }
     bounded(lines, unfolded, FOLDED_DIFF, look.theme)
 }
 
 /// Also what a person is asked about.
-pub fn change_lines(input: &Input, look: &Look<'_>) -> Vec<Line<'static>> {
+pub fn change_lines(input: &Input, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let shape = diff::Shape {
-        width: look.width,
+        width,
         max_lines: MAX_LINES,
-        theme: look.theme,
+        theme,
     };
     match input {
         Input::Edit(args) => {

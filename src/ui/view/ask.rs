@@ -3,7 +3,6 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
 
 use super::over::boxed;
 use crate::core::tool::Input;
@@ -11,7 +10,7 @@ use crate::ui::app::App;
 use crate::ui::overlay::{Approval, Choice};
 use crate::ui::text::{Break, clean, clean_line, clip, wrap};
 use crate::ui::theme::Theme;
-use crate::ui::transcript::{Look, change_lines};
+use crate::ui::transcript::change_lines;
 
 /// A question gets this part of the screen at most: three of four lines.
 fn most(area: Rect) -> u16 {
@@ -50,13 +49,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::styled(what, style));
     }
     lines.extend(answers);
-    frame.render_widget(Paragraph::new(lines), inner);
+    super::put(frame, inner, &lines);
 }
 
 fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
     let inside = columns.saturating_sub(4).max(1);
-    let now_ms = app.now_ms;
-    let generation = app.generation;
     let Some(asked) = &app.asked else {
         return Vec::new();
     };
@@ -66,6 +63,8 @@ fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let shown = match &asked.call.input {
         Ok(Input::Bash(args)) => args.command.clone(),
+        // The diff names the file.
+        Ok(Input::Edit(_) | Input::Write(_)) => String::new(),
         Ok(input) => input.subject(),
         Err(_) => asked.call.arguments.clone(),
     };
@@ -73,14 +72,7 @@ fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
         lines.extend(wrap(&span(line.to_string(), theme.code), room, &[], &[], Break::Anywhere));
     }
     if let Ok(input) = &asked.call.input {
-        let look = Look {
-            width: inside,
-            theme,
-            code: &mut app.code,
-            generation,
-            now_ms,
-        };
-        lines.extend(change_lines(input, &look));
+        lines.extend(change_lines(input, inside, theme));
     }
     let why = clean_line(&asked.why).into_owned();
     lines.extend(wrap(&span(why, theme.warn), room, &[], &[], Break::Words));

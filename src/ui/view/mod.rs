@@ -13,7 +13,7 @@ mod status;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph};
+use ratatui::widgets::Paragraph;
 
 use super::app::{App, Overlay, Phase};
 use super::text::{clean_line, clip, width};
@@ -118,8 +118,14 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Overlay::Search { words, .. } = &app.overlay {
         mark(&mut lines, words, app.theme.selection);
     }
-    frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines), area);
+    put(frame, area, &lines);
+}
+
+/// Each line in a row of its own; its style fills the row.
+fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
+    for (row, line) in area.rows().zip(lines) {
+        frame.render_widget(line, row);
+    }
 }
 
 /// Where searched words are found.

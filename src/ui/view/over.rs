@@ -69,7 +69,7 @@ pub fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         false => "Esc closes",
     };
     shown.push(Line::styled(keys, theme.dim));
-    frame.render_widget(Paragraph::new(shown), inner);
+    super::put(frame, inner, &shown);
 }
 
 pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
