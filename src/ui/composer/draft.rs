@@ -1,0 +1,96 @@
+//! What is typed, as text that outlives the process, and as text for an editor.
+
+use serde::{Deserialize, Serialize};
+
+use super::Composer;
+use super::buffer::MAX_BYTES;
+use super::chips::{Chip, Chips, clean, is_chip};
+
+/// The form in which a draft is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    text: String,
+    cursor: usize,
+    #[serde(default)]
+    chips: Chips,
+}
+
+impl Composer {
+    /// Everything that is typed, chips included; none if nothing is.
+    pub fn draft(&self) -> Option<String> {
+        let typed = self.typed();
+        if typed.text.is_empty() {
+            return None;
+        }
+        let stored = Stored {
+            text: typed.text,
+            cursor: typed.cursor,
+            chips: self.chips.clone(),
+        };
+        serde_json::to_string(&stored).ok()
+    }
+
+    /// The reverse of [`Composer::draft`]. What is no draft is taken as the words themselves.
+    pub fn restore(&mut self, draft: &str) {
+        let Ok(stored) = serde_json::from_str::<Stored>(draft) else {
+            self.set_text(draft);
+            return;
+        };
+        self.chips = stored.chips.checked();
+        let chips = &self.chips;
+        let known = |c: &char| !is_chip(*c) || chips.get(*c).is_some();
+        // The chips of the text itself must outlive the cleaning.
+        let text: String = stored.text.chars().filter(known).collect();
+        let text: String = text
+            .split_inclusive(is_chip)
+            .map(
+                |part| match part.chars().next_back().filter(|c| is_chip(*c)) {
+                    Some(chip) => {
+                        clean(part.trim_end_matches(is_chip)) + chip.encode_utf8(&mut [0; 4])
+                    }
+                    None => clean(part),
+                },
+            )
+            .collect();
+        self.begin(&text, stored.cursor);
+    }
+
+    /// Other words in the box: a queued message, one to go back to.
+    pub fn set_text(&mut self, text: &str) {
+        self.chips = Chips::default();
+        let text = clean(text);
+        let text = self.short(text);
+        self.begin(&text, text.len());
+    }
+
+    /// The text for an editor: chips as their labels.
+    pub fn for_editor(&self) -> String {
+        self.chips.expand(self.buffer.text(), false)
+    }
+
+    /// What an editor made of it. It can be undone.
+    pub fn edited(&mut self, text: &str) {
+        let text = self.chips.collapse(&clean(text));
+        let text = self.short(text);
+        self.close();
+        self.buffer.set(&text);
+    }
+
+    /// A text that is too long to stand in the box becomes a chip.
+    fn short(&mut self, text: String) -> String {
+        if text.len() <= MAX_BYTES {
+            return text;
+        }
+        let whole = self.chips.expand(&text, true);
+        self.chips
+            .add(Chip::Paste(whole))
+            .map(String::from)
+            .unwrap_or_default()
+    }
+
+    fn begin(&mut self, text: &str, cursor: usize) {
+        self.close();
+        self.history.stop();
+        self.buffer.reset(text, cursor);
+    }
+}

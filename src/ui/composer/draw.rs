@@ -1,0 +1,193 @@
+//! The box on the screen: the text in rows between two lines, and the list above it.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph};
+use unicode_width::UnicodeWidthStr;
+
+use super::Composer;
+use super::buffer::pieces;
+use super::chips::is_chip;
+use super::popup::{Item, Popup};
+use super::wrap::{self, Row};
+
+/// The columns of the sign before the text.
+const SIGN_COLUMNS: u16 = 2;
+
+/// The lines above and below the text.
+const BORDER_ROWS: u16 = 2;
+
+/// How the parts are drawn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Look {
+    pub text: Style,
+    pub dim: Style,
+    pub accent: Style,
+    pub selection: Style,
+    pub border: Style,
+    pub border_focus: Style,
+    pub warn: Style,
+}
+
+impl Composer {
+    /// The rows that the box wants at a width, at most `max`.
+    pub fn height(&mut self, width: u16, max: u16) -> u16 {
+        self.layout(width.saturating_sub(SIGN_COLUMNS));
+        let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX);
+        rows.saturating_add(BORDER_ROWS).min(max)
+    }
+
+    /// Draws the box into `area`, the list above it, and, with `focus`, puts the cursor.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, focus: bool) {
+        let area = area.intersection(frame.area());
+        let block = self.block(look, focus);
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        if inner.height == 0 || inner.width <= SIGN_COLUMNS {
+            return;
+        }
+        let [sign, text] = [
+            Rect {
+                width: SIGN_COLUMNS,
+                ..inner
+            },
+            Rect {
+                x: inner.x + SIGN_COLUMNS,
+                width: inner.width - SIGN_COLUMNS,
+                ..inner
+            },
+        ];
+        self.layout(text.width);
+        let buffer = (self.buffer.text(), self.buffer.cursor());
+        let (row, column) = wrap::place(buffer.0, &self.chips, &self.rows, buffer.1);
+        let height = usize::from(text.height);
+        self.top = self.top.clamp((row + 1).saturating_sub(height), row);
+        self.top = self.top.min(self.rows.len().saturating_sub(height));
+
+        let style = if self.is_shell() {
+            look.warn
+        } else {
+            look.accent
+        };
+        let mark = if self.is_shell() { "!" } else { ">" };
+        frame.render_widget(Span::styled(mark, style), sign);
+        let shown = self.rows.iter().skip(self.top).take(height);
+        let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, look)).collect();
+        frame.render_widget(Paragraph::new(lines), text);
+        if focus {
+            let column = u16::try_from(column)
+                .unwrap_or(u16::MAX)
+                .min(text.width - 1);
+            let row = u16::try_from(row - self.top).unwrap_or(0);
+            frame.set_cursor_position(Position::new(text.x + column, text.y + row));
+        }
+        if let Some(popup) = &self.popup {
+            draw_popup(popup, frame, area, look);
+        }
+    }
+
+    fn block(&self, look: &Look, focus: bool) -> Block<'static> {
+        let border = match focus {
+            _ if self.is_shell() => look.warn,
+            true => look.border_focus,
+            false => look.border,
+        };
+        let block = Block::new()
+            .borders(Borders::TOP | Borders::BOTTOM)
+            .border_style(border);
+        match &self.search {
+            Some(search) => {
+                let none = search.found.is_none() && !search.query.is_empty();
+                let title = match none {
+                    true => format!(" no prompt with: {} ", search.query),
+                    false => format!(" search prompts: {} ", search.query),
+                };
+                let style = if none { look.warn } else { look.accent };
+                block.title_top(Line::styled(title, style))
+            }
+            None if self.is_shell() => block.title_top(Line::styled(" shell ", look.warn)),
+            None => block,
+        }
+    }
+
+    fn line(&self, row: Row, look: &Look) -> Line<'static> {
+        let mut spans = Vec::new();
+        let mut plain = String::new();
+        for (_, piece) in pieces(&self.buffer.text()[row.start..row.end]) {
+            match piece.chars().next() {
+                Some(c) if is_chip(c) => {
+                    spans.push(Span::styled(std::mem::take(&mut plain), look.text));
+                    let label = self.chips.label(c).unwrap_or_default();
+                    spans.push(Span::styled(label, look.accent));
+                }
+                Some('\t') => plain.push_str("    "),
+                _ => plain.push_str(piece),
+            }
+        }
+        spans.push(Span::styled(plain, look.text));
+        Line::from(spans)
+    }
+
+    /// The rows of the text at a width; made again only when one of the two is another.
+    pub(super) fn layout(&mut self, width: u16) {
+        let of = (self.buffer.revision(), width);
+        if self.laid_out != Some(of) {
+            self.rows = wrap::rows(self.buffer.text(), &self.chips, width);
+            self.laid_out = Some(of);
+        }
+    }
+}
+
+/// Above the box, as wide as it, over whatever is there.
+fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, look: &Look) {
+    let (items, selected) = popup.lines();
+    let room = below.y.saturating_sub(frame.area().y);
+    let height = u16::try_from(items.len()).unwrap_or(0).min(room);
+    if height == 0 {
+        return;
+    }
+    // With less room than lines the selected one is still seen.
+    let first = (selected + 1).saturating_sub(usize::from(height));
+    let area = Rect {
+        y: below.y - height,
+        height,
+        ..below
+    };
+    let name = |item: &Item| match item {
+        Item::Command(entry) => format!("/{} {}", entry.name, entry.argument),
+        Item::File(path) => path.clone(),
+    };
+    let names: Vec<String> = items.iter().map(name).collect();
+    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let lines: Vec<Line<'_>> = items
+        .iter()
+        .zip(names)
+        .enumerate()
+        .skip(first)
+        .map(|(at, (item, name))| {
+            let style = if at == selected {
+                look.selection
+            } else {
+                look.text
+            };
+            let blanks = " ".repeat(widest.saturating_sub(name.width()) + 2);
+            let help = match item {
+                Item::Command(entry) => entry.help,
+                Item::File(_) => "",
+            };
+            let dim = if at == selected {
+                look.selection
+            } else {
+                look.dim
+            };
+            Line::from(vec![
+                Span::styled(format!("  {name}{blanks}"), style),
+                Span::styled(help, dim),
+            ])
+        })
+        .collect();
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(lines).style(look.text), area);
+}

@@ -1,0 +1,144 @@
+//! Writing in the person's own editor: which one, and the way there and back through a file
+//! that only they can read. The terminal is given up and taken back by the app.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::process::Command;
+
+use crate::core::shell;
+use crate::core::text::clip;
+
+/// More is not read back.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+const FALLBACK: &str = "vi";
+
+#[derive(Debug, thiserror::Error)]
+pub enum EditorError {
+    #[error("cannot keep the text in a temporary file: {0}")]
+    Keep(io::Error),
+    #[error("cannot start the editor {name:?}: {error}; $VISUAL or $EDITOR names another")]
+    Start { name: String, error: io::Error },
+    #[error("the editor {name:?} ended with {status}; the text is as it was")]
+    Ended {
+        name: String,
+        status: std::process::ExitStatus,
+    },
+    #[error("cannot read back what the editor wrote: {0}")]
+    Read(io::Error),
+}
+
+/// The program and its arguments: `$VISUAL`, `$EDITOR`, vi.
+pub fn editor_command(env: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(env);
+    let mut commands = named
+        .map(|line| split(&line))
+        .filter(|words| !words.is_empty());
+    commands
+        .next()
+        .unwrap_or_else(|| vec![FALLBACK.to_string()])
+}
+
+/// What cannot be split with certainty is the path of a program.
+fn split(line: &str) -> Vec<String> {
+    match shell::split(line).as_deref() {
+        Ok([command]) if command.redirects.is_empty() && command.assignments.is_empty() => {
+            command.words.iter().map(|word| word.text.clone()).collect()
+        }
+        Ok([]) => Vec::new(),
+        _ => vec![line.trim().to_string()],
+    }
+}
+
+/// Runs the editor on the text and gives what it made of it. The terminal must be as a
+/// program expects it.
+pub fn edit(text: &str, command: &[String]) -> Result<String, EditorError> {
+    let name = command.first().map_or(FALLBACK, String::as_str);
+    // Made with mode 0600.
+    let mut file = tempfile::Builder::new()
+        .prefix("rewake-")
+        .suffix(".md")
+        .tempfile()
+        .map_err(EditorError::Keep)?;
+    file.write_all(text.as_bytes()).map_err(EditorError::Keep)?;
+    let status = Command::new(name)
+        .args(command.iter().skip(1))
+        .arg(file.path())
+        .status()
+        .map_err(|error| EditorError::Start {
+            name: clip(name, 100).into_owned(),
+            error,
+        })?;
+    if !status.success() {
+        return Err(EditorError::Ended {
+            name: clip(name, 100).into_owned(),
+            status,
+        });
+    }
+    // By its path: many editors write another file and rename it.
+    let mut bytes = Vec::new();
+    File::open(file.path())
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
+        .map_err(EditorError::Read)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // Editors end every line.
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_editor_is_the_persons() {
+        for (visual, editor, want) in [
+            (None, None, &["vi"][..]),
+            (None, Some("nano"), &["nano"]),
+            (Some("code --wait"), Some("nano"), &["code", "--wait"]),
+            (Some(" "), Some("emacs -nw"), &["emacs", "-nw"]),
+            (Some("'/opt/my editor' -x"), None, &["/opt/my editor", "-x"]),
+            (Some("$(odd)"), None, &["$(odd)"]),
+        ] {
+            let env = |name: &str| match name {
+                "VISUAL" => visual.map(String::from),
+                _ => editor.map(String::from),
+            };
+            assert_eq!(editor_command(env), want);
+        }
+    }
+
+    fn script(text: &str) -> (tempfile::TempDir, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("edit.sh");
+        std::fs::write(&path, text).unwrap();
+        let command = ["sh", path.to_str().unwrap()].map(String::from).to_vec();
+        (folder, command)
+    }
+
+    #[test]
+    fn the_text_goes_there_and_back() {
+        let (_folder, command) = script("printf 'and more\\n' >> \"$1\"");
+        assert_eq!(edit("a\n", &command).unwrap(), "a\nand more");
+        let (_folder, command) = script("mv \"$1\" \"$1.old\"; echo new > \"$1\"; rm \"$1.old\"");
+        assert_eq!(edit("a", &command).unwrap(), "new");
+        let (_folder, command) = script(
+            "stat -c %a \"$1\" > \"$1.mode\" 2>/dev/null || stat -f %Lp \"$1\" > \"$1.mode\"; mv \"$1.mode\" \"$1\"",
+        );
+        assert_eq!(edit("secret", &command).unwrap(), "600");
+    }
+
+    #[test]
+    fn an_editor_that_fails_changes_nothing() {
+        let (_folder, command) = script("echo gone > \"$1\"; exit 3");
+        let error = edit("a", &command).unwrap_err().to_string();
+        assert!(
+            error.contains("\"sh\" ended with exit status: 3"),
+            "{error}"
+        );
+        let error = edit("a", &["/no/such/editor".into()]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot start the editor"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The files that `@` can mention: listed by a thread of its own, searched as one types.
+//!
+//! What `.gitignore` leaves out is left out, as is what git keeps. Names that are no text, or
+//! that hold control characters, are not offered.
+//!
+//! Invariant: the list is bounded, and the screen never waits for the disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ignore::{DirEntry, WalkBuilder};
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use crate::core::text::neutralise;
+
+const MAX_FILES: usize = 50_000;
+
+const MAX_WALK: Duration = Duration::from_secs(10);
+
+const MAX_PATH_BYTES: usize = 1_024;
+
+/// A list younger than this is not made again.
+const FRESH: Duration = Duration::from_secs(3);
+
+type Listing = Arc<[String]>;
+
+/// The list, and the thread that makes it, which ends when this is dropped.
+pub struct Files {
+    list: Arc<Mutex<Listing>>,
+    wanted: SyncSender<()>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Files {
+    /// Begins to list a folder. `ready` is called, on the walker's thread, when a new list
+    /// is there.
+    pub fn start(root: PathBuf, ready: impl Fn() + Send + 'static) -> std::io::Result<Files> {
+        let (wanted, asked) = mpsc::sync_channel(1);
+        let files = Files {
+            list: Arc::default(),
+            wanted,
+            ended: Arc::default(),
+        };
+        let (list, ended) = (Arc::clone(&files.list), Arc::clone(&files.ended));
+        std::thread::Builder::new()
+            .name("files".to_string())
+            .spawn(move || run(&root, &list, &ended, &asked, ready))?;
+        files.refresh();
+        Ok(files)
+    }
+
+    /// Asks for a new list, if the one that is there is not quite new.
+    pub fn refresh(&self) {
+        // Full: it is asked for already.
+        let _ = self.wanted.try_send(());
+    }
+
+    /// The paths that the words may mean, the likeliest first.
+    pub fn search(&self, query: &str, limit: usize) -> Vec<String> {
+        let list = Arc::clone(&self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        search(&list, query, limit)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+fn run(
+    root: &Path,
+    list: &Mutex<Listing>,
+    ended: &AtomicBool,
+    asked: &Receiver<()>,
+    ready: impl Fn(),
+) {
+    let mut made: Option<Instant> = None;
+    // The channel closes with its `Files`.
+    while asked.recv().is_ok() {
+        if made.is_some_and(|made| made.elapsed() < FRESH) {
+            continue;
+        }
+        let paths: Listing = walk(root, ended, MAX_FILES).into();
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
+        *list.lock().unwrap_or_else(PoisonError::into_inner) = paths;
+        made = Some(Instant::now());
+        ready();
+    }
+}
+
+/// Paths from the root, folders with a slash at the end, sorted.
+fn walk(root: &Path, ended: &AtomicBool, max: usize) -> Vec<String> {
+    let began = Instant::now();
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .follow_links(false)
+        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
+        .build();
+    let mut paths: Vec<String> = walk
+        .take_while(|_| !ended.load(Ordering::Relaxed) && began.elapsed() < MAX_WALK)
+        .filter_map(|entry| shown(root, &entry.ok()?))
+        .take(max)
+        .collect();
+    paths.sort_unstable();
+    paths
+}
+
+fn shown(root: &Path, entry: &DirEntry) -> Option<String> {
+    let path = entry.path().strip_prefix(root).ok()?.to_str()?;
+    let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
+    if !plain || neutralise(path) != path {
+        return None;
+    }
+    let slash = if entry.file_type()?.is_dir() { "/" } else { "" };
+    Some(format!("{path}{slash}"))
+}
+
+fn search(list: &[String], query: &str, limit: usize) -> Vec<String> {
+    if query.is_empty() {
+        // What lies nearest.
+        let top = list
+            .iter()
+            .filter(|path| !path.trim_end_matches('/').contains('/'));
+        return top.take(limit).cloned().collect();
+    }
+    let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+    let pattern = Pattern::parse(query, CaseMatching::Smart, Normalization::Smart);
+    let mut buffer = Vec::new();
+    let mut found: Vec<(u32, &String)> = list
+        .iter()
+        .filter_map(|path| {
+            let score = pattern.score(Utf32Str::new(path, &mut buffer), &mut matcher)?;
+            Some((score, path))
+        })
+        .collect();
+    let order = |a: &(u32, &String), b: &(u32, &String)| {
+        b.0.cmp(&a.0)
+            .then_with(|| (a.1.len(), a.1).cmp(&(b.1.len(), b.1)))
+    };
+    if found.len() > limit && limit > 0 {
+        found.select_nth_unstable_by(limit - 1, order);
+        found.truncate(limit);
+    }
+    found.sort_unstable_by(order);
+    found
+        .into_iter()
+        .take(limit)
+        .map(|(_, path)| path.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["src/ui", ".git", ".github", "target"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        for path in [
+            "README.md",
+            "src/main.rs",
+            "src/ui/main_view.rs",
+            ".git/config",
+            ".github/ci.yml",
+            "target/out",
+            "a b.md",
+            "bad\u{1b}name",
+        ] {
+            fs::write(folder.path().join(path), "").unwrap();
+        }
+        fs::write(folder.path().join(".gitignore"), "target\n").unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_folder_is_listed_as_a_developer_sees_it() {
+        let folder = folder();
+        let on = AtomicBool::new(false);
+        assert_eq!(
+            walk(folder.path(), &on, 100),
+            [
+                ".github/",
+                ".github/ci.yml",
+                ".gitignore",
+                "README.md",
+                "a b.md",
+                "src/",
+                "src/main.rs",
+                "src/ui/",
+                "src/ui/main_view.rs"
+            ]
+        );
+        assert_eq!(walk(folder.path(), &on, 2).len(), 2);
+        assert!(walk(folder.path(), &AtomicBool::new(true), 100).is_empty());
+    }
+
+    #[test]
+    fn the_likeliest_path_comes_first() {
+        let list = ["src/", "src/main.rs", "src/ui/main_view.rs", "README.md"].map(String::from);
+        assert_eq!(
+            search(&list, "main", 9),
+            ["src/main.rs", "src/ui/main_view.rs"]
+        );
+        assert_eq!(search(&list, "uimv", 9), ["src/ui/main_view.rs"]);
+        assert_eq!(search(&list, "main", 1), ["src/main.rs"]);
+        assert_eq!(search(&list, "", 9), ["src/", "README.md"]);
+        assert_eq!(search(&list, "zzz", 9), [""; 0]);
+        assert_eq!(search(&list, "main", 0), [""; 0]);
+    }
+
+    #[test]
+    fn the_thread_says_when_the_list_is_there() {
+        let folder = folder();
+        let (sender, receiver) = mpsc::channel();
+        let told = move || sender.send(()).unwrap_or_default();
+        let files = Files::start(folder.path().into(), told).unwrap();
+        receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(files.search("readme", 5), ["README.md"]);
+        drop(files);
+        // The thread is gone, and with it what it would have told.
+        assert!(receiver.recv_timeout(Duration::from_secs(20)).is_err());
+    }
+}

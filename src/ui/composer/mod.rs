@@ -1,0 +1,331 @@
+//! The box that is typed into: text of several lines, chips, earlier prompts, commands and
+//! mentions. [`Composer::key`] takes a key and says what came of it; what is not about
+//! typing it gives back as an action for the app.
+//!
+//! Invariant: nothing that comes from outside gets a control character into the text.
+//! Deliberately absent: reading files (an image is a path until it is sent), running the
+//! editor, storing the draft. The app does these.
+
+mod browse;
+mod buffer;
+mod chips;
+mod draft;
+mod draw;
+pub mod editor;
+pub mod files;
+mod history;
+mod images;
+mod popup;
+mod submit;
+mod wrap;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crossterm::event::KeyEvent;
+
+use crate::ui::commands::Command;
+use crate::ui::keys::{Action, Context, Keys, Pressed};
+
+use buffer::Buffer;
+use chips::{Chip, Chips, clean};
+use files::Files;
+use history::{Draft, History, Search};
+use popup::{Item, Popup};
+use wrap::Row;
+
+pub use draw::Look;
+
+/// A paste of more lines or characters becomes a chip.
+const MAX_PASTED_LINES: usize = 10;
+const MAX_PASTED_CHARS: usize = 1_000;
+
+/// What the box must know of the screen around it.
+#[derive(Clone, Copy)]
+pub struct Surround<'a> {
+    pub files: Option<&'a Files>,
+    pub folder: &'a Path,
+    pub home: Option<&'a Path>,
+    /// The agent is at work.
+    pub working: bool,
+    /// A message waits for the agent.
+    pub queued: bool,
+}
+
+/// What came of a key or a paste.
+#[derive(Debug, PartialEq)]
+pub enum Did {
+    Nothing,
+    /// Only what is seen is another.
+    Moved,
+    /// The text is another: time to keep the draft.
+    Changed,
+    Submit(Submission),
+    /// [`Composer::for_editor`] to [`editor::edit`] to [`Composer::edited`].
+    WantsEditor,
+    /// Not about typing.
+    Act(Action),
+    /// Why it was not done, for the person.
+    Refused(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Submission {
+    Prompt {
+        /// With everything that was pasted.
+        text: String,
+        images: Vec<PathBuf>,
+        /// With chips as their labels.
+        shown: String,
+    },
+    /// What followed the `!`.
+    Shell(String),
+    Command(Command, String),
+}
+
+#[derive(Default)]
+pub struct Composer {
+    buffer: Buffer,
+    chips: Chips,
+    history: History,
+    keys: Keys,
+    search: Option<Search>,
+    popup: Option<Popup>,
+    /// The word whose list was closed by hand.
+    closed: Option<usize>,
+    /// The column that Up and Down aim for.
+    goal: Option<usize>,
+    rows: Vec<Row>,
+    /// Of which revision and width `rows` are.
+    laid_out: Option<(u64, u16)>,
+    /// The first row that is seen.
+    top: usize,
+}
+
+impl Composer {
+    /// `prompts` are earlier ones, the newest last.
+    pub fn new(prompts: Vec<String>) -> Composer {
+        Composer {
+            history: History::new(prompts),
+            ..Composer::default()
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buffer.text().is_empty()
+    }
+
+    /// What is typed, chips as their labels.
+    pub fn text(&self) -> String {
+        self.for_editor()
+    }
+
+    /// The place of the cursor in [`Composer::text`], in bytes.
+    pub fn cursor(&self) -> usize {
+        self.chips.expand(self.buffer.before(), false).len()
+    }
+
+    pub fn is_shell(&self) -> bool {
+        self.buffer.text().starts_with('!')
+    }
+
+    /// `now` is the time of the key.
+    pub fn key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
+        let before = self.buffer.revision();
+        let mut did = match self.search {
+            Some(_) => self.search_key(key, now, around),
+            None => self.typing_key(key, now, around),
+        };
+        if self.buffer.revision() != before {
+            if matches!(did, Did::Nothing | Did::Moved) {
+                did = Did::Changed;
+            }
+            if !matches!(did, Did::Submit(_)) && self.search.is_none() {
+                self.look_up(around);
+            }
+        } else if did == Did::Moved && self.search.is_none() && self.popup.is_none() {
+            self.look_up(around);
+        }
+        did
+    }
+
+    /// A list of files that was asked for is there.
+    pub fn files_listed(&mut self, around: &Surround<'_>) {
+        if popup::mention(self.buffer.before()).is_some() {
+            self.look_up(around);
+        }
+    }
+
+    fn contexts(&self, around: &Surround<'_>) -> Vec<Context> {
+        let empty = self.is_empty();
+        [
+            (self.popup.is_some(), Context::Popup),
+            (empty && around.queued, Context::Queued),
+            (empty && !around.working, Context::Idle),
+            (empty, Context::Empty),
+            (true, Context::Main),
+            (true, Context::Typing),
+        ]
+        .into_iter()
+        .filter_map(|(holds, context)| holds.then_some(context))
+        .collect()
+    }
+
+    fn typing_key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
+        let contexts = self.contexts(around);
+        match self.keys.press(key, now, &contexts) {
+            Pressed::Act(action) => self.act(action, around),
+            Pressed::Type(c) => self.type_char(c, around),
+            Pressed::Prefix | Pressed::Unbound => Did::Nothing,
+        }
+    }
+
+    fn act(&mut self, action: Action, around: &Surround<'_>) -> Did {
+        let goal = self.goal.take();
+        if self.edit(action) {
+            self.history.stop();
+            return Did::Moved;
+        }
+        match action {
+            Action::Submit => return self.submit(around),
+            Action::ExternalEditor => return Did::WantsEditor,
+            Action::Newline => return self.type_char('\n', around),
+            Action::Clear => {
+                self.close();
+                self.history.stop();
+                self.buffer.set("");
+            }
+            Action::SearchPrompts => {
+                self.close();
+                self.search = Some(Search {
+                    before: self.typed_now(),
+                    ..Search::default()
+                });
+            }
+            Action::Up => return self.up(goal),
+            Action::Down => return self.down(goal),
+            Action::Left => self.buffer.left(),
+            Action::Right => self.buffer.right(),
+            Action::WordLeft => self.buffer.word_left(),
+            Action::WordRight => self.buffer.word_right(),
+            Action::LineStart => self.buffer.line_start(),
+            Action::LineEnd => self.buffer.line_end(),
+            _ => return self.popup_act(action, around),
+        }
+        self.popup = None;
+        Did::Moved
+    }
+
+    /// The edits that are the buffer's own; whether it was one that did something.
+    fn edit(&mut self, action: Action) -> bool {
+        match action {
+            Action::Backspace => self.buffer.backspace(),
+            Action::Delete => self.buffer.delete(),
+            Action::DeleteWord => self.buffer.delete_word(),
+            Action::DeleteNextWord => self.buffer.delete_next_word(),
+            Action::KillToEnd => self.buffer.kill_to_end(),
+            Action::KillToStart => self.buffer.kill_to_start(),
+            Action::Yank => self.buffer.yank(),
+            Action::Undo => self.buffer.undo(),
+            Action::Redo => self.buffer.redo(),
+            _ => false,
+        }
+    }
+
+    fn popup_act(&mut self, action: Action, around: &Surround<'_>) -> Did {
+        match (action, &mut self.popup) {
+            (Action::Next, Some(popup)) => popup.next(),
+            (Action::Previous, Some(popup)) => popup.previous(),
+            (Action::Close, Some(popup)) => {
+                self.closed = Some(popup.start);
+                self.popup = None;
+            }
+            (Action::Accept | Action::Complete, Some(_)) => {
+                return self.take(action == Action::Accept, around);
+            }
+            (
+                Action::Backspace
+                | Action::Delete
+                | Action::DeleteWord
+                | Action::DeleteNextWord
+                | Action::KillToEnd
+                | Action::KillToStart
+                | Action::Yank
+                | Action::Undo
+                | Action::Redo,
+                _,
+            ) => return Did::Nothing,
+            (other, _) => return Did::Act(other),
+        }
+        Did::Moved
+    }
+
+    /// Puts the selected line of the list into the text. A command that needs nothing more
+    /// is run by `run`.
+    fn take(&mut self, run: bool, around: &Surround<'_>) -> Did {
+        let Some(popup) = self.popup.take() else {
+            return Did::Nothing;
+        };
+        let Some(item) = popup.selection() else {
+            return Did::Nothing;
+        };
+        let mut text = item.text();
+        if self.buffer.after().starts_with(' ') {
+            text.pop();
+        }
+        self.buffer.replace_before(popup.start, &text);
+        match item {
+            Item::Command(entry) if run && !entry.needs_argument() => {
+                match self.buffer.after().trim() {
+                    "" => self.submit(around),
+                    _ => Did::Moved,
+                }
+            }
+            Item::Command(_) | Item::File(_) => Did::Moved,
+        }
+    }
+
+    /// Opens, fills or closes the list for the word at the cursor.
+    fn look_up(&mut self, around: &Surround<'_>) {
+        let was_open = self.popup.is_some();
+        let browsing = self.history.is_browsing() || self.is_shell();
+        let (before, after) = (self.buffer.before(), self.buffer.after());
+        let found = Popup::open(before, after, around.files).filter(|_| !browsing);
+        if found.is_none() || found.as_ref().map(|p| p.start) != self.closed {
+            self.closed = None;
+        }
+        self.popup = found.filter(|p| self.closed != Some(p.start));
+        if !was_open
+            && popup::mention(before).is_some()
+            && let Some(files) = around.files
+        {
+            files.refresh();
+        }
+    }
+
+    /// Closes whatever is open beside the text.
+    fn close(&mut self) {
+        self.popup = None;
+        self.search = None;
+        self.closed = None;
+        self.goal = None;
+    }
+
+    fn typed_now(&self) -> Draft {
+        Draft {
+            text: self.buffer.text().to_string(),
+            cursor: self.buffer.cursor(),
+        }
+    }
+
+    /// What the person typed, also while an earlier prompt is shown in its place.
+    fn typed(&self) -> Draft {
+        let kept = self.search.as_ref().map(|search| &search.before);
+        kept.or_else(|| self.history.kept())
+            .cloned()
+            .unwrap_or_else(|| self.typed_now())
+    }
+}
+
+#[cfg(test)]
+mod tests;

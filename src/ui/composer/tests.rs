@@ -1,0 +1,414 @@
+//! Keys and pastes in, text and cursor, submissions and the screen out.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Rect;
+
+use super::*;
+
+fn around() -> Surround<'static> {
+    Surround {
+        files: None,
+        folder: Path::new("/nowhere"),
+        home: None,
+        working: false,
+        queued: false,
+    }
+}
+
+/// `<Enter>`, `<C-a>`, `<A-b>`, `<S-Up>`; everything else is typed.
+fn keys(text: &str) -> Vec<KeyEvent> {
+    let mut keys = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let name = rest.strip_prefix('<').and_then(|r| r.split_once('>'));
+        match name {
+            Some((name, after)) if !name.is_empty() => {
+                keys.push(named(name));
+                rest = after;
+            }
+            _ => {
+                keys.push(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    keys
+}
+
+fn named(name: &str) -> KeyEvent {
+    let (modifiers, name) = match name.split_once('-') {
+        Some(("C", name)) => (KeyModifiers::CONTROL, name),
+        Some(("A", name)) => (KeyModifiers::ALT, name),
+        Some(("S", name)) => (KeyModifiers::SHIFT, name),
+        _ => (KeyModifiers::NONE, name),
+    };
+    let code = match name {
+        "Enter" => KeyCode::Enter,
+        "Tab" => KeyCode::Tab,
+        "Esc" => KeyCode::Esc,
+        "BS" => KeyCode::Backspace,
+        "Up" => KeyCode::Up,
+        "Down" => KeyCode::Down,
+        "Left" => KeyCode::Left,
+        "Right" => KeyCode::Right,
+        "Home" => KeyCode::Home,
+        "BackTab" => KeyCode::BackTab,
+        one => KeyCode::Char(one.chars().next().unwrap()),
+    };
+    KeyEvent::new(code, modifiers)
+}
+
+/// What the last key did.
+fn press(composer: &mut Composer, text: &str) -> Did {
+    press_in(composer, text, &around())
+}
+
+fn press_in(composer: &mut Composer, text: &str, around: &Surround<'_>) -> Did {
+    let now = Instant::now();
+    let dids = keys(text)
+        .into_iter()
+        .map(|key| composer.key(&key, now, around));
+    dids.last().unwrap_or(Did::Nothing)
+}
+
+fn shown(composer: &Composer) -> String {
+    let mut text = composer.text();
+    text.insert(composer.cursor(), '|');
+    text
+}
+
+#[track_caller]
+fn check(typed: &str, want: &str) {
+    let mut composer = Composer::new(vec!["first".into(), "second\nline".into()]);
+    press(&mut composer, typed);
+    assert_eq!(shown(&composer), want, "{typed:?}");
+}
+
+fn prompt(text: &str) -> Did {
+    Did::Submit(Submission::Prompt {
+        text: text.into(),
+        images: Vec::new(),
+        shown: text.into(),
+    })
+}
+
+#[test]
+fn keys_edit_the_text() {
+    check("fix it", "fix it|");
+    check("fix<S-Enter>it", "fix\nit|");
+    check("fix<A-Enter>it<C-j>", "fix\nit\n|");
+    check("fix\\<Enter>it", "fix\nit|");
+    check("fix it<C-a>x<C-e>y", "xfix ity|");
+    check("fix it<A-b><C-k>", "fix |");
+    check("fix it<C-w><C-y><C-y>", "fix itit|");
+    check("fix it<C-u>", "|");
+    check("fix it<C-_>", "fix |");
+    check("fix it<C-_><A-_>", "fix it|");
+    check("fix it<C-c>", "|");
+    check("fix it<C-c><C-_>", "fix it|");
+    check("a<C-j>bc<Up>x", "ax|\nbc");
+    check("abc<C-j>d<C-j>efg<Up><Up>", "abc|\nd\nefg");
+    check("ab<Left><C-d>", "a|");
+    check("a<?>b", "a?b|");
+    check("\u{7}\u{0}x", "␇␀x|");
+    check("👩\u{200d}👧<BS>", "|");
+    check("😀<BS>a", "a|");
+}
+
+#[test]
+fn earlier_prompts_are_browsed_and_the_draft_is_kept() {
+    check("<Up>", "second\nline|");
+    check("<Up><Up>", "first|");
+    check("<Up><Up><Up>", "first|");
+    check("dr<C-j>aft<Up><Up><Up><Down><Down>", "dr|\naft");
+    check("<Up><Up>x<Up>", "second\nline|");
+    check("x<Down>", "x|");
+    check("<C-r>fir", "first|");
+    check("x<C-r>second<Esc>", "x|");
+    check("<C-r>i<C-r>", "first|");
+    check("<C-r>i<C-r><C-s>", "second\nline|");
+    check("<C-r>fir<Enter>!", "first!|");
+    check("<C-r>fir<C-a>x", "x|first");
+    check("draft<C-r>zzz", "draft|");
+}
+
+#[test]
+fn enter_sends() {
+    let mut composer = Composer::default();
+    let mut send = |text: &str| press(&mut composer, &format!("{text}<Enter>"));
+    assert_eq!(send(" fix it "), prompt("fix it"));
+    assert_eq!(send("  "), Did::Nothing);
+    assert_eq!(
+        send("<C-c>!ls -l"),
+        Did::Submit(Submission::Shell("ls -l".into()))
+    );
+    assert_eq!(send("!"), Did::Nothing);
+    assert_eq!(send("<C-c>/usr/bin is gone"), prompt("/usr/bin is gone"));
+    assert_eq!(
+        send("/rename a b"),
+        Did::Submit(Submission::Command(Command::Rename, "a b".into()))
+    );
+    let unknown = "there is no command /hlep; did you mean /help?";
+    assert_eq!(send("/hlep "), Did::Refused(unknown.into()));
+    assert_eq!(composer.text(), "/hlep ");
+    press(&mut composer, "<C-c><Up><Up>");
+    assert_eq!(composer.text(), "/usr/bin is gone");
+}
+
+#[test]
+fn what_is_not_typing_is_the_apps() {
+    let mut composer = Composer::default();
+    assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Interrupt));
+    assert_eq!(press(&mut composer, "<Esc>"), Did::Act(Action::Rewind));
+    assert_eq!(
+        press(&mut composer, "<S-BackTab>"),
+        Did::Act(Action::CycleMode)
+    );
+    assert_eq!(press(&mut composer, "?"), Did::Act(Action::Help));
+    assert_eq!(press(&mut composer, "<C-x>h"), Did::Act(Action::History));
+    assert_eq!(press(&mut composer, "<C-c>"), Did::Act(Action::AskQuit));
+    assert_eq!(press(&mut composer, "<C-d>"), Did::Act(Action::Quit));
+    assert_eq!(press(&mut composer, "<C-g>"), Did::WantsEditor);
+    let queued = Surround {
+        queued: true,
+        ..around()
+    };
+    assert_eq!(
+        press_in(&mut composer, "<Up>", &queued),
+        Did::Act(Action::EditQueued)
+    );
+    assert_eq!(press(&mut composer, "x"), Did::Changed);
+    assert_eq!(press(&mut composer, "<Left>"), Did::Moved);
+    assert_eq!(press_in(&mut composer, "<Up>", &queued), Did::Nothing);
+}
+
+#[test]
+fn commands_are_completed() {
+    check("/mod<Tab>", "/model |");
+    check("/<Down><Tab>", "/new |");
+    check("/mod<Esc><Tab>", "/mod|");
+    check("/ren<Enter>", "/rename |");
+    check("a /mod<Tab>", "a /mod|");
+    let mut composer = Composer::default();
+    let quit = Did::Submit(Submission::Command(Command::Quit, String::new()));
+    assert_eq!(press(&mut composer, "/qu<Enter>"), quit);
+    assert_eq!(shown(&composer), "|");
+}
+
+#[test]
+fn files_are_mentioned() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["parser.rs", "a b.md"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let (sender, listed) = mpsc::channel();
+    let told = move || sender.send(()).unwrap_or_default();
+    let files = Files::start(folder.path().into(), told).unwrap();
+    listed.recv_timeout(Duration::from_secs(20)).unwrap();
+    let around = Surround {
+        files: Some(&files),
+        folder: folder.path(),
+        ..around()
+    };
+    for (typed, want) in [
+        ("see @prs<Tab>now", "see @parser.rs now|"),
+        ("@b.md<Enter>", "@\"a b.md\" |"),
+        ("me@prs<Tab>", "me@prs|"),
+        ("@prs<Esc> x", "@prs x|"),
+    ] {
+        let mut composer = Composer::default();
+        press_in(&mut composer, typed, &around);
+        assert_eq!(shown(&composer), want, "{typed:?}");
+    }
+    // Typed in full, the list is out of the way.
+    let mut composer = Composer::default();
+    let sent = press_in(&mut composer, "@parser.rs<Enter>", &around);
+    assert_eq!(sent, prompt("@parser.rs"));
+}
+
+#[test]
+fn a_long_paste_is_a_chip() {
+    let mut composer = Composer::default();
+    let long = "line\r\n".repeat(42);
+    press(&mut composer, "see ");
+    assert_eq!(composer.paste(&long, &around()), Did::Changed);
+    assert_eq!(shown(&composer), "see [Pasted text #1 +42 lines]|");
+    press(&mut composer, "<BS>");
+    assert_eq!(shown(&composer), "see |");
+    press(&mut composer, "<C-_>");
+    composer.paste("short\u{1b}[31m", &around());
+    let Did::Submit(Submission::Prompt { text, shown, .. }) = press(&mut composer, "<Enter>")
+    else {
+        panic!("not sent");
+    };
+    assert_eq!(text, format!("see {}short", "line\n".repeat(42)));
+    assert_eq!(shown, "see [Pasted text #1 +42 lines]short");
+}
+
+#[test]
+fn a_huge_paste_is_a_chip() {
+    let mut composer = Composer::default();
+    let huge = "x".repeat(10 * 1024 * 1024);
+    assert_eq!(composer.paste(&huge, &around()), Did::Changed);
+    assert_eq!(composer.text(), "[Pasted text #1 10485760 characters]");
+    assert_eq!(composer.height(80, 20), 3);
+    let too_much = "x".repeat(33 * 1024 * 1024);
+    assert!(matches!(
+        composer.paste(&too_much, &around()),
+        Did::Refused(_)
+    ));
+}
+
+#[test]
+fn images_become_chips() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a b.png");
+    std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
+    let around = Surround {
+        folder: folder.path(),
+        ..around()
+    };
+    let mut composer = Composer::default();
+    composer.paste(&format!("'{}' ", path.display()), &around);
+    press_in(&mut composer, "and ./a\\ b.png", &around);
+    let did = press_in(&mut composer, "<Enter>", &around);
+    let text = "[Image #1 a b.png] and [Image #2 a b.png]";
+    assert_eq!(
+        did,
+        Did::Submit(Submission::Prompt {
+            text: text.into(),
+            images: vec![path.clone()],
+            shown: text.into(),
+        })
+    );
+    // In a command line a path is a path.
+    press_in(&mut composer, "!open ", &around);
+    composer.paste(&path.display().to_string(), &around);
+    assert_eq!(composer.text(), format!("!open {}", path.display()));
+}
+
+#[test]
+fn a_draft_outlives_the_process() {
+    let mut composer = Composer::new(vec!["earlier".into()]);
+    assert_eq!(composer.draft(), None);
+    press(&mut composer, "see ");
+    composer.paste(&"line\n".repeat(20), &around());
+    press(&mut composer, " end<Left>");
+    let draft = composer.draft().unwrap();
+
+    let mut again = Composer::default();
+    again.restore(&draft);
+    assert_eq!(shown(&again), shown(&composer));
+    assert_eq!(
+        press(&mut again, "<Enter>"),
+        press(&mut composer, "<Enter>")
+    );
+
+    // While an earlier prompt is looked at, the draft is still what was typed.
+    press(&mut composer, "mine<Up><Up>");
+    assert_ne!(composer.text(), "mine");
+    again.restore(&composer.draft().unwrap());
+    assert_eq!(again.text(), "mine");
+
+    for (broken, want) in [
+        ("plain \u{1b}[31mwords", "plain words"),
+        ("{\"text\":\"a\u{10f000}b\\u0007\",\"cursor\":99}", "ab␇"),
+        ("{\"text\":\"ü\",\"cursor\":1}", "ü"),
+    ] {
+        again.restore(broken);
+        assert_eq!(again.text(), want);
+    }
+}
+
+#[test]
+fn an_editor_keeps_the_chips() {
+    let mut composer = Composer::default();
+    press(&mut composer, "see ");
+    composer.paste(&"line\n".repeat(20), &around());
+    let edited = composer.for_editor().replace("see", "look at");
+    composer.edited(&edited);
+    assert_eq!(composer.text(), "look at [Pasted text #1 +20 lines]");
+    press(&mut composer, "<BS>");
+    assert_eq!(composer.text(), "look at ");
+    composer.edited(&"x".repeat(1_000_000));
+    assert_eq!(composer.text(), "[Pasted text #2 1000000 characters]");
+}
+
+fn screen(composer: &mut Composer, width: u16, height: u16) -> (Vec<String>, (u16, u16)) {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| {
+            let rows = composer.height(width, height);
+            let area = Rect::new(0, height - rows, width, rows);
+            composer.draw(frame, area, &Look::default(), true);
+        })
+        .unwrap();
+    let backend = terminal.backend();
+    let lines = backend.buffer().content().chunks(usize::from(width));
+    let lines = lines.map(|cells| {
+        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
+        line.trim_end().to_string()
+    });
+    let position = backend.cursor_position();
+    (lines.collect(), (position.x, position.y))
+}
+
+#[test]
+fn the_box_is_drawn() {
+    let mut composer = Composer::default();
+    press(&mut composer, "fix the parser<C-j>\t日本");
+    let (lines, cursor) = screen(&mut composer, 12, 6);
+    assert_eq!(
+        lines[1..],
+        [
+            "────────────",
+            "> fix the",
+            "  parser",
+            "      日 本",
+            "────────────"
+        ]
+    );
+    assert_eq!(cursor, (10, 4));
+}
+
+#[test]
+fn the_box_scrolls_with_the_cursor() {
+    let mut composer = Composer::default();
+    press(&mut composer, "a<C-j>b<C-j>c<C-j>d");
+    let (lines, cursor) = screen(&mut composer, 10, 4);
+    assert_eq!((lines[1].as_str(), lines[2].as_str()), ("> c", "  d"));
+    assert_eq!(cursor, (3, 2));
+    press(&mut composer, "<Up><Up><Up>");
+    let (lines, cursor) = screen(&mut composer, 10, 4);
+    assert_eq!((lines[1].as_str(), cursor), ("> a", (3, 1)));
+}
+
+#[test]
+fn the_list_is_drawn_above() {
+    let mut composer = Composer::default();
+    press(&mut composer, "/re");
+    let (lines, _) = screen(&mut composer, 60, 9);
+    assert!(
+        lines.iter().any(|l| l.starts_with("  /resume [session]")),
+        "{lines:?}"
+    );
+    // No room for it, or none at all: nothing breaks.
+    screen(&mut composer, 60, 3);
+    screen(&mut composer, 2, 1);
+}
+
+#[test]
+fn a_search_says_what_it_looks_for() {
+    let mut composer = Composer::new(vec!["fix".into()]);
+    press(&mut composer, "<C-r>fi");
+    let (lines, _) = screen(&mut composer, 40, 3);
+    assert!(lines[0].starts_with(" search prompts: fi"), "{lines:?}");
+    press(&mut composer, "q");
+    let (lines, _) = screen(&mut composer, 40, 3);
+    assert!(lines[0].starts_with(" no prompt with: fiq"), "{lines:?}");
+}
