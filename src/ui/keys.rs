@@ -320,16 +320,12 @@ impl Keys {
         match (bound(Chord::One(press), contexts), event.code) {
             (Some(action), _) => Pressed::Act(action),
             (None, _) if self.first.is_some() => Pressed::Prefix,
-            (None, KeyCode::Char(c)) if !is_command_key(event.modifiers) => Pressed::Type(c),
+            (None, KeyCode::Char(c)) if (event.modifiers - KeyModifiers::SHIFT).is_empty() => {
+                Pressed::Type(c)
+            }
             (None, _) => Pressed::Unbound,
         }
     }
-}
-
-/// AltGr comes as Ctrl and Alt together, and gives characters.
-fn is_command_key(modifiers: KeyModifiers) -> bool {
-    let held = modifiers - KeyModifiers::SHIFT;
-    !held.is_empty() && held != KeyModifiers::CONTROL | KeyModifiers::ALT
 }
 
 /// Terminals differ in whether a letter with Ctrl is large, and whether Shift is named

@@ -305,7 +305,7 @@ impl App {
                 }
             }
             Msg::Edited(Ok(text)) => {
-                self.composer.from_editor(&text);
+                self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
             }
             Msg::Edited(Err(why)) => self.transcript.tell(Tone::Bad, why),

@@ -55,12 +55,12 @@ impl Composer {
         self.begin(&text, stored.cursor);
     }
 
-    /// Other words in the box: a queued message, one to go back to.
     /// Earlier prompts of another session, the newest last.
     pub fn set_prompts(&mut self, prompts: Vec<String>) {
         self.history = super::History::new(prompts);
     }
 
+    /// Other words in the box: a queued message, one to go back to.
     pub fn set_text(&mut self, text: &str) {
         self.chips = Chips::default();
         let text = clean(text);
@@ -74,7 +74,7 @@ impl Composer {
     }
 
     /// What an editor made of it. It can be undone.
-    pub fn from_editor(&mut self, text: &str) {
+    pub fn edited(&mut self, text: &str) {
         let text = self.chips.collapse(&clean(text));
         let text = self.short(text);
         self.close();

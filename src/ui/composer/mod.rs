@@ -6,7 +6,8 @@
 //! Deliberately absent: reading files (an image is a path until it is sent), running the
 //! editor, storing the draft. The app does these.
 
-pub mod buffer;
+mod browse;
+mod buffer;
 mod chips;
 mod draft;
 mod draw;
@@ -39,8 +40,6 @@ pub use draw::Look;
 const MAX_PASTED_LINES: usize = 10;
 const MAX_PASTED_CHARS: usize = 1_000;
 
-const MAX_SEARCH_CHARS: usize = 200;
-
 /// What the box must know of the screen around it.
 #[derive(Clone, Copy)]
 pub struct Surround<'a> {
@@ -62,7 +61,7 @@ pub enum Did {
     /// The text is another: time to keep the draft.
     Changed,
     Submit(Submission),
-    /// [`Composer::for_editor`] to [`editor::edit`] to [`Composer::from_editor`].
+    /// [`Composer::for_editor`] to [`editor::edit`] to [`Composer::edited`].
     WantsEditor,
     /// Not about typing.
     Act(Action),
@@ -312,57 +311,6 @@ impl Composer {
         self.goal = None;
     }
 
-    fn up(&mut self, goal: Option<usize>) -> Did {
-        let (row, column) = self.place();
-        if row > 0 && !self.history.is_browsing() {
-            return self.to_row(row - 1, goal.unwrap_or(column));
-        }
-        let now = self.typed_now();
-        match self.history.older(now) {
-            Some(prompt) => {
-                let prompt = clean(prompt);
-                self.buffer.set(&prompt);
-                Did::Moved
-            }
-            None => Did::Nothing,
-        }
-    }
-
-    fn down(&mut self, goal: Option<usize>) -> Did {
-        let (row, column) = self.place();
-        if row + 1 < self.rows.len() && !self.history.is_browsing() {
-            return self.to_row(row + 1, goal.unwrap_or(column));
-        }
-        match self.history.newer() {
-            Some(Ok(prompt)) => {
-                let prompt = clean(prompt);
-                self.buffer.set(&prompt);
-            }
-            Some(Err(draft)) => {
-                self.buffer.set(&draft.text);
-                self.buffer.move_to(draft.cursor);
-            }
-            None => return Did::Nothing,
-        }
-        Did::Moved
-    }
-
-    fn place(&mut self) -> (usize, usize) {
-        const NEVER_DRAWN: u16 = 80;
-        let width = self.laid_out.map_or(NEVER_DRAWN, |(_, width)| width);
-        self.layout(width);
-        let (text, cursor) = (self.buffer.text(), self.buffer.cursor());
-        wrap::place(text, &self.chips, &self.rows, cursor)
-    }
-
-    fn to_row(&mut self, row: usize, column: usize) -> Did {
-        let at = wrap::at(self.buffer.text(), &self.chips, &self.rows, row, column);
-        self.buffer.move_to(at);
-        self.goal = Some(column);
-        self.popup = None;
-        Did::Moved
-    }
-
     fn typed_now(&self) -> Draft {
         Draft {
             text: self.buffer.text().to_string(),
@@ -376,47 +324,6 @@ impl Composer {
         kept.or_else(|| self.history.kept())
             .cloned()
             .unwrap_or_else(|| self.typed_now())
-    }
-
-    fn search_key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
-        let pressed = self.keys.press(key, now, &[Context::Searching]);
-        let Some(search) = &mut self.search else {
-            return Did::Nothing;
-        };
-        match pressed {
-            Pressed::Act(Action::Older) => search.older(&self.history),
-            Pressed::Act(Action::Newer) => search.newer(&self.history),
-            Pressed::Act(Action::Backspace) => {
-                search.query.pop();
-                search.retype(&self.history);
-            }
-            Pressed::Type(c) if !c.is_control() => {
-                if search.query.chars().count() < MAX_SEARCH_CHARS {
-                    search.query.push_str(&clean(c.encode_utf8(&mut [0; 4])));
-                }
-                search.retype(&self.history);
-            }
-            Pressed::Act(Action::Close) => {
-                let before = std::mem::take(&mut search.before);
-                self.search = None;
-                self.buffer.set(&before.text);
-                self.buffer.move_to(before.cursor);
-                return Did::Moved;
-            }
-            Pressed::Act(Action::Accept) => {
-                self.search = None;
-                return Did::Moved;
-            }
-            // Any other key takes what was found, and is itself.
-            _ => {
-                self.search = None;
-                return self.typing_key(key, now, around);
-            }
-        }
-        let found = search.found.and_then(|at| self.history.get(at));
-        let text = found.map_or_else(|| search.before.text.clone(), clean);
-        self.buffer.set(&text);
-        Did::Moved
     }
 }
 

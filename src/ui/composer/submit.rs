@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::browse::MAX_SEARCH_CHARS;
 use super::images::{self, Place};
 use super::{
-    Chip, Chips, Composer, Did, MAX_PASTED_CHARS, MAX_PASTED_LINES, MAX_SEARCH_CHARS, Submission,
-    Surround, clean,
+    Chip, Chips, Composer, Did, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround, clean,
 };
 use crate::core::text::one_line;
 use crate::ui::commands;

@@ -223,6 +223,9 @@ fn a_huge_reply_is_dropped_and_a_huge_paste_is_cut() {
     assert!(input.feed(&bytes, now).is_empty());
     assert!(input.pending.len() <= MAX_SEQUENCE_BYTES);
     assert_eq!(input.feed(b"\x07a", now).len(), 1);
+    // Its end never comes.
+    input.feed(&bytes, now);
+    assert_eq!(input.feed(b"a", now + PASTE_SILENCE).len(), 1);
 
     let mut paste = Paste::default();
     paste.keep(&vec![b'x'; MAX_PASTE_BYTES - 1]);

@@ -96,7 +96,7 @@ fn keys_find_their_action() {
         (K::Char('?'), SHIFT, EMPTY, Pressed::Act(Help)),
         (K::Char('?'), SHIFT, TYPED, Pressed::Type('?')),
         (K::Char('A'), SHIFT, TYPED, Pressed::Type('A')),
-        (K::Char('@'), CTRL | ALT, TYPED, Pressed::Type('@')),
+        (K::Char('@'), CTRL | ALT, TYPED, Pressed::Unbound),
         (K::Char('c'), CTRL, EMPTY, Pressed::Act(AskQuit)),
         (K::Char('c'), CTRL, TYPED, Pressed::Act(Clear)),
         (K::Char('d'), CTRL, EMPTY, Pressed::Act(Quit)),
