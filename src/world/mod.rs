@@ -91,7 +91,7 @@ pub trait World: 'static {
     ///
     /// # Errors
     /// As [`World::call_model`].
-    fn summarise(&self, request: Request) -> impl Future<Output = Result<String, Failure>>;
+    fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
 
     /// Runs a pure call.
     fn run_pure(&self, call: &ToolCall) -> impl Future<Output = Ran>;
