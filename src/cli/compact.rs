@@ -1,6 +1,7 @@
 //! `rewake compact ID`: summarises all but the newest exchange of a session now.
 //!
-//! Nothing else of the session is touched: what is owed stays owed, and it is not taken up.
+//! Nothing else of the session is touched: what is owed stays owed, and it is not taken up,
+//! so that nothing is said of how it would go on.
 //! Ctrl-C is not caught: until the summary is there, nothing is written.
 
 use std::cell::RefCell;
@@ -89,9 +90,6 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
 }
 
 fn close(session: Session) -> Result<Told, Trouble> {
-    for warning in &session.warnings {
-        note(warning);
-    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -12,6 +12,7 @@ mod support;
 
 mod commands;
 mod config;
+mod context;
 mod models;
 mod output;
 mod sessions;
