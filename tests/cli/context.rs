@@ -111,7 +111,10 @@ fn compact_summarises_all_but_the_newest_exchange() {
     let messages = body["messages"].as_array().unwrap();
     let marks = |v: &serde_json::Value| v.to_string().matches("cache_control").count();
     assert_eq!((marks(&body["system"]), marks(&body["messages"])), (1, 2));
-    assert_eq!((marks(&messages[0]), marks(messages.last().unwrap())), (1, 1));
+    assert_eq!(
+        (marks(&messages[0]), marks(messages.last().unwrap())),
+        (1, 1)
+    );
     server.assert_no_violations();
 }
 
