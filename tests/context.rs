@@ -138,6 +138,7 @@ impl Session {
             last,
             summary,
             by,
+            spent: Vec::new(),
         });
     }
 
@@ -156,6 +157,7 @@ impl Session {
                     self.push(Entry::Continued {
                         note,
                         by: SummaryBy::Digest,
+                        spent: Vec::new(),
                     });
                 }
                 Step::CallModel => {
@@ -441,6 +443,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
             limit,
             tokens: None,
             bytes: 0,
+            silently: false,
         });
         let request = session.make_room();
         check(&session, &request, limit);

@@ -126,6 +126,11 @@ enum Command {
         /// The id of a session, or the beginning of it
         id: String,
     },
+    /// Summarise all but the newest exchange of a session now
+    Compact {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
@@ -182,6 +187,9 @@ pub enum Invocation {
         id: String,
     },
     Fork {
+        id: String,
+    },
+    Compact {
         id: String,
     },
     Ps,
@@ -283,6 +291,7 @@ impl Cli {
             },
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id } => Invocation::Fork { id },
+            Command::Compact { id } => Invocation::Compact { id },
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
@@ -302,6 +311,7 @@ impl Command {
             Command::History { .. } => "history",
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
+            Command::Compact { .. } => "compact",
             Command::Ps { .. } => "ps",
             Command::Trust { .. } => "trust",
             Command::Doctor => "doctor",
@@ -521,6 +531,7 @@ mod tests {
             ("history -C /tmp", history("")),
             ("show 0197", Invocation::Show { id: id() }),
             ("fork 0197", Invocation::Fork { id: id() }),
+            ("compact 0197", Invocation::Compact { id: id() }),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
             ("trust", Invocation::Trust),

@@ -3,7 +3,7 @@
 //! Used by whatever drives the engine, with a screen or without. Opening writes only what
 //! starting a session or forking one means; waking it is the engine's.
 
-mod context;
+pub mod context;
 mod found;
 mod judge;
 mod last;
@@ -211,7 +211,7 @@ impl Surroundings {
         let model = self.config().model_name(&self.env)?.to_string();
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
-        let budget = context::budgeting(self, &store, &[&model])?(&model, None, None);
+        let budget = context::Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let (mut layers, warnings) = Renderer::new(self).render(&budget, now_ms);
         if self.config().context.cross_session {
             let workspace = self.workspace();
@@ -401,7 +401,7 @@ impl Surroundings {
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-            budget: context::budgeting(self, &log.store, &models)?,
+            budget: context::Known::read(self, &log.store, &models)?.budgeting(),
             windows: context::windows(config),
         };
         let renderer = Renderer::new(self);
