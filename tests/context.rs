@@ -43,7 +43,9 @@ fn policy(window: u64, windows: Windows) -> Policy {
         judge: std::sync::Arc::new(|_, _| Decision::Allow),
         interactive: false,
         max_turns: None,
-        budget: std::sync::Arc::new(move |_, limit, _| Budget::new(limit.unwrap_or(window), ANSWER, None)),
+        budget: std::sync::Arc::new(move |_, limit, _| {
+            Budget::new(limit.unwrap_or(window), ANSWER, None)
+        }),
         windows,
     }
 }
@@ -138,6 +140,7 @@ impl Session {
             last,
             summary,
             by,
+            spent: Vec::new(),
         });
     }
 
@@ -156,6 +159,7 @@ impl Session {
                     self.push(Entry::Continued {
                         note,
                         by: SummaryBy::Digest,
+                        spent: Vec::new(),
                     });
                 }
                 Step::CallModel => {
@@ -441,6 +445,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
             limit,
             tokens: None,
             bytes: 0,
+            silently: false,
         });
         let request = session.make_room();
         check(&session, &request, limit);

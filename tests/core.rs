@@ -175,7 +175,9 @@ fn policy(interactive: bool) -> Policy {
         }),
         interactive,
         max_turns: Some(30),
-        budget: std::sync::Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
+        budget: std::sync::Arc::new(|_, limit, ratio| {
+            Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
+        }),
         windows: Windows::default(),
     }
 }
@@ -624,7 +626,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(woke(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
-        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest }),
+        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
         1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
     ];
     prop_oneof![

@@ -13,7 +13,9 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Answer, Home, Live, Options, Protocol, Says, Seen, Server, run};
+use std::sync::{Arc, Mutex};
+
+use support::{Answer, Asked, Home, Live, Options, PrefixRow, Protocol, Says, Seen, Server, run};
 
 /// How long one run of the agent may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -46,7 +48,12 @@ fn server(limit_tokens: u64, calls: usize, summaries: Summaries) -> Server {
         keep_bodies: false,
         ..Options::default()
     };
-    Server::start_with(options, move |seen: &Seen| {
+    Server::start_with(options, reader(calls, summaries))
+}
+
+/// A model that reads one file after the other.
+fn reader(calls: usize, summaries: Summaries) -> impl Fn(&Seen) -> Answer + Send + Sync {
+    move |seen: &Seen| {
         if seen.model.contains("summary") {
             return match summaries {
                 Summaries::Work => Answer::text(format!(
@@ -64,16 +71,17 @@ fn server(limit_tokens: u64, calls: usize, summaries: Summaries) -> Server {
                 serde_json::json!({"path": format!("data/{next}.txt")}),
             )),
         }
-    })
+    }
 }
 
 fn home(server: &Server, protocol: Protocol, calls: usize) -> Home {
+    home_with(server, protocol, calls, "")
+}
+
+fn home_with(server: &Server, protocol: Protocol, calls: usize, more: &str) -> Home {
     let home = Home::new();
-    home.configure(
-        server,
-        protocol,
-        "[retry]\ntries = 2\nbase_ms = 1\ncap_ms = 2\n",
-    );
+    let retry = "[retry]\ntries = 2\nbase_ms = 1\ncap_ms = 2\n";
+    home.configure(server, protocol, &format!("{retry}{more}"));
     std::fs::create_dir(home.path("data")).expect("a folder");
     for n in 1..=calls {
         let mut text = format!("this is file {n}\n");
@@ -343,4 +351,128 @@ fn killed_in_a_small_window_it_goes_on() {
         };
     }
     server.assert_no_violations();
+}
+
+/// Requests between two changes of the context, in order; each with how much of it is the one
+/// before. `events` say behind which answers the context changed.
+fn cycles(events: &[serde_json::Value], asked: &[Asked]) -> Vec<Vec<Asked>> {
+    let mut cycles = vec![Vec::new()];
+    let mut asked = asked.iter();
+    for event in events {
+        match event["type"].as_str().unwrap_or_default() {
+            "entry.replied" => {
+                let one = *asked.next().expect("a request for each answer");
+                cycles.last_mut().expect("never empty").push(one);
+            }
+            "entry.closed" | "entry.continued" | "entry.learned" => cycles.push(Vec::new()),
+            _ => {}
+        }
+    }
+    assert_eq!(asked.next(), None, "each request got its answer");
+    cycles.retain(|cycle| !cycle.is_empty());
+    cycles
+}
+
+/// The cycle that has the request of this number, counted from 1.
+fn cycle_of(cycles: &[Vec<Asked>], number: usize) -> &[Asked] {
+    let mut before = 0;
+    let found = cycles.iter().find(|cycle| {
+        before += cycle.len();
+        before >= number
+    });
+    found.expect("so many requests")
+}
+
+fn mean(cycle: &[Asked]) -> f64 {
+    cycle.iter().map(Asked::tokens).sum::<u64>() as f64 / cycle.len() as f64
+}
+
+/// Requests grow from one closing to the next, so single ones cannot be compared: what is
+/// compared is the mean, and the largest, of all requests from the closing before request 100
+/// to the one behind it, with those around request 300.
+#[test]
+fn a_long_task_costs_the_same_at_its_end() {
+    for protocol in Protocol::ALL {
+        // The last cycle is cut short by the end of the task.
+        let calls = 330;
+        let row = Arc::new(Mutex::new(PrefixRow::default()));
+        let (seeing, answer) = (Arc::clone(&row), reader(calls, Summaries::Work));
+        let options = Options {
+            limit_tokens: Some(32_000),
+            keep_bodies: false,
+            ..Options::default()
+        };
+        let server = Server::start_with(options, move |seen: &Seen| {
+            if !seen.model.contains("summary") {
+                seeing.lock().unwrap().see(&seen.json);
+            }
+            answer(seen)
+        });
+        let window = "[models.\"local/test-model\"]\ncontext_window = 32000\n";
+        let home = home_with(&server, protocol, calls, window);
+        let figures = finish(&server, &home, calls);
+        assert_eq!(figures.refused, 0);
+        let cycles = cycles(&figures.events, &row.lock().unwrap().asked);
+
+        let (early, late) = (cycle_of(&cycles, 100), cycle_of(&cycles, 300));
+        let largest = |cycle: &[Asked]| cycle.iter().map(Asked::tokens).max().unwrap_or(0) as f64;
+        let change = [mean(late) / mean(early), largest(late) / largest(early)];
+        // The first request of a cycle is the one that the closing changed.
+        let between = cycles.iter().flat_map(|cycle| &cycle[1..]);
+        let (same, all) = between.fold((0, 0), |(s, a), one| (s + one.same, a + one.former));
+        let kept = same as f64 / all as f64;
+        eprintln!(
+            "{}: {} cycles, mean {:.0} -> {:.0} tokens, prefix kept {:.3} %",
+            protocol.name(),
+            cycles.len(),
+            mean(early),
+            mean(late),
+            kept * 100.0
+        );
+        assert!(cycles.len() > 10, "the window was full again and again");
+        assert!(change.iter().all(|c| (c - 1.0).abs() <= 0.1), "{change:?}");
+        assert!(kept >= 0.99, "{kept}");
+    }
+}
+
+/// As some local servers do: what is too long is answered, without its beginning.
+#[test]
+fn a_server_that_cuts_in_silence_is_found_out() {
+    let (limit, calls) = (8_000, 60);
+    let options = Options {
+        limit_tokens: Some(limit),
+        cuts_silently: true,
+        keep_bodies: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, reader(calls, Summaries::Work));
+    // Its window is not known: 32,000 tokens are assumed.
+    let home = home(&server, Protocol::Chat, calls);
+    let figures = finish(&server, &home, calls);
+    let learned = figures
+        .events
+        .iter()
+        .filter(|e| e["type"] == "entry.learned");
+    let learned: Vec<&serde_json::Value> = learned.collect();
+    assert_eq!(learned.len(), 1, "{learned:?}");
+    let found = learned[0]["limit"].as_u64().expect("a limit");
+    assert!(learned[0]["silently"] == true && (limit * 3 / 4..=limit).contains(&found));
+    assert!(
+        figures.refused <= 5,
+        "{} requests were cut",
+        figures.refused
+    );
+    let log = server.requests();
+    let last_cut = log.iter().rposition(|r| r.too_long).expect("it was cut");
+    assert!(last_cut < 20, "and no more once it is learnt: {last_cut}");
+
+    // The next session knows it from its first request on.
+    let server_of_new = server.requests().len();
+    let again = home.run(["-p", "go on", "--yolo", "--output-format", "stream-json"]);
+    let again = again.expect(0);
+    assert!(again.events().iter().all(|e| e["type"] != "entry.learned"));
+    let cut = server.requests()[server_of_new..]
+        .iter()
+        .any(|r| r.too_long);
+    assert!(!cut, "no request of the new session is cut");
 }

@@ -195,13 +195,21 @@ fn every_address_that_is_printed_can_be_read() {
             last,
             summary: texts[1].1.clone(),
             by: SummaryBy::Digest,
+            spent: vec![],
         },
         vec![],
     );
     texts.push(("a summary", sent(&log.state()), 6));
     let note = continuation::note(&log.state(), 8_000, None);
     let by = SummaryBy::Digest;
-    log.push(Entry::Continued { note, by }, vec![]);
+    log.push(
+        Entry::Continued {
+            note,
+            by,
+            spent: vec![],
+        },
+        vec![],
+    );
     texts.push(("a note", sent(&log.state()), 6));
 
     for (what, text, at_least) in texts {

@@ -19,6 +19,7 @@
 
 mod checkpoint;
 mod child;
+mod context;
 mod noise;
 mod opening;
 mod request;
@@ -37,7 +38,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 7] = [
+const SUBJECTS: [(&str, Subject); 8] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("turns", turns::rows),
@@ -45,6 +46,7 @@ const SUBJECTS: [(&str, Subject); 7] = [
     ("starting", starting::rows),
     ("stream", stream::rows),
     ("request", request::rows),
+    ("context", context::rows),
 ];
 
 fn main() {

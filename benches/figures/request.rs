@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Logged, Protocol, Server};
+use crate::support::{self, Answer, Logged, Protocol, Server};
 use crate::table::Row;
 
 const TURNS: usize = 60;
@@ -65,7 +65,9 @@ fn kept(log: &[Logged]) -> f64 {
     let bodies = log
         .iter()
         .map(|l| l.body.as_ref().expect("bodies are kept"));
-    let prompts: Vec<String> = bodies.map(|body| prompt(body)).collect();
+    let prompts: Vec<String> = bodies
+        .map(|body| support::prompt(&serde_json::from_slice(body).expect("a JSON body")))
+        .collect();
     let (mut same, mut all) = (0, 0);
     for pair in prompts.windows(2) {
         let bytes = pair[0].bytes().zip(pair[1].bytes());
@@ -73,31 +75,4 @@ fn kept(log: &[Logged]) -> f64 {
         all += pair[0].len();
     }
     same as f64 / all as f64 * 100.0
-}
-
-/// What the model reads, in the order in which all servers put it together whatever the order
-/// in the JSON: tools, system prompt, messages. Cache marks are not read.
-fn prompt(body: &[u8]) -> String {
-    let body: Value = serde_json::from_slice(body).expect("a JSON body");
-    let parts = ["tools", "system", "instructions", "systemInstruction"];
-    let mut text: String = parts.iter().map(|key| body[key].to_string()).collect();
-    for list in ["messages", "input", "contents"] {
-        for message in body[list].as_array().into_iter().flatten() {
-            let mut message = message.clone();
-            without_marks(&mut message);
-            text.push_str(&message.to_string());
-        }
-    }
-    text
-}
-
-fn without_marks(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.remove("cache_control");
-            fields.values_mut().for_each(without_marks);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_marks),
-        _ => {}
-    }
 }

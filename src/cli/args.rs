@@ -135,6 +135,11 @@ enum Command {
         #[arg(long, value_name = "ENTRY")]
         at: Option<u64>,
     },
+    /// Summarise all but the newest exchange of a session now
+    Compact {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
@@ -193,6 +198,9 @@ pub enum Invocation {
     Fork {
         id: String,
         at: Option<u64>,
+    },
+    Compact {
+        id: String,
     },
     Ps,
     /// Ends a running command.
@@ -295,6 +303,7 @@ impl Cli {
             },
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id, at } => Invocation::Fork { id, at },
+            Command::Compact { id } => Invocation::Compact { id },
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
@@ -314,6 +323,7 @@ impl Command {
             Command::History { .. } => "history",
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
+            Command::Compact { .. } => "compact",
             Command::Ps { .. } => "ps",
             Command::Trust { .. } => "trust",
             Command::Doctor => "doctor",
@@ -535,7 +545,14 @@ mod tests {
             ("history -C /tmp", history("")),
             ("show 0197", Invocation::Show { id: id() }),
             ("fork 0197", Invocation::Fork { id: id(), at: None }),
-            ("fork 0197 --at 7", Invocation::Fork { id: id(), at: Some(7) }),
+            (
+                "fork 0197 --at 7",
+                Invocation::Fork {
+                    id: id(),
+                    at: Some(7),
+                },
+            ),
+            ("compact 0197", Invocation::Compact { id: id() }),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
             ("trust", Invocation::Trust),

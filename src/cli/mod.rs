@@ -4,6 +4,7 @@
 //! codes of subcommands; the rooms below return values and errors.
 
 pub mod args;
+mod compact;
 mod completion;
 mod demo;
 mod doctor;
@@ -91,6 +92,7 @@ fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::History { query } => history::run(around, &query),
         Invocation::Show { id } => show::run(around, &id),
         Invocation::Fork { id, at } => fork::run(around, &id, at),
+        Invocation::Compact { id } => compact::run(around, &id),
         Invocation::Ps => ps::list(around),
         Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }

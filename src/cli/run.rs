@@ -82,8 +82,11 @@ fn on_screen(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
 }
 
 fn nobody_picks() -> Trouble {
-    Trouble::new(exit::USAGE, "-p -r needs the id of a session: nobody is there to pick one")
-        .with_hint("rewake history lists them; rewake -p -c takes the newest one here")
+    Trouble::new(
+        exit::USAGE,
+        "-p -r needs the id of a session: nobody is there to pick one",
+    )
+    .with_hint("rewake history lists them; rewake -p -c takes the newest one here")
 }
 
 /// A session that another process has is never replaced by an older one.

@@ -3,11 +3,14 @@
 use super::output::{line, local_time};
 use super::trouble::Trouble;
 use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
+use crate::core::gauge::Parts;
 use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{clip, one_line};
+use crate::core::window::Windows;
 use crate::headless::exit;
 use crate::model::Figures;
+use crate::session::context::{Gauge, Known, windows};
 use crate::session::{SessionError, Surroundings};
 
 /// Of a result, this much is shown.
@@ -22,8 +25,15 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
         why,
     })?;
     head(around, &info.id, &records, &state);
+    let known = Known::read(around, &store, &[&state.model])?;
+    for text in Gauge::of(&state, &known, &windows(around.config())).lines() {
+        line(&format!("context   {text}"));
+    }
+    line("");
+    let mut figures = Figured::new(around, &known);
     for record in &records {
-        if let Some(text) = told_of(record) {
+        let figured = figures.of(record);
+        if let Some(text) = told_of(record, figured.as_deref()) {
             line(&format!(
                 "{:>5}  {}",
                 record.seq,
@@ -36,10 +46,12 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
 
 fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {
     let figures = Figures::new(around.config());
-    let cost = records.iter().try_fold(0.0, |sum, r| match &r.entry {
-        Entry::Replied { model, usage, .. } => Some(sum + figures.cost(model, usage)?),
-        _ => Some(sum),
-    });
+    let cost = records
+        .iter()
+        .flat_map(|r| r.entry.spent())
+        .try_fold(0.0, |sum, (model, usage)| {
+            Some(sum + figures.cost(model, usage)?)
+        });
     let at = |r: Option<&Record>| r.map(|r| local_time(r.at_ms)).unwrap_or_default();
     line(&format!("session   {id}"));
     line(&format!(
@@ -79,11 +91,58 @@ fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {
     if state.unfinished() {
         line("state     unfinished");
     }
-    line("");
+}
+
+/// What a request had before and behind each entry that changes the context.
+struct Figured<'a> {
+    known: &'a Known,
+    windows: Windows,
+    state: State,
+}
+
+impl Figured<'_> {
+    fn new<'a>(around: &Surroundings, known: &'a Known) -> Figured<'a> {
+        Figured {
+            known,
+            windows: windows(around.config()),
+            state: State::default(),
+        }
+    }
+
+    fn parts(&self) -> Parts {
+        Parts::of(
+            &self.state,
+            &self.known.budget_of(&self.state),
+            &self.windows,
+        )
+    }
+
+    /// `None` for an entry that changes nothing of it.
+    fn of(&mut self, record: &Record) -> Option<String> {
+        let changes = matches!(record.entry, Entry::Closed { .. } | Entry::Continued { .. });
+        let before = changes.then(|| self.parts());
+        // The whole log was folded before: it can be folded.
+        self.state.fold(record).ok()?;
+        let (before, after) = (before?, self.parts());
+        let spent: u64 = record
+            .entry
+            .spent()
+            .map(|(_, usage)| usage.prompt() + usage.output)
+            .sum();
+        Some(format!(
+            "request {} -> {} tokens, summary {}, {} entries in full, {} cached so far, {spent} tokens spent on it",
+            before.all(),
+            after.all(),
+            after.summary,
+            self.state.context.len(),
+            self.state.usage.cached,
+        ))
+    }
 }
 
 /// `None` for what says nothing to a person.
-fn told_of(record: &Record) -> Option<String> {
+fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
+    let figures = figures.map(|f| format!(" ({f})")).unwrap_or_default();
     Some(match &record.entry {
         Entry::Opened { version, .. } => format!("opened by rewake {version}"),
         Entry::Rendered { version, .. } => format!("taken up by rewake {version}"),
@@ -144,9 +203,11 @@ fn told_of(record: &Record) -> Option<String> {
                 SummaryBy::Digest => ", as a digest",
                 SummaryBy::Placeholder => ", as a placeholder",
             };
-            format!("entries {first} to {last} were summarised{by}:\n{summary}")
+            format!("entries {first} to {last} were summarised{by}{figures}:\n{summary}")
         }
-        Entry::Continued { note, .. } => format!("the context began again from this note:\n{note}"),
+        Entry::Continued { note, .. } => {
+            format!("the context began again from this note{figures}:\n{note}")
+        }
         Entry::Saved { reason, .. } => format!("saved ({reason:?})").to_lowercase(),
         Entry::Forked { from } => format!("forked from {} at {}", from.session, from.seq),
         Entry::Chose { model, mode } => {
@@ -155,7 +216,18 @@ fn told_of(record: &Record) -> Option<String> {
             format!("chose {model}, {mode}")
         }
         Entry::Named { title } => format!("named {title}"),
-        Entry::Learned { model, limit, .. } => format!("{model} takes at most {limit} tokens"),
+        Entry::Learned {
+            model,
+            limit,
+            silently,
+            ..
+        } => match silently {
+            true => format!(
+                "{model} takes at most {limit} tokens: its server drops the beginning of longer \
+                 requests without a word"
+            ),
+            false => format!("{model} takes at most {limit} tokens"),
+        },
         Entry::Woke { found, draft, .. } => match draft {
             Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
             None => format!("woke: {found}"),

@@ -47,7 +47,9 @@ pub fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 /// The person was asked, and does not trust it now.
 pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
-    change(paths, |trusted| trusted.declined.insert(name, now()).is_none())
+    change(paths, |trusted| {
+        trusted.declined.insert(name, now()).is_none()
+    })
 }
 
 /// Whether a person was asked about the folder before.
@@ -100,10 +102,7 @@ fn read(file: &Path) -> Result<Trusted, ConfigError> {
 }
 
 /// Reads, changes and replaces the file under a lock, so that two at once both count.
-fn change(
-    paths: &Paths,
-    edit: impl FnOnce(&mut Trusted) -> bool,
-) -> Result<bool, ConfigError> {
+fn change(paths: &Paths, edit: impl FnOnce(&mut Trusted) -> bool) -> Result<bool, ConfigError> {
     create_private_dir(&paths.config_dir)?;
     let file = file(paths);
     let failed = |e: io::Error| ConfigError::new(format!("cannot write {}: {e}", file.display()));

@@ -22,7 +22,9 @@ pub fn allow(paths: &Paths, rule: &str) -> Result<bool, ConfigError> {
             .ok_or("permissions is not a table")?
             .entry("allow")
             .or_insert_with(|| value(Array::new()));
-        let allow = allow.as_array_mut().ok_or("permissions.allow is not a list")?;
+        let allow = allow
+            .as_array_mut()
+            .ok_or("permissions.allow is not a list")?;
         if allow.iter().any(|known| known.as_str() == Some(rule)) {
             return Ok(false);
         }
@@ -100,7 +102,10 @@ mod tests {
         assert!(set(&paths, "model", "c/d").unwrap());
         let now = fs::read_to_string(paths.config_file()).unwrap();
         assert!(now.starts_with("# mine\nmodel = \"c/d\""), "{now}");
-        assert!(now.contains("\"Bash(x)\", # x") && now.contains("\"Read(~/n/**)\""), "{now}");
+        assert!(
+            now.contains("\"Bash(x)\", # x") && now.contains("\"Read(~/n/**)\""),
+            "{now}"
+        );
     }
 
     #[test]
@@ -108,8 +113,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         fs::write(paths.config_file(), "model = [").unwrap();
-        assert!(allow(&paths, "Bash(make:*)").unwrap_err().to_string().contains("config.toml"));
-        assert_eq!(fs::read_to_string(paths.config_file()).unwrap(), "model = [");
+        assert!(
+            allow(&paths, "Bash(make:*)")
+                .unwrap_err()
+                .to_string()
+                .contains("config.toml")
+        );
+        assert_eq!(
+            fs::read_to_string(paths.config_file()).unwrap(),
+            "model = ["
+        );
         fs::write(paths.config_file(), "permissions = 3").unwrap();
         assert!(allow(&paths, "Bash(make:*)").is_err());
     }

@@ -133,12 +133,18 @@ pub enum Entry {
         last: Seq,
         summary: String,
         by: SummaryBy,
+        /// What the summary model was asked since the last entry that says so.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spent: Vec<Spent>,
     },
     /// Continuation checkpoint: the context starts again from this note.
     Continued {
         note: String,
         #[serde(default)]
         by: SummaryBy,
+        /// As that of `Closed`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spent: Vec<Spent>,
     },
     /// A checkpoint without a call.
     Saved {
@@ -159,7 +165,8 @@ pub enum Entry {
     Named {
         title: String,
     },
-    /// The model's context window, learnt from the provider's own error, in tokens.
+    /// The model's context window in tokens, learnt from the provider's own error, or from
+    /// counts that stay behind what was sent.
     Learned {
         model: String,
         limit: u64,
@@ -168,6 +175,9 @@ pub enum Entry {
         tokens: Option<u64>,
         #[serde(default)]
         bytes: u64,
+        /// There was no error: the server cut long requests and said nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        silently: bool,
     },
     /// A process took the session up again.
     Woke {
@@ -299,6 +309,14 @@ impl Usage {
         self.cache_written += other.cache_written;
         self.output += other.output;
     }
+}
+
+/// Tokens that a model was asked besides its answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// `provider/model`.
+    pub model: String,
+    pub usage: Usage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -634,6 +652,18 @@ impl Entry {
             Entry::Learned { .. } => "learned",
             Entry::Woke { .. } => "woke",
         }
+    }
+
+    /// What models were asked for this entry, each with its tokens.
+    pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
+        let (answer, besides) = match self {
+            Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
+            Entry::Closed { spent, .. } | Entry::Continued { spent, .. } => (None, &spent[..]),
+            _ => (None, &[][..]),
+        };
+        answer
+            .into_iter()
+            .chain(besides.iter().map(|s| (s.model.as_str(), &s.usage)))
     }
 
     /// A session can be resumed from behind this entry.

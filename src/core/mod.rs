@@ -8,6 +8,7 @@ pub mod address;
 pub mod budget;
 pub mod continuation;
 pub mod entry;
+pub mod gauge;
 pub mod harmless;
 pub mod ledger;
 pub mod limits;

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
-    Record, SaveReason, Seq, StopReason, SummaryBy, Usage, Verdict,
+    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,
 };
 use super::ledger::Ledger;
+use super::limits::{Count, Counts};
 use super::summary;
 use super::text;
 use super::tool::{Class, Input, MAX_CALLS, ToolCall};
@@ -72,12 +73,17 @@ pub struct State {
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
     pub plan: Option<Plan>,
+    /// Of all that was asked, summaries too.
     pub usage: Usage,
+    /// Of that, for summaries and notes.
+    pub summarising: Usage,
     /// Answers of the model in the whole session.
     pub replies: u64,
     /// Finished calls in the whole session.
     pub finished: u64,
     pub forked_from: Option<ForkPoint>,
+    /// How often the context began again from a note.
+    pub continuations: u32,
     name: Option<String>,
     first_words: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
@@ -86,6 +92,8 @@ pub struct State {
     pub ratios: BTreeMap<String, f64>,
     /// Limits learnt in a row, without an answer between.
     pub learned: u32,
+    /// What the model's provider counted since the context last changed.
+    pub counts: Counts,
     pub ledger: Ledger,
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
@@ -325,6 +333,12 @@ impl State {
     }
 
     fn apply(&mut self, record: &Record) {
+        for (_, usage) in record.entry.spent() {
+            self.usage.add(usage);
+        }
+        if changes_the_context(&record.entry) {
+            self.counts.begin_again();
+        }
         match &record.entry {
             Entry::Opened {
                 folder,
@@ -365,10 +379,15 @@ impl State {
                 ..
             } => {
                 self.replied(record.seq, blocks, *stop);
-                self.usage.add(usage);
                 self.learned = 0;
                 self.ledger.replied();
-                self.measure(model, *asked_bytes, usage.prompt());
+                self.measure(
+                    model,
+                    Count {
+                        bytes: *asked_bytes,
+                        tokens: usage.prompt(),
+                    },
+                );
                 self.keep(record);
             }
             Entry::Decided { call, verdict, .. } => {
@@ -421,10 +440,15 @@ impl State {
                 last,
                 summary,
                 by,
+                spent,
             } => {
+                self.summarised(spent);
                 self.closed(*window, *first, *last, summary, *by);
             }
-            Entry::Continued { note, by } => self.continued(record.seq, note, *by),
+            Entry::Continued { note, by, spent } => {
+                self.summarised(spent);
+                self.continued(record.seq, note, *by);
+            }
             // An orderly stop from outside is not a start that came to nothing.
             Entry::Saved {
                 reason: SaveReason::Signal,
@@ -434,6 +458,7 @@ impl State {
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose { model, mode } => {
                 if let Some(model) = model {
+                    self.counts = Counts::default();
                     self.model = model.clone();
                 }
                 self.mode = mode.unwrap_or(self.mode);
@@ -444,6 +469,7 @@ impl State {
                 limit,
                 tokens,
                 bytes,
+                silently: _,
             } => {
                 self.limits.insert(model.clone(), *limit);
                 self.learned += 1;
@@ -459,13 +485,15 @@ impl State {
 
     /// What the provider counted, against what was sent: the ratio moves slowly, and small
     /// requests say nothing.
-    fn measure(&mut self, model: &str, bytes: u64, tokens: u64) {
-        if tokens < MEASURED_TOKENS || bytes == 0 {
+    fn measure(&mut self, model: &str, count: Count) {
+        if count.tokens < MEASURED_TOKENS || count.bytes == 0 {
             return;
         }
-        let seen = bytes as f64 / tokens as f64;
+        let seen = count.bytes as f64 / count.tokens as f64;
         // A server that cuts long requests in silence counts what it kept.
-        if !(1.0..=8.0).contains(&seen) {
+        let is_measure = self.counts.is_measure(count) && (1.0..=8.0).contains(&seen);
+        self.counts.see(count);
+        if !is_measure {
             return;
         }
         let ratio = self.ratios.entry(model.to_string()).or_insert(seen);
@@ -494,8 +522,15 @@ impl State {
         });
     }
 
+    fn summarised(&mut self, spent: &[Spent]) {
+        for Spent { usage, .. } in spent {
+            self.summarising.add(usage);
+        }
+    }
+
     fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy) {
         self.context.clear();
+        self.continuations += 1;
         let windows = self.preface.as_ref().map_or(0, |p| p.windows);
         self.preface = Some(Preface {
             text: note.to_string(),
@@ -587,6 +622,18 @@ impl State {
             (true, By::Start | By::Hook) => self.wakes + 1,
         };
     }
+}
+
+/// Behind it, a request does not begin with the one before.
+fn changes_the_context(entry: &Entry) -> bool {
+    matches!(
+        entry,
+        Entry::Rendered { .. }
+            | Entry::Closed { .. }
+            | Entry::Continued { .. }
+            | Entry::Learned { .. }
+            | Entry::Forked { .. }
+    )
 }
 
 fn not_blank(text: &str) -> Result<(), String> {

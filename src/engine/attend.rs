@@ -129,7 +129,14 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let rule = rule.as_ref();
-        (self.on_event)(&self.state, Event::Asked { call, why: &why, rule });
+        (self.on_event)(
+            &self.state,
+            Event::Asked {
+                call,
+                why: &why,
+                rule,
+            },
+        );
         loop {
             tokio::select! {
                 biased;

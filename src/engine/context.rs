@@ -9,13 +9,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::{Engine, EngineError, Event, Write};
-use crate::core::budget::Budget;
+use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::continuation;
-use crate::core::entry::{Entry, Failure, FailureClass, Layers, Record, SummaryBy};
-use crate::core::limits;
+use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Spent, SummaryBy};
+use crate::core::gauge::Parts;
+use crate::core::limits::{self, Count};
 use crate::core::prompt::{self, Request};
 use crate::core::summary::{self, Fallback};
 use crate::core::window::{self, Range};
+use crate::model::Reply;
 use crate::world::{Boundary, World};
 
 /// How what leaves the context is summarised.
@@ -42,6 +44,9 @@ const MAX_LEARNED: u32 = 8;
 /// A limit without figures is guessed to be this part of what was refused.
 const GUESS: f64 = 0.7;
 
+/// A ratio that moved by less than this part is not written again.
+const RATIO_MOVED: f64 = 0.02;
+
 /// Figures of the context, for the log and the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextFigures {
@@ -56,22 +61,30 @@ pub struct ContextFigures {
     pub cached_tokens: u64,
 }
 
+/// What a summary model wrote, and what that took.
+struct Written {
+    text: String,
+    spent: Spent,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextChange {
     Closed,
     Continued,
     Learned,
+    /// Learnt without an error: the server cut long requests and said nothing.
+    LearnedSilently,
     NearLimit,
 }
 
 /// A question to the summary model.
-type Work = Pin<Box<dyn Future<Output = Result<String, Failure>>>>;
+type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
 
 /// A summary in the making.
 pub(super) struct Pending {
     range: Range,
     work: Option<Work>,
-    made: Option<Result<String, Failure>>,
+    made: Option<Result<Written, Failure>>,
 }
 
 /// The summariser's part of the engine.
@@ -81,6 +94,10 @@ pub(super) struct Summaries {
     failed_at: Option<Instant>,
     near_limit_told: bool,
     pub(super) recalled: Option<u64>,
+    /// What was asked since the last entry that says so, also for what was dropped.
+    spent: Vec<Spent>,
+    /// The bytes per token that the store has of a model.
+    kept_ratio: Option<(String, f64)>,
 }
 
 impl Summaries {
@@ -101,6 +118,16 @@ impl Summaries {
         }
     }
 
+    /// The words alone; what they took waits for the next entry.
+    fn words(&mut self, made: Result<Written, Failure>) -> Result<String, Failure> {
+        let Written { text, spent } = made?;
+        match self.spent.iter_mut().find(|s| s.model == spent.model) {
+            Some(sum) => sum.usage.add(&spent.usage),
+            None => self.spent.push(spent),
+        }
+        Ok(text)
+    }
+
     fn is_left_alone(&self) -> bool {
         self.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE)
     }
@@ -119,6 +146,7 @@ impl<W: World> Engine<W> {
             return Ok(());
         }
         self.take_summary().await?;
+        self.learn_silent_limit().await?;
         if self.summaries.pending.is_none() {
             let budget = self.budget();
             if let Some(range) = window::due(&self.state, &budget, &self.settings.policy.windows) {
@@ -182,15 +210,19 @@ impl<W: World> Engine<W> {
         match window::is_closable(&self.state.context, range.first, range.last) {
             true => self.close_with(range, made).await,
             // The context began again meanwhile.
-            false => Ok(()),
+            false => {
+                let _dropped = self.summaries.words(made);
+                Ok(())
+            }
         }
     }
 
     async fn close_with(
         &mut self,
         range: Range,
-        made: Result<String, Failure>,
+        made: Result<Written, Failure>,
     ) -> Result<(), EngineError> {
+        let made = self.summaries.words(made);
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
         let accepted = match made {
@@ -219,12 +251,14 @@ impl<W: World> Engine<W> {
         };
         let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
         let Range { first, last } = range;
+        let spent = std::mem::take(&mut self.summaries.spent);
         self.record(Write::of(Entry::Closed {
             window,
             first,
             last,
             summary,
             by,
+            spent,
         }))
         .await?;
         self.summaries.near_limit_told = false;
@@ -287,11 +321,14 @@ impl<W: World> Engine<W> {
     fn summarise(&self, request: Request) -> Work {
         let world = Rc::clone(&self.world);
         let patience = self.settings.summarising.patience;
+        let model = request.model.clone();
         Box::pin(async move {
             world.boundary(Boundary::BeforeSummary).await;
             let made = tokio::time::timeout(patience, world.summarise(request)).await;
             world.boundary(Boundary::AfterSummary).await;
-            made.unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")))
+            let made = made
+                .unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")));
+            made.map(|reply| written(model, reply))
         })
     }
 
@@ -323,7 +360,8 @@ impl<W: World> Engine<W> {
         } else {
             SummaryBy::Digest
         };
-        self.record(Write::of(Entry::Continued { note, by }))
+        let spent = std::mem::take(&mut self.summaries.spent);
+        self.record(Write::of(Entry::Continued { note, by, spent }))
             .await?;
         self.summaries.near_limit_told = false;
         self.tell(ContextChange::Continued);
@@ -344,6 +382,7 @@ impl<W: World> Engine<W> {
         };
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let made = self.summaries.words(made);
         let told = made.ok().and_then(|text| summary::accept(&text, max_bytes));
         self.summaries.failed_at = told.is_none().then(Instant::now);
         Ok(Some(told))
@@ -383,10 +422,57 @@ impl<W: World> Engine<W> {
             limit,
             tokens: said.counted,
             bytes,
+            silently: false,
         };
         self.record(Write::of(learned).clearing_stream()).await?;
         self.tell(ContextChange::Learned);
         Ok(true)
+    }
+
+    /// A server that cuts long requests and says nothing is found out by its counts.
+    async fn learn_silent_limit(&mut self) -> Result<(), EngineError> {
+        let Some(Count { tokens, bytes }) = self.state.counts.silent_limit() else {
+            return Ok(());
+        };
+        let budget = self.budget();
+        if tokens >= budget.window {
+            return Ok(());
+        }
+        let model = self.state.model.clone();
+        self.store.learn_limit(&model, tokens)?;
+        let learned = Entry::Learned {
+            model,
+            limit: tokens,
+            tokens: Some(tokens),
+            // When the first request was cut already, its bytes are no measure.
+            bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
+            silently: true,
+        };
+        self.record(Write::of(learned)).await?;
+        self.keep_ratio();
+        self.tell(ContextChange::LearnedSilently);
+        Ok(())
+    }
+
+    /// What was learnt of the model's tokens is there for other sessions. That it is not kept
+    /// is no failure of the step.
+    pub(super) fn keep_ratio(&mut self) {
+        let model = &self.state.model;
+        let Some(ratio) = self.state.ratios.get(model).copied() else {
+            return;
+        };
+        let kept = match &self.summaries.kept_ratio {
+            Some((of, kept)) if of == model => Ok(Some(*kept)),
+            _ => self.store.learnt(model).map(|l| l.bytes_per_token),
+        };
+        let kept = kept.and_then(|kept| match kept {
+            Some(kept) if (ratio / kept - 1.0).abs() <= RATIO_MOVED => Ok(kept),
+            _ => self.store.learn_ratio(model, ratio).map(|()| ratio),
+        });
+        match kept {
+            Ok(kept) => self.summaries.kept_ratio = Some((model.clone(), kept)),
+            Err(error) => tracing::warn!(model, %error, "the bytes per token are not kept"),
+        }
     }
 
     pub(super) fn tell_near_limit(&mut self, tokens: u64, budget: &Budget) {
@@ -399,17 +485,29 @@ impl<W: World> Engine<W> {
     fn tell(&mut self, what: ContextChange) {
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
-        let preface = self.state.preface.as_ref().map_or(0, |p| p.text.len());
+        let parts = Parts::of(&self.state, &budget, windows);
         let figures = ContextFigures {
             what,
-            request_tokens: window::request_tokens(&self.state, &budget, windows),
+            request_tokens: parts.all(),
             hard_tokens: budget.hard(),
-            summary_tokens: budget.tokens(preface),
+            summary_tokens: parts.summary,
             window_entries: self.state.context.len(),
             cached_tokens: self.state.usage.cached,
         };
         tracing::info!(session = self.head.session(), ?figures, "context");
         (self.on_event)(&self.state, Event::Context(figures));
+    }
+}
+
+fn written(model: String, reply: Reply) -> Written {
+    let usage = reply.usage;
+    let words = reply.blocks.into_iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text),
+        Block::Thinking { .. } | Block::Call { .. } => None,
+    });
+    Written {
+        text: words.collect::<Vec<_>>().join("\n"),
+        spent: Spent { model, usage },
     }
 }
 

@@ -71,14 +71,20 @@ impl<W: World> Engine<W> {
         if std::mem::take(&mut self.wishes.go_on) {
             let found = "asked to go on".to_string();
             let by = By::Person;
-            self.record(Write::of(Entry::Woke { by, found, draft: None })).await?;
+            self.record(Write::of(Entry::Woke {
+                by,
+                found,
+                draft: None,
+            }))
+            .await?;
         }
         if let Some(title) = self.wishes.name.take() {
             self.record(Write::of(Entry::Named { title })).await?;
         }
         if self.state.first_open().is_none() {
             for text in std::mem::take(&mut self.wishes.notes) {
-                self.record(Write::of(Entry::Noted { text, about: None })).await?;
+                self.record(Write::of(Entry::Noted { text, about: None }))
+                    .await?;
             }
         }
         if self.wishes.compact && self.state.first_open().is_none() {

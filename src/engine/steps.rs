@@ -77,7 +77,9 @@ impl<W: World> Engine<W> {
             },
         };
         self.draft.reset();
-        self.record(Write::of(entry).clearing_stream()).await
+        self.record(Write::of(entry).clearing_stream()).await?;
+        self.keep_ratio();
+        Ok(())
     }
 
     fn images(&self, request: &Request) -> Result<Images, EngineError> {

@@ -90,19 +90,15 @@ impl Printer {
 
     fn recorded(&mut self, state: &State, record: &Record) {
         self.line(|| entry_line(record));
+        for (model, usage) in record.entry.spent() {
+            self.usage.add(usage);
+            let cost = self.figures.cost(model, usage);
+            self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+        }
         match &record.entry {
-            Entry::Replied {
-                blocks,
-                usage,
-                stop,
-                model,
-                ..
-            } => {
+            Entry::Replied { blocks, stop, .. } => {
                 self.stop = Some(*stop);
                 self.turns += 1;
-                self.usage.add(usage);
-                let cost = self.figures.cost(model, usage);
-                self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
                 self.answer = words(blocks);
             }
             Entry::Started { call, .. } => {
@@ -140,6 +136,13 @@ impl Printer {
             ContextChange::Learned => (
                 "context.learned",
                 Some("the model's context window was learnt"),
+            ),
+            ContextChange::LearnedSilently => (
+                "context.learned",
+                Some(
+                    "the server drops the beginning of long requests without a word; its context \
+                     window was learnt from its counts",
+                ),
             ),
             ContextChange::NearLimit => ("context.near_limit", None),
         };

@@ -601,6 +601,34 @@ mod tests {
     }
 
     #[test]
+    fn the_marks_are_behind_the_tools_the_summary_and_the_last_message() {
+        let mut messages = vec![
+            message(Role::User, vec![text("<summary>")], true),
+            message(Role::Assistant, vec![text("a"), call("call_1_0")], false),
+            message(Role::User, vec![result("call_1_0", "b", false)], false),
+            message(Role::Assistant, vec![call("call_2_0")], false),
+            message(Role::User, vec![result("call_2_0", "c", false)], true),
+        ];
+        let marked = |messages: &[Message]| {
+            let body = send(&request(messages.to_vec()));
+            let mut places = Vec::new();
+            for list in ["tools", "system", "messages"] {
+                for (at, item) in body[list].as_array().unwrap().iter().enumerate() {
+                    if item.to_string().contains("cache_control") {
+                        places.push(format!("{list} {at}"));
+                    }
+                }
+            }
+            places
+        };
+        // The system prompt stands behind the tools.
+        assert_eq!(marked(&messages), ["system 0", "messages 0", "messages 4"]);
+        // Without a summary, there is none in the middle.
+        messages[0].cache = false;
+        assert_eq!(marked(&messages), ["system 0", "messages 4"]);
+    }
+
+    #[test]
     fn at_most_four_marks_and_none_on_thinking() {
         let turns = (0..10).flat_map(|_| {
             let answer = vec![text("ok"), thinking(json!({"signature": "s"}))];

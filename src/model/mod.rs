@@ -27,7 +27,7 @@ pub mod script;
 pub mod sse;
 pub mod wire;
 
-pub use registry::{Figures, Models};
+pub use registry::{Figures, Models, WindowFrom};
 
 use futures_util::future::Either;
 

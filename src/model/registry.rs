@@ -112,6 +112,15 @@ fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
     Script::parse(&text).map_err(|e| ConfigError::new(format!("{}: {e}", path.display())))
 }
 
+/// Who says how large a context window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowFrom {
+    Config,
+    Catalogue,
+    /// The model is not known.
+    Nothing,
+}
+
 /// Context windows, output limits and prices: the catalogue's, with the config over them.
 #[derive(Clone)]
 pub struct Figures {
@@ -152,6 +161,19 @@ impl Figures {
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names
+    }
+
+    /// The context window, tokens.
+    pub fn window(&self, model: &str) -> (u64, WindowFrom) {
+        let own = self.config.models.get(model).and_then(|m| m.context_window);
+        let listed = catalogue::lookup(model);
+        match own {
+            Some(tokens) => (tokens, WindowFrom::Config),
+            None if listed == catalogue::ModelInfo::default() => {
+                (listed.context_window, WindowFrom::Nothing)
+            }
+            None => (listed.context_window, WindowFrom::Catalogue),
+        }
     }
 
     /// Room for one answer, tokens.

@@ -1,4 +1,5 @@
-//! What the config and the store know of context windows, for the engine.
+//! What the config, the catalogue and the store know of context windows, for the engine and
+//! for whoever shows the context.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use super::Surroundings;
 use crate::config::Config;
 use crate::core::budget::Budget;
+use crate::core::gauge::Parts;
 use crate::core::next::Budgeting;
+use crate::core::state::State;
 use crate::core::window::Windows;
 use crate::engine::Summarising;
-use crate::model::Figures;
+use crate::model::{Figures, WindowFrom};
 use crate::store::{Learnt, Store, StoreError};
 
 const SUMMARY: &str = include_str!("../../assets/prompts/summary.md");
@@ -19,27 +22,174 @@ const CONTINUATION: &str = include_str!("../../assets/prompts/continuation.md");
 /// A summary that takes longer than this is done without.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The context window of the model of a state: learnt in the session, else in an earlier
-/// one, else from the config and the catalogue.
-pub fn budgeting(
-    around: &Surroundings,
-    store: &Store,
-    models: &[&str],
-) -> Result<Budgeting, StoreError> {
-    let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
-    for model in models {
-        learnt.insert(model.to_string(), store.learnt(model)?);
+/// What is known of the windows of these models.
+#[derive(Clone)]
+pub struct Known {
+    figures: Figures,
+    /// In earlier sessions.
+    learnt: BTreeMap<String, Learnt>,
+}
+
+/// Where the number of a context window came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    LearntHere,
+    LearntBefore,
+    Config,
+    Catalogue,
+    /// Nothing is known of the model.
+    Assumed,
+}
+
+impl Source {
+    pub fn words(self) -> &'static str {
+        match self {
+            Source::LearntHere => "learnt in this session",
+            Source::LearntBefore => "learnt in an earlier session",
+            Source::Config => "from the config",
+            Source::Catalogue => "from the list of models",
+            Source::Assumed => "assumed: nothing is known of the model",
+        }
     }
-    let figures = Figures::new(around.config());
-    Ok(Arc::new(move |model, limit, ratio| {
-        let before = learnt.get(model);
-        let known = figures.of(model).context_window;
-        let window = limit
-            .or(before.and_then(|l| l.context_tokens))
-            .map_or(known, |limit| limit.min(known));
-        let ratio = ratio.or(before.and_then(|l| l.bytes_per_token));
-        Budget::new(window, figures.answer_tokens(model), ratio)
-    }))
+}
+
+impl Known {
+    pub fn read(
+        around: &Surroundings,
+        store: &Store,
+        models: &[&str],
+    ) -> Result<Known, StoreError> {
+        let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
+        for model in models {
+            learnt.insert(model.to_string(), store.learnt(model)?);
+        }
+        Ok(Known {
+            figures: Figures::new(around.config()),
+            learnt,
+        })
+    }
+
+    /// `limit`: as learnt in the session. What the config says of a model is not overruled by
+    /// what an earlier session learnt: the server may have been started with a larger window.
+    fn window(&self, model: &str, limit: Option<u64>) -> (u64, Source) {
+        let (known, from) = self.figures.window(model);
+        let before = self.learnt.get(model).and_then(|l| l.context_tokens);
+        let (said, source) = match from {
+            WindowFrom::Config => (known, Source::Config),
+            WindowFrom::Catalogue => (known, Source::Catalogue),
+            WindowFrom::Nothing => (known, Source::Assumed),
+        };
+        let before = before.filter(|_| from != WindowFrom::Config);
+        match (limit, before) {
+            (Some(limit), _) if limit < said => (limit, Source::LearntHere),
+            (None, Some(limit)) if limit < said => (limit, Source::LearntBefore),
+            _ => (said, source),
+        }
+    }
+
+    /// The context window of a model, with what a session learnt of its limit and its ratio:
+    /// that, else what an earlier one did.
+    fn budget(&self, model: &str, limit: Option<u64>, ratio: Option<f64>) -> Budget {
+        let before = self.learnt.get(model).and_then(|l| l.bytes_per_token);
+        let (window, _) = self.window(model, limit);
+        Budget::new(window, self.figures.answer_tokens(model), ratio.or(before))
+    }
+
+    pub fn budget_of(&self, state: &State) -> Budget {
+        let model = &state.model;
+        let limit = state.limits.get(model).copied();
+        self.budget(model, limit, state.ratios.get(model).copied())
+    }
+
+    pub fn budgeting(self) -> Budgeting {
+        Arc::new(move |model, limit, ratio| self.budget(model, limit, ratio))
+    }
+}
+
+/// What a gauge is read with.
+#[derive(Clone)]
+pub struct Gauging {
+    pub known: Known,
+    pub windows: Windows,
+}
+
+impl Gauging {
+    pub fn of(&self, state: &State) -> Gauge {
+        Gauge::of(state, &self.known, &self.windows)
+    }
+}
+
+/// The context as a person is shown it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gauge {
+    /// Tokens of request and answer together, and where that number came from.
+    pub window: u64,
+    pub source: Source,
+    /// A request over this is not sent.
+    pub hard: u64,
+    pub parts: Parts,
+    pub closed: u32,
+    pub continuations: u32,
+    /// Learnt in this session, by model.
+    pub limits: BTreeMap<String, u64>,
+    /// Read from the provider's cache, of all that was asked.
+    pub cached: u64,
+    pub asked: u64,
+    /// Of what was asked, for summaries and notes.
+    pub summarising: u64,
+}
+
+impl Gauge {
+    pub fn of(state: &State, known: &Known, windows: &Windows) -> Gauge {
+        let budget = known.budget_of(state);
+        let limit = state.limits.get(&state.model).copied();
+        let (_, source) = known.window(&state.model, limit);
+        let windows_left = state.preface.as_ref().map_or(0, |p| p.windows);
+        Gauge {
+            window: budget.window,
+            source,
+            hard: budget.hard(),
+            parts: Parts::of(state, &budget, windows),
+            closed: windows_left.saturating_sub(state.continuations),
+            continuations: state.continuations,
+            limits: state.limits.clone(),
+            cached: state.usage.cached,
+            asked: state.usage.prompt(),
+            summarising: state.summarising.prompt() + state.summarising.output,
+        }
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        let Parts {
+            system,
+            instructions,
+            summary,
+            recent,
+        } = self.parts;
+        let mut lines = vec![
+            format!("window of {} tokens, {}", self.window, self.source.words()),
+            format!(
+                "the next request has about {} tokens of at most {}: system and tools {system}, \
+                 instructions {instructions}, summary {summary}, recent {recent}",
+                self.parts.all(),
+                self.hard,
+            ),
+            format!(
+                "{} window(s) summarised, {} continuation(s); that took {} tokens",
+                self.closed, self.continuations, self.summarising,
+            ),
+        ];
+        if self.asked > 0 {
+            let rate = self.cached as f64 / self.asked as f64 * 100.0;
+            lines.push(format!(
+                "{} of {} tokens asked came from the cache, {rate:.1} %",
+                self.cached, self.asked
+            ));
+        }
+        let limits = self.limits.iter();
+        lines.extend(limits.map(|(model, limit)| format!("learnt: {model} takes {limit} tokens")));
+        lines
+    }
 }
 
 pub fn windows(config: &Config) -> Windows {

@@ -3,7 +3,7 @@
 //! Used by whatever drives the engine, with a screen or without. Opening writes only what
 //! starting a session or forking one means; waking it is the engine's.
 
-mod context;
+pub mod context;
 pub mod export;
 mod found;
 mod judge;
@@ -11,8 +11,8 @@ mod last;
 mod layers;
 mod offer;
 mod reading;
-mod takeover;
 mod skills;
+mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 pub use offer::{Details, Offer, StillRunning};
@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use context::{Gauging, Known};
 use last::last_session;
 use layers::Renderer;
 use reading::{Recent, fold, readable};
@@ -28,7 +29,7 @@ use reading::{Recent, fold, readable};
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
 use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq};
-use crate::core::next::{Budgeting, Judge, Policy};
+use crate::core::next::{Judge, Policy};
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::{Figures, Models};
@@ -121,6 +122,7 @@ pub struct Session {
     pub world: Rc<Machine>,
     pub settings: Settings,
     pub figures: Figures,
+    pub gauging: Gauging,
     /// What was there, when it is not new.
     pub found: Option<Found>,
     /// The last of its entries, when somebody looks on.
@@ -188,10 +190,12 @@ impl Surroundings {
         Ok(judge::judge(self, folder, self.runs()?)?.0)
     }
 
-    /// How budgets are made for one who only looks on, and from which size a text is clipped.
-    pub fn budgeting(&self, store: &Store) -> Result<(Budgeting, usize), SessionError> {
-        let inline = context::windows(self.config()).inline_max_bytes;
-        Ok((context::budgeting(self, store, &[])?, inline))
+    /// How full a context is, for one who only looks on.
+    pub fn gauging(&self, store: &Store, model: &str) -> Result<Gauging, SessionError> {
+        Ok(Gauging {
+            known: Known::read(self, store, &[model])?,
+            windows: context::windows(self.config()),
+        })
     }
 
     pub fn workspace(&self) -> String {
@@ -271,7 +275,7 @@ impl Surroundings {
         let model = self.config().model_name(&self.env)?.to_string();
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
-        let budget = context::budgeting(self, &store, &[&model])?(&model, None, None);
+        let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let (mut layers, warnings) = Renderer::new(self).render(&budget, now_ms);
         if self.config().context.cross_session {
             let workspace = self.workspace();
@@ -516,13 +520,14 @@ impl Surroundings {
         );
         let mut models = vec![model.as_str(), state.model.as_str()];
         models.extend(config.summary_model.as_deref());
+        let known = Known::read(self, &log.store, &models)?;
         let policy = Policy {
             judge,
             interactive,
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-            budget: context::budgeting(self, &log.store, &models)?,
+            budget: known.clone().budgeting(),
             windows: context::windows(config),
         };
         let renderer = Renderer::new(self);
@@ -543,6 +548,10 @@ impl Surroundings {
             log,
             world,
             settings,
+            gauging: Gauging {
+                known,
+                windows: context::windows(config),
+            },
             figures: Figures::new(config),
             found,
             recent,

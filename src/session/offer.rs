@@ -67,7 +67,15 @@ impl Surroundings {
         let queued = store.queued(&info.id)?.len();
         let drafts = store.drafts(&info.id)?;
         let title = info.title.as_deref();
-        let found = Found::look(&info.id, title, last.as_ref(), &state, &runs, queued, now_ms());
+        let found = Found::look(
+            &info.id,
+            title,
+            last.as_ref(),
+            &state,
+            &runs,
+            queued,
+            now_ms(),
+        );
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
             let count = words.split_whitespace().count();

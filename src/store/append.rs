@@ -278,6 +278,9 @@ impl Listed {
     }
 
     fn add(&mut self, entry: &Entry) {
+        for (_, usage) in entry.spent() {
+            self.usage.add(usage);
+        }
         match entry {
             Entry::Opened { version, model, .. } => {
                 self.version = Some(version.clone());
@@ -285,10 +288,7 @@ impl Listed {
             }
             Entry::Rendered { version, .. } => self.version = Some(version.clone()),
             Entry::Chose { model: Some(m), .. } => self.model = Some(m.clone()),
-            Entry::Replied { usage, model, .. } => {
-                self.usage.add(usage);
-                self.model = Some(model.clone());
-            }
+            Entry::Replied { model, .. } => self.model = Some(model.clone()),
             Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
             Entry::Said { text, .. } if self.said.is_none() && !text.trim().is_empty() => {
                 self.said = Some(clip(text, TITLE_CHARS));

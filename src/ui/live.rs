@@ -14,11 +14,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Tell;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
-use crate::core::next::{Budgeting, Why};
-use crate::core::prompt;
+use crate::core::next::Why;
 use crate::core::state::State;
 use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
 use crate::model::Delta;
+use crate::session::context::{Gauge, Gauging};
 use crate::session::{Found, Session, SessionError, Surroundings, Which};
 use crate::store::{Queued, StoreError};
 
@@ -93,7 +93,7 @@ pub struct Now {
     pub title: Option<String>,
     pub plan: Option<Plan>,
     pub usage: Usage,
-    pub gauge: Gauge,
+    pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
     pub unfinished: bool,
@@ -101,31 +101,8 @@ pub struct Now {
     pub seq: u64,
 }
 
-/// What the context window is filled with, in tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Gauge {
-    pub window: u64,
-    pub system: u64,
-    pub summary: u64,
-    pub recent: u64,
-}
-
-impl Gauge {
-    pub fn used(&self) -> u64 {
-        self.system + self.summary + self.recent
-    }
-}
-
 impl Now {
-    pub(super) fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
-        let limit = state.limits.get(&state.model).copied();
-        let ratio = state.ratios.get(&state.model).copied();
-        let budget = budgeting(&state.model, limit, ratio);
-        let inline = budget.inline_bytes(inline_max_bytes);
-        let all = budget.tokens(prompt::request_bytes(state, inline));
-        let system = budget.tokens(prompt::layers_bytes(state));
-        let summary = state.preface.as_ref().map_or(0, |p| p.text.len());
-        let summary = budget.tokens(summary);
+    pub(super) fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
             mode: state.mode,
@@ -133,12 +110,7 @@ impl Now {
             title: state.title().map(str::to_string),
             plan: state.plan.clone(),
             usage: state.usage,
-            gauge: Gauge {
-                window: budget.window,
-                system,
-                summary,
-                recent: all.saturating_sub(system + summary),
-            },
+            gauge: Some(gauging.of(state)),
             background: state
                 .background
                 .iter()
@@ -236,9 +208,8 @@ async fn live(
     tell: &Tell,
 ) -> Option<(String, Option<String>)> {
     let found = session.found.take();
-    let budgeting = Arc::clone(&session.settings.policy.budget);
-    let inline = session.settings.policy.windows.inline_max_bytes;
-    match opening(&mut session, found.clone(), &budgeting, inline) {
+    let gauging = session.gauging.clone();
+    match opening(&mut session, found.clone(), &gauging) {
         Ok(opening) => tell(News::Opened(Box::new(opening))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
@@ -248,7 +219,7 @@ async fn live(
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told(news(state, event, &budgeting, inline))),
+        Box::new(move |state, event| told(news(state, event, &gauging))),
     );
     let _lock = session.lock;
     let mut wake = found.map(|found| found.line());
@@ -301,8 +272,7 @@ async fn pause<W: crate::world::World>(engine: &mut Engine<W>) -> bool {
 fn opening(
     session: &mut Session,
     found: Option<Found>,
-    budgeting: &Budgeting,
-    inline: usize,
+    gauging: &Gauging,
 ) -> Result<Opening, StoreError> {
     let store = &session.log.store;
     Ok(Opening {
@@ -312,14 +282,14 @@ fn opening(
         recent: std::mem::take(&mut session.recent),
         queued: store.queued(&session.id)?,
         input: store.drafts(&session.id)?.input,
-        now: Now::of(&session.log.state, budgeting, inline),
+        now: Now::of(&session.log.state, gauging),
     })
 }
 
-fn news(state: &State, event: Event<'_>, budgeting: &Budgeting, inline: usize) -> News {
+fn news(state: &State, event: Event<'_>, gauging: &Gauging) -> News {
     match event {
         Event::Recorded(record) => {
-            let now = Now::of(state, budgeting, inline);
+            let now = Now::of(state, gauging);
             News::Recorded(Box::new(record.clone()), Box::new(now))
         }
         Event::Delta(delta) => News::Delta(delta.clone()),

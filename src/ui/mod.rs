@@ -171,10 +171,9 @@ impl Loop<'_> {
         loop {
             let wait = match until {
                 None => patience,
-                Some(until) => Instant::now().checked_duration_since(until).map_or_else(
-                    || until - Instant::now(),
-                    |_| Duration::ZERO,
-                ),
+                Some(until) => Instant::now()
+                    .checked_duration_since(until)
+                    .map_or_else(|| until - Instant::now(), |_| Duration::ZERO),
             };
             let wake = match self.wakes.recv_timeout(wait) {
                 Ok(wake) => wake,
@@ -261,7 +260,10 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
             "{background} background command(s) go on; rewake ps lists them"
         ));
     }
-    crate::headless::note(&format!("to go on: rewake -c, or rewake -r {}", short_id(id)));
+    crate::headless::note(&format!(
+        "to go on: rewake -c, or rewake -r {}",
+        short_id(id)
+    ));
 }
 
 fn failed(why: &str, hint: Option<&str>) -> Closed {

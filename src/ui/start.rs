@@ -28,7 +28,10 @@ pub struct Start {
 pub(super) fn app(around: &Arc<Surroundings>, start: Start) -> Result<(App, Begin), SessionError> {
     let (theme, trouble) = match style::theme(around, None) {
         Ok(theme) => (theme, None),
-        Err(why) => (Theme::named("dark").unwrap_or_else(|_| Theme::plain()), Some(why)),
+        Err(why) => (
+            Theme::named("dark").unwrap_or_else(|_| Theme::plain()),
+            Some(why),
+        ),
     };
     let place = Place {
         folder: around.here.folder.to_string_lossy().into_owned(),
@@ -98,8 +101,18 @@ fn providers(around: &Surroundings) -> Vec<Provider> {
         .into_iter()
         .map(|name| keyed(around, name))
         .collect();
-    providers.push(local(around, "ollama", "http://127.0.0.1:11434", "/api/tags"));
-    providers.push(local(around, "llama.cpp", "http://127.0.0.1:8080", "/v1/models"));
+    providers.push(local(
+        around,
+        "ollama",
+        "http://127.0.0.1:11434",
+        "/api/tags",
+    ));
+    providers.push(local(
+        around,
+        "llama.cpp",
+        "http://127.0.0.1:8080",
+        "/v1/models",
+    ));
     providers
 }
 
@@ -130,7 +143,10 @@ fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider
         _ => None,
     };
     let base = named.unwrap_or_else(|| usual.to_string());
-    let base = base.trim_end_matches('/').trim_end_matches("/v1").to_string();
+    let base = base
+        .trim_end_matches('/')
+        .trim_end_matches("/v1")
+        .to_string();
     let models = probe(&base, path);
     let prefix = if name == "ollama" { "ollama" } else { "local" };
     let hint = match name {
@@ -180,7 +196,10 @@ fn probe(base: &str, path: &str) -> Option<Vec<String>> {
     let text = String::from_utf8_lossy(&answer);
     let (_, body) = text.split_once("\r\n\r\n")?;
     let value: serde_json::Value = serde_json::from_str(body).ok()?;
-    let list = value.get("models").or_else(|| value.get("data"))?.as_array()?;
+    let list = value
+        .get("models")
+        .or_else(|| value.get("data"))?
+        .as_array()?;
     let name = |model: &serde_json::Value| {
         let name = model.get("name").or_else(|| model.get("id"))?;
         Some(name.as_str()?.to_string())
@@ -190,12 +209,13 @@ fn probe(base: &str, path: &str) -> Option<Vec<String>> {
 
 /// Tells when a file of the config changes. `None` when that cannot be known: then a change
 /// holds from the next start on.
-pub(super) fn watch_config(around: &Surroundings, wakes: Sender<Wake>) -> Option<RecommendedWatcher> {
+pub(super) fn watch_config(
+    around: &Surroundings,
+    wakes: Sender<Wake>,
+) -> Option<RecommendedWatcher> {
     let own = around.paths.config_dir.clone();
     let project = around.here.root.join(".rewake");
-    let is_config = |path: &std::path::Path| {
-        path.extension().is_some_and(|end| end == "toml")
-    };
+    let is_config = |path: &std::path::Path| path.extension().is_some_and(|end| end == "toml");
     let told = move |event: notify::Result<notify::Event>| {
         if let Ok(event) = event
             && !event.kind.is_access()
@@ -214,4 +234,3 @@ pub(super) fn watch_config(around: &Surroundings, wakes: Sender<Wake>) -> Option
     }
     Some(watcher)
 }
-

@@ -18,7 +18,9 @@ pub fn theme(around: &Surroundings, name: Option<&str>) -> Result<Theme, String>
         true => Theme::named(name),
         false => own(around, name)?,
     };
-    theme.map(|t| t.at_depth(depth)).map_err(|e| format!("{e}; {}", e.hint))
+    theme
+        .map(|t| t.at_depth(depth))
+        .map_err(|e| format!("{e}; {}", e.hint))
 }
 
 fn own(
@@ -29,7 +31,11 @@ fn own(
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         return Err(format!("theme {name:?} is not a name"));
     }
-    let file = around.paths.config_dir.join("themes").join(format!("{name}.toml"));
+    let file = around
+        .paths
+        .config_dir
+        .join("themes")
+        .join(format!("{name}.toml"));
     let text = crate::config::read_text(&file, MAX_BYTES).map_err(|_| {
         let known: Vec<&str> = Theme::names().collect();
         format!(

@@ -61,7 +61,6 @@ impl Look {
             told: String::new(),
         };
         let mut recent = Vec::new();
-        let (budgeting, inline) = around.budgeting(&look.store)?;
         let state = &mut look.state;
         let length = look.store.find(&look.id)?.entries;
         look.store.load_each(&look.id, |record| {
@@ -81,7 +80,10 @@ impl Look {
             recent,
             queued: look.store.queued(&look.id)?,
             input: None,
-            now: Now::of(&look.state, &budgeting, inline),
+            now: Now::of(
+                &look.state,
+                &around.gauging(&look.store, &look.state.model)?,
+            ),
         })));
         tell(News::Watching);
         look.again(around, tell)?;
@@ -92,13 +94,15 @@ impl Look {
         let next = self.state.next_seq();
         let length = self.store.find(&self.id)?.entries;
         if length > next {
-            let (budgeting, inline) = around.budgeting(&self.store)?;
+            let gauging = around.gauging(&self.store, &self.state.model)?;
             for record in self.store.records(&self.id, next..=length - 1)? {
-                self.state.fold(&record).map_err(|why| SessionError::Illegal {
-                    session: self.id.clone(),
-                    why,
-                })?;
-                let now = Now::of(&self.state, &budgeting, inline);
+                self.state
+                    .fold(&record)
+                    .map_err(|why| SessionError::Illegal {
+                        session: self.id.clone(),
+                        why,
+                    })?;
+                let now = Now::of(&self.state, &gauging);
                 tell(News::Recorded(Box::new(record), Box::new(now)));
             }
             tell(News::Requeued(self.store.queued(&self.id)?));

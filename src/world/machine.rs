@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::archive::Archive;
 use super::{BackgroundEnd, Images, Settled, Unready, World, report};
 use crate::command::{self, Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped};
-use crate::core::entry::{BlobRef, Block, CallId, Fact, Failure, Guard, Outcome, Output};
+use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::prompt::Request;
 use crate::core::state::Background;
 use crate::core::tool::{BashArgs, Input, ToolCall};
@@ -298,14 +298,9 @@ impl World for Machine {
         self.models.call(&request, &blobs, &mut on_delta).await
     }
 
-    async fn summarise(&self, request: Request) -> Result<String, Failure> {
+    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
         let none = |_: &BlobRef| None;
-        let reply = self.models.call(&request, &none, &mut |_| {}).await?;
-        let words = reply.blocks.into_iter().filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text),
-            Block::Thinking { .. } | Block::Call { .. } => None,
-        });
-        Ok(words.collect::<Vec<_>>().join("\n"))
+        self.models.call(&request, &none, &mut |_| {}).await
     }
 
     async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {

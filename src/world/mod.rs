@@ -92,7 +92,7 @@ pub trait World: 'static {
     ///
     /// # Errors
     /// As [`World::call_model`].
-    fn summarise(&self, request: Request) -> impl Future<Output = Result<String, Failure>>;
+    fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
 
     /// Runs a pure call. A result of at most `room` bytes is sent whole.
     fn run_pure(&self, call: &ToolCall, room: usize) -> impl Future<Output = Ran>;

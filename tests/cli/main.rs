@@ -13,6 +13,7 @@ mod support;
 mod commands;
 mod config;
 mod context;
+mod figures;
 mod models;
 mod output;
 mod sessions;

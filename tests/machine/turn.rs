@@ -210,7 +210,7 @@ impl World for Mortal {
         })
     }
 
-    async fn summarise(&self, request: Request) -> Result<String, Failure> {
+    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
         self.machine.summarise(request).await
     }
 

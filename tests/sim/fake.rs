@@ -472,7 +472,7 @@ impl World for Fake {
         })
     }
 
-    async fn summarise(&self, request: Request) -> Result<String, Failure> {
+    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
         assert!(request.tools.is_empty());
         self.pass().await;
         match self.outside.borrow().summariser_fails {
@@ -481,7 +481,11 @@ impl World for Fake {
                 message: "down".into(),
                 hint: None,
             }),
-            false => Ok("what was done before".into()),
+            false => Ok(Reply {
+                blocks: vec![Block::text("what was done before")],
+                usage: Usage::default(),
+                stop: StopReason::EndTurn,
+            }),
         }
     }
 

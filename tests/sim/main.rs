@@ -107,7 +107,9 @@ fn policy(window: u64) -> Policy {
         }),
         interactive: false,
         max_turns: None,
-        budget: std::sync::Arc::new(move |_, limit, ratio| Budget::new(limit.unwrap_or(window), 1_000, ratio)),
+        budget: std::sync::Arc::new(move |_, limit, ratio| {
+            Budget::new(limit.unwrap_or(window), 1_000, ratio)
+        }),
         windows: Windows::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! Finding sessions again.
 
-use rewake::core::entry::{Entry, StopReason, Usage};
+use rewake::core::entry::{Entry, Spent, StopReason, SummaryBy, Usage};
 use rewake::store::{SessionFilter, StoreError};
 
 use crate::story::*;
@@ -68,9 +68,18 @@ fn usage_is_summed_per_session() {
         vec![replied.clone(), replied.clone()],
     );
     append(&mut store, &mut head, vec![replied]);
+    let continued = Entry::Continued {
+        note: "go on".into(),
+        by: SummaryBy::Model,
+        spent: vec![Spent {
+            model: "openai/small".into(),
+            usage,
+        }],
+    };
+    append(&mut store, &mut head, vec![continued]);
     let info = store.find(head.session()).unwrap();
-    assert_eq!((info.usage.input, info.usage.output), (3, 12));
-    assert_eq!((info.usage.cached, info.usage.cache_written), (6, 9));
+    assert_eq!((info.usage.input, info.usage.output), (4, 16));
+    assert_eq!((info.usage.cached, info.usage.cache_written), (8, 12));
     assert_eq!(info.model.as_deref(), Some("openai/other"));
 }
 

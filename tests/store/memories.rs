@@ -104,6 +104,7 @@ fn the_summary_of_a_conversation_is_made_again_when_its_row_is_gone() {
         last,
         summary: summary.into(),
         by: SummaryBy::Model,
+        spent: vec![],
     };
     assert_eq!(store.conversation(head.session()).unwrap(), None);
     append(

@@ -247,10 +247,12 @@ pub fn all_kinds() -> Vec<Entry> {
             last: 3,
             summary: "so".into(),
             by: SummaryBy::Digest,
+            spent: Vec::new(),
         },
         Entry::Continued {
             note: "go on".into(),
             by: SummaryBy::Digest,
+            spent: Vec::new(),
         },
         Entry::Saved {
             reason: SaveReason::Timer,
@@ -268,6 +270,7 @@ pub fn all_kinds() -> Vec<Entry> {
             limit: 4_096,
             tokens: None,
             bytes: 0,
+            silently: false,
         },
         Entry::Woke {
             by: By::Start,

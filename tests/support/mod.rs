@@ -25,12 +25,14 @@ mod chat;
 mod gemini;
 mod home;
 mod http;
+mod prefix;
 mod responses;
 mod seal;
 mod server;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
 pub use home::{Home, Live, Run, run};
+pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
 
 /// What a real API gives with these thoughts and calls, for requests made by hand.

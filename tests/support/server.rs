@@ -27,6 +27,9 @@ pub struct Options {
     /// The model's context window in tokens (bytes of the body / 4); above it, the
     /// protocol's own error.
     pub limit_tokens: Option<u64>,
+    /// What is too long is no error: its beginning is dropped and the rest is answered, as
+    /// some local servers do. The script sees that rest as `body`.
+    pub cuts_silently: bool,
     /// The one key that is let in; any is, when `None`.
     pub key: Option<String>,
     /// Bodies stay in the log. Not for long runs: they grow with the square of the turns.
@@ -40,6 +43,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             limit_tokens: None,
+            cuts_silently: false,
             key: None,
             keep_bodies: true,
             check: true,
@@ -114,6 +118,7 @@ pub struct Logged {
     /// Size of the request before, without its cache marks.
     pub former_bytes: usize,
     pub status: u16,
+    /// It was refused for its length, or cut.
     pub too_long: bool,
     pub body: Option<Arc<Vec<u8>>>,
 }
@@ -315,7 +320,7 @@ impl Shared {
                 None,
             );
         };
-        let seen = match self.look(protocol, head, &body) {
+        let mut seen = match self.look(protocol, head, &body) {
             Ok(seen) => seen,
             Err(fault) => {
                 self.log(protocol, &View::default(), at, &body, fault.status, false);
@@ -324,8 +329,12 @@ impl Shared {
         };
         let tokens = body.len() as u64 / 4;
         if let Some(limit) = self.options.limit_tokens.filter(|limit| tokens > *limit) {
-            self.log(protocol, &view_of(&seen), at, &body, 400, true);
-            return self.too_long(&seen, tokens, limit);
+            if !self.options.cuts_silently {
+                self.log(protocol, &view_of(&seen), at, &body, 400, true);
+                return self.too_long(&seen, tokens, limit);
+            }
+            let from = body.len() - limit as usize * 4;
+            seen.body = Arc::new(body[from..].to_vec());
         }
         let answer = catch_unwind(AssertUnwindSafe(|| (self.script)(&seen)));
         let answer = answer.unwrap_or_else(|panic| {
@@ -339,7 +348,8 @@ impl Shared {
             Answer::Error { status, .. } | Answer::Raw { status, .. } => *status,
             Answer::Says(_) | Answer::Slow { .. } | Answer::Cut { .. } | Answer::Hang => 200,
         };
-        let same = self.log(protocol, &view_of(&seen), at, &body, status, false);
+        let cut = seen.body.len() < body.len();
+        let same = self.log(protocol, &view_of(&seen), at, &body, status, cut);
         self.play(&seen, answer, same)
     }
 

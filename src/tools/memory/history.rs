@@ -211,6 +211,7 @@ mod tests {
             last: 1,
             summary: "the parser was looked at".into(),
             by: SummaryBy::Model,
+            spent: Vec::new(),
         });
         let id = past.session();
         past.opens("/here");

@@ -21,7 +21,12 @@ impl App {
             Command::Help => self.show_help(),
             Command::New => return self.open_new(words),
             Command::Resume if words.is_empty() => return vec![Intent::Sessions],
-            Command::Resume => return open(Which::Named { id: words, fork: false }),
+            Command::Resume => {
+                return open(Which::Named {
+                    id: words,
+                    fork: false,
+                });
+            }
             Command::Fork => return self.fork(&words),
             Command::Rewind => self.pick_rewind(),
             Command::History => return self.open_history(&words),
@@ -91,7 +96,8 @@ impl App {
             return;
         }
         let mut picker = Picker::new(For::Rewind, "go on from before", items);
-        picker.note = Some("in a copy, with its words in the box; files are not changed back yet".into());
+        picker.note =
+            Some("in a copy, with its words in the box; files are not changed back yet".into());
         self.overlay = Overlay::Picker(picker);
     }
 
@@ -137,7 +143,10 @@ impl App {
                         StepState::Left => ("· ", theme.dim),
                     };
                     let text = crate::ui::text::clean_line(&step.text).into_owned();
-                    lines.push(Line::from(vec![Span::styled(mark, style), Span::styled(text, theme.text)]));
+                    lines.push(Line::from(vec![
+                        Span::styled(mark, style),
+                        Span::styled(text, theme.text),
+                    ]));
                 }
                 for goal in &plan.goals {
                     let goal = crate::ui::text::clean_line(goal).into_owned();
@@ -153,7 +162,10 @@ impl App {
     }
 
     fn name_mode(&mut self, name: &str) -> Vec<Intent> {
-        match Mode::ALL.into_iter().find(|m| m.name().eq_ignore_ascii_case(name.trim())) {
+        match Mode::ALL
+            .into_iter()
+            .find(|m| m.name().eq_ignore_ascii_case(name.trim()))
+        {
             Some(mode) => self.choose_mode(mode),
             None => {
                 let names: Vec<&str> = Mode::ALL.iter().map(|m| m.name()).collect();
@@ -212,7 +224,10 @@ impl App {
         }
         lines.push(Line::styled("Commands", theme.heading));
         for command in COMMANDS {
-            lines.push(row(&format!("/{} {}", command.name, command.argument), command.help));
+            lines.push(row(
+                &format!("/{} {}", command.name, command.argument),
+                command.help,
+            ));
         }
         lines.push(Line::styled("In the box", theme.heading));
         lines.push(row("@", "names a file"));
@@ -224,7 +239,6 @@ impl App {
     pub fn is_blank(&self) -> bool {
         matches!(self.phase, Phase::Nothing) || self.transcript.blocks.is_empty()
     }
-
 }
 
 fn open(which: Which) -> Vec<Intent> {

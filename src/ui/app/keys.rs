@@ -78,7 +78,9 @@ impl App {
                 return self.history_did(did);
             }
             (Overlay::Picker(picker), _) => {
-                picker.typed.push_str(&crate::core::text::one_line(text, 200));
+                picker
+                    .typed
+                    .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
             (Overlay::Search { words, .. }, _) => {
@@ -138,7 +140,8 @@ impl App {
         match self.phase {
             Phase::Watching => {
                 self.composer.set_text(&text);
-                self.hint = Some("this session is another process's: /fork goes your own way".into());
+                self.hint =
+                    Some("this session is another process's: /fork goes your own way".into());
                 return Vec::new();
             }
             Phase::Nothing | Phase::Ended => {
@@ -221,7 +224,9 @@ impl App {
     /// Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
         match self.phase {
-            Phase::Resting(Why::Halted | Why::Held) if self.now.unfinished || !self.queued.is_empty() => {
+            Phase::Resting(Why::Halted | Why::Held)
+                if self.now.unfinished || !self.queued.is_empty() =>
+            {
                 self.go_on()
             }
             _ => Vec::new(),
@@ -554,5 +559,4 @@ impl App {
             take_over: false,
         }]
     }
-
 }

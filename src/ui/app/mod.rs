@@ -14,8 +14,8 @@ use std::time::Instant;
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-use super::composer::{Composer, Surround};
 use super::composer::files::Files;
+use super::composer::{Composer, Surround};
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{News, Now};

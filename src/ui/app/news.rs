@@ -20,7 +20,9 @@ impl App {
                 }
             }
             News::Watching => self.phase = Phase::Watching,
-            News::Free => self.hint = Some("the other process has left: /resume takes it up".into()),
+            News::Free => {
+                self.hint = Some("the other process has left: /resume takes it up".into())
+            }
             News::Recorded(record, now) => self.recorded(&record, *now),
             News::Delta(delta) => self.transcript.delta(&delta),
             News::Queued(queued) => self.queued.push(queued),
@@ -30,7 +32,8 @@ impl App {
             News::Kept(Err(why)) => self.kept.trouble = Some(why),
             News::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
-                    self.hint = Some("the context is nearly full; older parts will be summarised".into());
+                    self.hint =
+                        Some("the context is nearly full; older parts will be summarised".into());
                 }
             }
             News::Resting(why) => {
@@ -80,7 +83,10 @@ impl App {
             self.composer.restore(&input);
         }
         let prompts = self.transcript.prompts();
-        let prompts = prompts.into_iter().map(|(_, text)| text.to_string()).collect();
+        let prompts = prompts
+            .into_iter()
+            .map(|(_, text)| text.to_string())
+            .collect();
         self.composer.set_prompts(prompts);
         for warning in std::mem::take(&mut self.warned) {
             self.transcript.tell(Tone::Warn, warning);
@@ -97,7 +103,8 @@ impl App {
     fn not_opened(&mut self, why: NotOpened) {
         self.phase = Phase::Nothing;
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-        self.transcript.tell(Tone::Bad, format!("{}{hint}", why.message));
+        self.transcript
+            .tell(Tone::Bad, format!("{}{hint}", why.message));
         if let Some((id, pid)) = why.held {
             self.offer_held(id, pid);
         }
@@ -114,7 +121,8 @@ impl App {
                     let said = self.queued.remove(0);
                     if self.editing == Some(said.id) {
                         self.editing = None;
-                        self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
+                        self.hint =
+                            Some("the queued message was sent meanwhile; this is a copy".into());
                     }
                 }
             }
@@ -154,7 +162,9 @@ impl App {
                 "held: the last starts all ended without getting anywhere; Enter goes on".into(),
             ),
             Why::Turns => Some("the number of turns is used up; say something to go on".into()),
-            Why::Nonsense => Some("the model's last answers cannot be used; say what is wanted".into()),
+            Why::Nonsense => {
+                Some("the model's last answers cannot be used; say what is wanted".into())
+            }
         };
     }
 

@@ -76,7 +76,9 @@ impl Hands {
                     "the user ran a command: {command}\n{code}\n{}",
                     neutralise(&printed)
                 ),
-                Err(e) => format!("the user ran a command that could not be started: {command}\n{e}"),
+                Err(e) => {
+                    format!("the user ran a command that could not be started: {command}\n{e}")
+                }
             };
             match engine {
                 Some(engine) => drop(engine.send(Command::Note(text))),
@@ -132,7 +134,21 @@ fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
         [0x89, b'P', b'N', b'G', ..] => "image/png",
         [0xff, 0xd8, 0xff, ..] => "image/jpeg",
         [b'G', b'I', b'F', b'8', ..] => "image/gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => "image/webp",
         _ => return Err(cannot("it is no PNG, JPEG, GIF or WebP image".into())),
     };
     Ok((media_type, bytes))

@@ -73,7 +73,10 @@ impl Hands {
                 .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
             match records {
                 Ok(records) => Some(Msg::Earlier(records)),
-                Err(e) => Some(Msg::Told(Tone::Bad, format!("cannot read earlier entries: {e}"))),
+                Err(e) => Some(Msg::Told(
+                    Tone::Bad,
+                    format!("cannot read earlier entries: {e}"),
+                )),
             }
         });
     }
@@ -151,7 +154,14 @@ impl Hands {
         let theme = app.theme.clone();
         self.aside(move || {
             let output = Process::new("git")
-                .args(["-c", "core.pager=cat", "diff", "--no-ext-diff", "--no-color", "HEAD"])
+                .args([
+                    "-c",
+                    "core.pager=cat",
+                    "diff",
+                    "--no-ext-diff",
+                    "--no-color",
+                    "HEAD",
+                ])
                 .current_dir(folder)
                 .env("GIT_OPTIONAL_LOCKS", "0")
                 .stdin(Stdio::null())
@@ -231,7 +241,11 @@ impl Hands {
                         value: info.id,
                     }
                 });
-            Some(Msg::Pick(Picker::new(For::Resume, "go on with", items.collect())))
+            Some(Msg::Pick(Picker::new(
+                For::Resume,
+                "go on with",
+                items.collect(),
+            )))
         });
     }
 }
@@ -326,7 +340,9 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
 
 fn diff_lines(text: &str, theme: &Theme) -> Vec<Line<'static>> {
     let style = |line: &str| match line {
-        l if l.starts_with("+++") || l.starts_with("---") || l.starts_with("diff ") => theme.heading,
+        l if l.starts_with("+++") || l.starts_with("---") || l.starts_with("diff ") => {
+            theme.heading
+        }
         l if l.starts_with("@@") => theme.accent,
         l if l.starts_with('+') => theme.diff_add,
         l if l.starts_with('-') => theme.diff_del,

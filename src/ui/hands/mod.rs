@@ -146,7 +146,12 @@ impl Hands {
         app.engine += 1;
         app.phase = Phase::Opening;
         let tell = self.tell(app.engine);
-        self.live = Some(Live::start(Arc::clone(&self.around), which, take_over, tell));
+        self.live = Some(Live::start(
+            Arc::clone(&self.around),
+            which,
+            take_over,
+            tell,
+        ));
     }
 
     fn look_on(&mut self, id: String, app: &mut App) {
@@ -175,7 +180,10 @@ impl Hands {
 
     fn copy(&self, text: &str, screen: &mut Screen) {
         if text.len() > MAX_COPY_BYTES {
-            return self.told(Tone::Warn, "too long for a terminal's clipboard; /export writes it to a file");
+            return self.told(
+                Tone::Warn,
+                "too long for a terminal's clipboard; /export writes it to a file",
+            );
         }
         match screen.copy(text) {
             Ok(()) => self.told(Tone::Calm, "copied"),

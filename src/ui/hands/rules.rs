@@ -90,7 +90,10 @@ impl Hands {
         match config::trust::trust(&around.paths, &around.here.root) {
             Ok(_) => {
                 self.reload(app);
-                self.told(Tone::Calm, "this folder is trusted; rewake trust --remove takes it back");
+                self.told(
+                    Tone::Calm,
+                    "this folder is trusted; rewake trust --remove takes it back",
+                );
             }
             Err(e) => self.told(Tone::Bad, e.to_string()),
         }
@@ -168,7 +171,10 @@ impl Hands {
             Line::default(),
         ];
         for mode in Mode::ALL {
-            lines.push(Line::styled(format!("{:<18} {}", mode.name(), explain(mode)), theme.text));
+            lines.push(Line::styled(
+                format!("{:<18} {}", mode.name(), explain(mode)),
+                theme.text,
+            ));
         }
         for (name, rules) in [
             ("allow", &permissions.allow),
@@ -176,12 +182,18 @@ impl Hands {
             ("deny", &permissions.deny),
         ] {
             lines.push(Line::default());
-            lines.push(Line::styled(format!("{name}: {} rules", rules.len()), theme.heading));
+            lines.push(Line::styled(
+                format!("{name}: {} rules", rules.len()),
+                theme.heading,
+            ));
             lines.extend(plain_lines(&rules.join("\n")));
         }
         let file = self.around.paths.config_file();
         lines.push(Line::default());
-        lines.push(Line::styled(format!("they stand in {}", file.display()), theme.dim));
+        lines.push(Line::styled(
+            format!("they stand in {}", file.display()),
+            theme.dim,
+        ));
         self.send(Msg::Show("permissions".into(), lines));
     }
 
@@ -197,11 +209,24 @@ impl Hands {
         let rows = [
             ("rewake", VERSION.to_string()),
             ("session", id.to_string()),
-            ("title", app.now.title.clone().unwrap_or_else(|| "none yet".into())),
+            (
+                "title",
+                app.now.title.clone().unwrap_or_else(|| "none yet".into()),
+            ),
             ("model", app.now.model.clone()),
-            ("summaries by", around.config().summary_model.clone().unwrap_or_else(|| "the same model".into())),
+            (
+                "summaries by",
+                around
+                    .config()
+                    .summary_model
+                    .clone()
+                    .unwrap_or_else(|| "the same model".into()),
+            ),
             ("mode", app.now.mode.name().to_string()),
-            ("folder", format!("{} ({trusted})", around.here.folder.display())),
+            (
+                "folder",
+                format!("{} ({trusted})", around.here.folder.display()),
+            ),
             ("workspace", around.here.root.display().to_string()),
             ("config", around.paths.config_file().display().to_string()),
             ("data", around.paths.data_dir.display().to_string()),
@@ -228,4 +253,3 @@ fn explain(mode: Mode) -> &'static str {
         Mode::BypassPermissions => "nothing asks; deny rules hold",
     }
 }
-

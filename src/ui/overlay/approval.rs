@@ -143,7 +143,12 @@ mod tests {
     fn asks(rule: Option<&str>) -> Approval {
         let id = CallId { reply: 2, index: 0 };
         let call = ToolCall::new(id, "bash", r#"{"command":"make"}"#);
-        Approval::new(id, call, "it may change things".into(), rule.map(str::to_string))
+        Approval::new(
+            id,
+            call,
+            "it may change things".into(),
+            rule.map(str::to_string),
+        )
     }
 
     fn press(approval: &mut Approval, keys: &str) -> Answer {
@@ -171,7 +176,10 @@ mod tests {
         let no = Answer::Deny("use just".into());
         assert_eq!(press(&mut asks(None), "nuse just\n"), no);
         assert_eq!(press(&mut asks(None), "\t\nuse just\n"), no);
-        assert_eq!(press(&mut asks(None), "n\n"), Answer::Deny(NO_REASON.into()));
+        assert_eq!(
+            press(&mut asks(None), "n\n"),
+            Answer::Deny(NO_REASON.into())
+        );
         // Escape leaves the reason, and is not an answer.
         assert_eq!(press(&mut asks(None), "nx\u{1b}"), Answer::Open);
     }

@@ -45,7 +45,9 @@ impl FirstRun {
     /// The models that can be chosen.
     pub fn models(&self) -> Vec<&str> {
         let ready = self.providers.iter().filter(|p| p.is_ready);
-        ready.flat_map(|p| p.models.iter().map(String::as_str)).collect()
+        ready
+            .flat_map(|p| p.models.iter().map(String::as_str))
+            .collect()
     }
 
     pub fn key(&mut self, key: &KeyEvent) -> Setup {

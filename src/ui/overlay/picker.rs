@@ -106,7 +106,11 @@ impl Picker {
             }
             _ => {}
         }
-        let count = if self.typed.is_empty() { count } else { self.shown().len() };
+        let count = if self.typed.is_empty() {
+            count
+        } else {
+            self.shown().len()
+        };
         self.at = self.at.min(count.saturating_sub(1));
         Picked::Nothing
     }
@@ -130,14 +134,23 @@ mod tests {
         let mut picker = Picker::new(For::Model, "model", vec![item("a/one"), item("b/two")]);
         press(&mut picker, KeyCode::Down);
         press(&mut picker, KeyCode::Down);
-        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("b/two".into()));
+        assert_eq!(
+            press(&mut picker, KeyCode::Enter),
+            Picked::Value("b/two".into())
+        );
         press(&mut picker, KeyCode::Char('o'));
         press(&mut picker, KeyCode::Char('n'));
-        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("a/one".into()));
+        assert_eq!(
+            press(&mut picker, KeyCode::Enter),
+            Picked::Value("a/one".into())
+        );
         press(&mut picker, KeyCode::Char('x'));
         assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Nothing);
         picker.free = true;
-        assert_eq!(press(&mut picker, KeyCode::Enter), Picked::Value("onx".into()));
+        assert_eq!(
+            press(&mut picker, KeyCode::Enter),
+            Picked::Value("onx".into())
+        );
         assert_eq!(press(&mut picker, KeyCode::Esc), Picked::Closed);
     }
 }

@@ -40,19 +40,38 @@ pub struct Stamp {
 #[derive(Debug)]
 pub enum Kind {
     /// The user's words.
-    Said { text: String, images: usize },
+    Said {
+        text: String,
+        images: usize,
+    },
     /// The model's words; those of an answer that was cut are marked.
-    Words { text: String, cut: bool },
-    Thinking { text: String },
+    Words {
+        text: String,
+        cut: bool,
+    },
+    Thinking {
+        text: String,
+    },
     Call(Box<Call>),
     /// What the model was told besides.
-    Noted { text: String },
+    Noted {
+        text: String,
+    },
     /// Something happened to the session itself: a crash, a stop, a new context.
-    Marker { tone: Tone, text: String },
+    Marker {
+        tone: Tone,
+        text: String,
+    },
     /// The model could not be asked.
-    Failed { message: String, hint: Option<String> },
+    Failed {
+        message: String,
+        hint: Option<String>,
+    },
     /// Said to the user by the program, and in no log.
-    Told { tone: Tone, text: String },
+    Told {
+        tone: Tone,
+        text: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

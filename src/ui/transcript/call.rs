@@ -231,7 +231,13 @@ fn tail_of(words: &str, style: Style, unfolded: bool, look: &Look<'_>) -> Vec<Li
     let bar = [Span::styled("  │ ", look.theme.dim)];
     for line in ansi::lines(&shown.join("\n"), max, look.theme) {
         let line = line.patch_style(style);
-        let mut wrapped = text::wrap(&line.spans, look.columns(), &bar, &bar, text::Break::Anywhere);
+        let mut wrapped = text::wrap(
+            &line.spans,
+            look.columns(),
+            &bar,
+            &bar,
+            text::Break::Anywhere,
+        );
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > 3 {
             wrapped.truncate(3);

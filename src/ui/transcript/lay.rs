@@ -102,7 +102,10 @@ fn said(text: &str, images: usize, look: &Look<'_>) -> Vec<Line<'static>> {
     }
     if images > 0 {
         let what = format!("[{images} image{}]", if images == 1 { "" } else { "s" });
-        lines.push(Line::from(vec![bar[0].clone(), Span::styled(what, theme.dim)]));
+        lines.push(Line::from(vec![
+            bar[0].clone(),
+            Span::styled(what, theme.dim),
+        ]));
     }
     lines
 }
@@ -157,7 +160,8 @@ fn marker(tone: Tone, words: &str, look: &Look<'_>) -> Vec<Line<'static>> {
     let mut lines = text::wrap(&spans, look.columns(), &first, &rest, Break::Words);
     if let [only] = &mut lines[..] {
         let left = look.columns().saturating_sub(only.width() + 1);
-        only.spans.push(Span::styled(format!(" {}", "─".repeat(left)), style));
+        only.spans
+            .push(Span::styled(format!(" {}", "─".repeat(left)), style));
     }
     lines
 }
@@ -172,7 +176,13 @@ pub(super) fn paragraph(
     let mut lines = Vec::new();
     for line in clean(words).lines() {
         let spans = [Span::styled(line.to_string(), style)];
-        lines.extend(text::wrap(&spans, look.columns(), &before, &before, Break::Words));
+        lines.extend(text::wrap(
+            &spans,
+            look.columns(),
+            &before,
+            &before,
+            Break::Words,
+        ));
     }
     lines
 }
@@ -189,7 +199,12 @@ impl<'a> StreamLines<'a> {
         let theme = look.theme;
         let mut before = Vec::new();
         if !stream.thinking.trim().is_empty() {
-            let last = stream.thinking.trim_end().lines().last().unwrap_or_default();
+            let last = stream
+                .thinking
+                .trim_end()
+                .lines()
+                .last()
+                .unwrap_or_default();
             let room = look.columns().saturating_sub(14);
             let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
             before.push(Line::styled(line, theme.dim));
@@ -235,6 +250,8 @@ impl<'a> StreamLines<'a> {
             }
             n => self.after[n - words_end].clone(),
         };
-        (skip..self.count().min(skip.saturating_add(take))).map(line).collect()
+        (skip..self.count().min(skip.saturating_add(take)))
+            .map(line)
+            .collect()
     }
 }

@@ -50,10 +50,7 @@ pub struct Stream {
 
 impl Stream {
     pub fn is_empty(&self) -> bool {
-        !self.has_words
-            && self.thinking.is_empty()
-            && self.calls.is_empty()
-            && self.retry.is_none()
+        !self.has_words && self.thinking.is_empty() && self.calls.is_empty() && self.retry.is_none()
     }
 
     fn feed(&mut self, delta: &Delta) {
@@ -220,10 +217,7 @@ impl Transcript {
                 entry::Block::Call {
                     name, arguments, ..
                 } => {
-                    let id = CallId {
-                        reply: at.0,
-                        index,
-                    };
+                    let id = CallId { reply: at.0, index };
                     index += 1;
                     self.calls.insert(id, self.blocks.len());
                     let call = Call {
@@ -351,10 +345,13 @@ impl Transcript {
 
     /// The last words of the model, whole.
     pub fn last_answer(&self) -> Option<&str> {
-        self.blocks.iter().rev().find_map(|block| match &block.kind {
-            Kind::Words { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
+        self.blocks
+            .iter()
+            .rev()
+            .find_map(|block| match &block.kind {
+                Kind::Words { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
     }
 
     /// What the user said, the newest last: place of the entry and words.

@@ -41,7 +41,13 @@ impl Transcript {
     }
 
     /// Some of the lines of a block.
-    fn slice(&mut self, block: usize, skip: usize, take: usize, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    fn slice(
+        &mut self,
+        block: usize,
+        skip: usize,
+        take: usize,
+        look: &mut Look<'_>,
+    ) -> Vec<Line<'static>> {
         match self.blocks.get(block) {
             Some(it) => lay(it, self.unfolded, look, |lines| {
                 lines.iter().skip(skip).take(take).cloned().collect()
@@ -148,7 +154,13 @@ impl Transcript {
     }
 
     /// Goes to the block before or behind the one at the top in which `words` are found.
-    pub fn find(&mut self, words: &str, backwards: bool, height: usize, look: &mut Look<'_>) -> bool {
+    pub fn find(
+        &mut self,
+        words: &str,
+        backwards: bool,
+        height: usize,
+        look: &mut Look<'_>,
+    ) -> bool {
         let words = words.to_lowercase();
         let (top, _) = self.top(height, look);
         let hit = |block: &usize| {

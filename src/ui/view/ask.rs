@@ -21,7 +21,10 @@ pub fn height(app: &mut App, area: Rect) -> u16 {
     let body = body(app, area.width);
     let answers = app.asked.as_ref().map_or(0, |asked| asked.choices().len());
     let wanted = body.len() + answers + 2;
-    u16::try_from(wanted).unwrap_or(u16::MAX).min(most(area)).max(5)
+    u16::try_from(wanted)
+        .unwrap_or(u16::MAX)
+        .min(most(area))
+        .max(5)
 }
 
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -69,7 +72,13 @@ fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
         Err(_) => asked.call.arguments.clone(),
     };
     for line in clean(&shown).lines() {
-        lines.extend(wrap(&span(line.to_string(), theme.code), room, &[], &[], Break::Anywhere));
+        lines.extend(wrap(
+            &span(line.to_string(), theme.code),
+            room,
+            &[],
+            &[],
+            Break::Anywhere,
+        ));
     }
     if let Ok(input) = &asked.call.input {
         lines.extend(change_lines(input, inside, theme));
@@ -82,7 +91,10 @@ fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
 fn answers(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     if let Some(reason) = &asked.reason {
         return vec![
-            Line::styled("say why not; the model is told (Enter denies, Esc goes back)", theme.dim),
+            Line::styled(
+                "say why not; the model is told (Enter denies, Esc goes back)",
+                theme.dim,
+            ),
             Line::from(vec![
                 Span::styled("› ", theme.accent),
                 Span::styled(clean_line(reason).into_owned(), theme.text),
@@ -104,7 +116,10 @@ fn answers(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
             true => ("▸ ", theme.accent),
             false => ("  ", theme.text),
         };
-        Line::from(vec![Span::styled(mark, theme.accent), Span::styled(words, style)])
+        Line::from(vec![
+            Span::styled(mark, theme.accent),
+            Span::styled(words, style),
+        ])
     };
     asked.choices().iter().map(line).collect()
 }

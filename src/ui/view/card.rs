@@ -20,7 +20,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let columns = usize::from(width.saturating_sub(4));
     let mut lines = Vec::new();
     for (place, offer) in card.offers.iter().enumerate() {
-        lines.extend(offer_lines(offer, place == card.at, app.now_ms, columns, theme));
+        lines.extend(offer_lines(
+            offer,
+            place == card.at,
+            app.now_ms,
+            columns,
+            theme,
+        ));
         lines.push(Line::default());
     }
     let held = card.offer().is_some_and(|o| o.held_by.is_some());
@@ -114,7 +120,10 @@ fn detail_lines(details: &Details, theme: &Theme) -> Vec<(String, ratatui::style
     }
     for running in &details.running {
         let age = clock(running.age_ms);
-        lines.push((format!("still running, {age}: {}", running.command), theme.running));
+        lines.push((
+            format!("still running, {age}: {}", running.command),
+            theme.running,
+        ));
         if let Some(last) = &running.last_line {
             lines.push((format!("  its last line: {last}"), theme.dim));
         }
@@ -123,7 +132,10 @@ fn detail_lines(details: &Details, theme: &Theme) -> Vec<(String, ratatui::style
         lines.push((format!("kept: {}", details.recovered.join(", ")), theme.ok));
     }
     for doubt in &details.in_doubt {
-        lines.push((format!("in doubt: {doubt}; it is looked at, not repeated"), theme.warn));
+        lines.push((
+            format!("in doubt: {doubt}; it is looked at, not repeated"),
+            theme.warn,
+        ));
     }
     lines
 }

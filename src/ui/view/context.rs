@@ -7,38 +7,41 @@ use crate::ui::app::App;
 
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let theme = &app.theme;
-    let gauge = app.now.gauge;
-    let usage = app.now.usage;
+    let Some(gauge) = &app.now.gauge else {
+        return vec![Line::styled("no session is open", theme.dim)];
+    };
     let row = |style, cell: &'static str, name: &str, tokens: u64| {
         let percent = tokens * 100 / gauge.window.max(1);
         Line::from(vec![
             Span::styled(format!(" {cell} "), style),
-            Span::styled(format!("{name:<34}{:>9}  {percent:>3}%", short(tokens)), theme.text),
+            Span::styled(
+                format!("{name:<26}{:>9}  {percent:>3}%", short(tokens)),
+                theme.text,
+            ),
         ])
     };
-    let free = gauge.window.saturating_sub(gauge.used());
-    let cached = match usage.prompt() {
-        0 => 0,
-        all => usage.cached * 100 / all,
-    };
-    vec![
-        Line::styled(
-            format!("{}: {} tokens", app.now.model, short(gauge.window)),
-            theme.heading,
+    let parts = gauge.parts;
+    let free = gauge.window.saturating_sub(parts.all());
+    let mut lines = vec![
+        Line::styled(app.now.model.clone(), theme.heading),
+        row(
+            theme.gauge_system,
+            "▓",
+            "system prompt and tools",
+            parts.system,
         ),
-        row(theme.gauge_system, "▓", "system prompt, tools, instructions", gauge.system),
-        row(theme.gauge_summary, "▒", "summary or note", gauge.summary),
-        row(theme.gauge_recent, "█", "recent, in full", gauge.recent),
+        row(theme.gauge_system, "▓", "instructions", parts.instructions),
+        row(theme.gauge_summary, "▒", "summary or note", parts.summary),
+        row(theme.gauge_recent, "█", "recent, in full", parts.recent),
         row(theme.gauge_free, "·", "free, the answer included", free),
         Line::default(),
-        Line::styled(
-            format!(
-                "in all: {} sent, {cached}% of it from the cache, {} answered",
-                short(usage.prompt()),
-                short(usage.output)
-            ),
-            theme.dim,
-        ),
-        Line::styled("/compact summarises all but the newest exchange now", theme.dim),
-    ]
+    ];
+    let said = gauge.lines();
+    lines.extend(said.into_iter().map(|line| Line::styled(line, theme.dim)));
+    lines.push(Line::default());
+    lines.push(Line::styled(
+        "/compact summarises all but the newest exchange now",
+        theme.dim,
+    ));
+    lines
 }

@@ -30,7 +30,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             true => ("✓ ", theme.ok),
             false => ("· ", theme.dim),
         };
-        put(&format!("{}: {}", provider.name, provider.found), style, mark);
+        put(
+            &format!("{}: {}", provider.name, provider.found),
+            style,
+            mark,
+        );
         if !provider.is_ready {
             put(&provider.hint, theme.dim, "    ");
         }
@@ -51,6 +55,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     lines.push(Line::default());
     lines.push(Line::styled("Enter chooses · q quits", theme.dim));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
-    let inner = boxed(frame, centred(area, width, height), " rewake has no model yet ", theme);
+    let inner = boxed(
+        frame,
+        centred(area, width, height),
+        " rewake has no model yet ",
+        theme,
+    );
     frame.render_widget(Paragraph::new(lines), inner);
 }

@@ -74,7 +74,8 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Some(_) => ask::draw(frame, below, app),
         None => {
             let look = composer_look(app);
-            app.composer.draw(frame, below, &look, matches!(app.overlay, Overlay::None));
+            app.composer
+                .draw(frame, below, &look, matches!(app.overlay, Overlay::None));
         }
     }
     status::draw(frame, status, app);
@@ -155,8 +156,11 @@ fn welcome(app: &App) -> Vec<Line<'static>> {
         .centered(),
         Line::styled(folder, theme.dim).centered(),
         Line::default(),
-        Line::styled("say what is to be done · ? keys · / commands · F2 history", theme.dim)
-            .centered(),
+        Line::styled(
+            "say what is to be done · ? keys · / commands · F2 history",
+            theme.dim,
+        )
+        .centered(),
     ]
 }
 
@@ -173,7 +177,11 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         lines.push(Line::styled(clip(&what, columns), theme.dim));
     }
     for queued in app.queued.iter().take(MAX_QUEUED) {
-        let mark = if app.editing == Some(queued.id) { "✎" } else { "↑" };
+        let mark = if app.editing == Some(queued.id) {
+            "✎"
+        } else {
+            "↑"
+        };
         let what = format!("{mark} queued: {}", clean_line(&queued.message.text));
         lines.push(Line::styled(clip(&what, columns), theme.user));
     }
@@ -189,11 +197,17 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
     if let Overlay::Search { words, missed } = &app.overlay {
         let found = if *missed { " (not found)" } else { "" };
-        let text = format!("search: {}{found}   Enter or ↑ earlier · ↓ later · Esc ends", clean_line(words));
+        let text = format!(
+            "search: {}{found}   Enter or ↑ earlier · ↓ later · Esc ends",
+            clean_line(words)
+        );
         return Line::styled(clip(&text, columns), theme.accent);
     }
     if let Some(trouble) = &app.kept.trouble {
-        let text = format!("nothing can be saved, so nothing is done: {}", clean_line(trouble));
+        let text = format!(
+            "nothing can be saved, so nothing is done: {}",
+            clean_line(trouble)
+        );
         return Line::styled(clip(&text, columns), theme.error);
     }
     let hint = app.hint.clone().unwrap_or_default();
@@ -208,11 +222,15 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
             let what = "another process works here; you look on · /fork goes your own way";
             (what.to_string(), theme.warn)
         }
-        Phase::Resting(Why::Halted | Why::Held) if app.now.unfinished => {
-            ("stopped · Enter goes on, or say something".to_string(), theme.warn)
-        }
+        Phase::Resting(Why::Halted | Why::Held) if app.now.unfinished => (
+            "stopped · Enter goes on, or say something".to_string(),
+            theme.warn,
+        ),
         Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),
-        Phase::Ended => ("the session is closed · /resume or /new".to_string(), theme.warn),
+        Phase::Ended => (
+            "the session is closed · /resume or /new".to_string(),
+            theme.warn,
+        ),
     };
     let text = match (text.is_empty(), hint.is_empty()) {
         (true, _) => hint,

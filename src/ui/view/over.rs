@@ -82,7 +82,9 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let note = picker.note.as_deref().map(clean_line);
     let extra = 2 + u16::from(note.is_some());
     let wanted = u16::try_from(shown.len().max(1)).unwrap_or(u16::MAX);
-    let height = wanted.saturating_add(extra + 2).min(area.height.saturating_sub(2));
+    let height = wanted
+        .saturating_add(extra + 2)
+        .min(area.height.saturating_sub(2));
     let at = centred(area, columns, height);
     let inner = boxed(frame, at, &format!(" {} ", picker.title), theme);
     let room = usize::from(inner.width);
@@ -103,7 +105,10 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         let mut line = Line::from(vec![
             Span::styled(mark, theme.accent),
             Span::styled(label, theme.text),
-            Span::styled(format!("  {}", clip(&clean_line(&item.detail), left)), theme.dim),
+            Span::styled(
+                format!("  {}", clip(&clean_line(&item.detail), left)),
+                theme.dim,
+            ),
         ]);
         if place == picker.at {
             line = line.patch_style(theme.selection);
@@ -111,10 +116,17 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(line);
     }
     if shown.is_empty() {
-        let what = if picker.free { "Enter takes what is typed" } else { "nothing fits" };
+        let what = if picker.free {
+            "Enter takes what is typed"
+        } else {
+            "nothing fits"
+        };
         lines.push(Line::styled(what, theme.dim));
     }
-    lines.push(Line::styled("type to narrow · Enter chooses · Esc closes", theme.dim));
+    lines.push(Line::styled(
+        "type to narrow · Enter chooses · Esc closes",
+        theme.dim,
+    ));
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
@@ -140,7 +152,13 @@ fn question_box(frame: &mut Frame<'_>, area: Rect, question: &str, keys: &str, t
     let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
     let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
     lines.push(Line::default());
-    lines.extend(wrap(&span(keys, theme.accent), room, &[], &[], Break::Words));
+    lines.extend(wrap(
+        &span(keys, theme.accent),
+        room,
+        &[],
+        &[],
+        Break::Words,
+    ));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
     frame.render_widget(Paragraph::new(lines), inner);

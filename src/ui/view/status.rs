@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::core::entry::Mode;
+use crate::session::context::Gauge;
 use crate::ui::app::App;
-use crate::ui::live::Gauge;
 use crate::ui::text::{clean_line, clip_middle, width};
 
 const CELLS: u64 = 10;
@@ -48,8 +48,14 @@ fn left(app: &App) -> Vec<Part> {
         Mode::BypassPermissions => theme.error,
     };
     let mut parts = vec![
-        vec![Span::styled(format!(" {}", clean_line(&app.now.model)), theme.text)],
-        vec![Span::styled(format!(" · {}", app.now.mode.name()), mode_style)],
+        vec![Span::styled(
+            format!(" {}", clean_line(&app.now.model)),
+            theme.text,
+        )],
+        vec![Span::styled(
+            format!(" · {}", app.now.mode.name()),
+            mode_style,
+        )],
     ];
     let folder = match (&app.place.home, app.now.folder.as_str()) {
         (_, "") => app.place.folder.clone(),
@@ -84,8 +90,8 @@ fn right(app: &App) -> Vec<Part> {
         let tokens = format!("↑{} ↓{}{cost} ", short(usage.prompt()), short(usage.output));
         parts.push(vec![Span::styled(tokens, theme.dim)]);
     }
-    if app.now.gauge.window > 0 {
-        parts.push(gauge(&app.now.gauge, app));
+    if let Some(full) = &app.now.gauge {
+        parts.push(gauge(full, app));
     }
     parts.push(vec![saved(app)]);
     parts
@@ -95,14 +101,15 @@ fn right(app: &App) -> Vec<Part> {
 fn gauge(gauge: &Gauge, app: &App) -> Part {
     let theme = &app.theme;
     let cells = |tokens: u64| (tokens * CELLS).div_ceil(gauge.window.max(1));
-    let system = cells(gauge.system).min(CELLS);
-    let summary = cells(gauge.summary).min(CELLS - system);
-    let recent = cells(gauge.recent).min(CELLS - system - summary);
+    let parts = &gauge.parts;
+    let system = cells(parts.system + parts.instructions).min(CELLS);
+    let summary = cells(parts.summary).min(CELLS - system);
+    let recent = cells(parts.recent).min(CELLS - system - summary);
     let free = CELLS - system - summary - recent;
     let bar = |cell: &str, n: u64, style: Style| {
         Span::styled(cell.repeat(usize::try_from(n).unwrap_or(0)), style)
     };
-    let percent = gauge.used() * 100 / gauge.window.max(1);
+    let percent = parts.all() * 100 / gauge.window.max(1);
     let style = if percent >= 80 { theme.warn } else { theme.dim };
     vec![
         bar("▓", system, theme.gauge_system),

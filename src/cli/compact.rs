@@ -1,0 +1,122 @@
+//! `rewake compact ID`: summarises all but the newest exchange of a session now.
+//!
+//! Nothing else of the session is touched: what is owed stays owed, and it is not taken up,
+//! so that nothing is said of how it would go on.
+//! Ctrl-C is not caught: until the summary is there, nothing is written.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::output;
+use super::trouble::Trouble;
+use crate::core::entry::{Entry, SummaryBy};
+use crate::core::state::State;
+use crate::core::window;
+use crate::engine::{Engine, EngineError, Event};
+use crate::headless::{exit, note};
+use crate::session::{Session, SessionError, Surroundings, Which, short_id};
+
+/// What was closed, and the tokens of the request behind it.
+#[derive(Default)]
+struct Told {
+    closed: Option<(u64, u64, SummaryBy)>,
+    request_tokens: u64,
+}
+
+impl Told {
+    fn hear(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Recorded(record) => {
+                if let Entry::Closed {
+                    first, last, by, ..
+                } = record.entry
+                {
+                    self.closed = Some((first, last, by));
+                }
+            }
+            Event::Context(figures) => self.request_tokens = figures.request_tokens,
+            Event::Delta(_)
+            | Event::Queued(_)
+            | Event::Requeued(_)
+            | Event::Kept(_)
+            | Event::Asked { .. } => {}
+        }
+    }
+}
+
+pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
+    let which = Which::Named {
+        id: id.to_string(),
+        fork: false,
+    };
+    let session = around.open(&which, false)?;
+    let state = &session.log.state;
+    if let Some(open) = state.first_open() {
+        let short = short_id(&session.id);
+        return Err(Trouble::new(
+            exit::RESUMABLE,
+            format!(
+                "the call {} of session {short} has no result yet",
+                open.call.name
+            ),
+        )
+        .with_hint(format!("rewake -p -r {short} goes on with it")));
+    }
+    if window::compactable(state).is_none() {
+        output::line("nothing to summarise: only the newest exchange is in full");
+        return Ok(exit::DONE);
+    }
+    let policy = &session.settings.policy;
+    let budget = policy.budget_of(state, &state.model);
+    let before = window::request_tokens(state, &budget, &policy.windows);
+    let told = close(session)?;
+    let Some((first, last, by)) = told.closed else {
+        return Err(Trouble::new(exit::FAILED, "no summary was made"));
+    };
+    output::line(&format!(
+        "entries {first} to {last} were summarised: the next request has about {} tokens, it had {before}",
+        told.request_tokens
+    ));
+    match by {
+        SummaryBy::Model => {}
+        SummaryBy::Digest => note(
+            "the summary model could not be asked, or gave nothing of use: a digest from the log \
+             stands in, until a later summary replaces it",
+        ),
+        SummaryBy::Placeholder => note(
+            "the summary model could not be asked, or gave nothing of use: a placeholder stands \
+             in, until a later summary replaces it",
+        ),
+    }
+    Ok(exit::DONE)
+}
+
+fn close(session: Session) -> Result<Told, Trouble> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
+    let _lock = session.lock;
+    let id = session.id;
+    let told = Rc::new(RefCell::new(Told::default()));
+    let hearing = Rc::clone(&told);
+    let closed = runtime.block_on(async move {
+        let (_commands, inbox) = unbounded_channel();
+        let on_event = move |_: &State, event: Event<'_>| hearing.borrow_mut().hear(&event);
+        let mut engine = Engine::new(
+            session.log,
+            session.world,
+            session.settings,
+            inbox,
+            Box::new(on_event),
+        );
+        engine.compact().await
+    });
+    closed.map_err(|error| match error {
+        EngineError::Store(error) => Trouble::from(error),
+        EngineError::Illegal(why) => SessionError::Illegal { session: id, why }.into(),
+    })?;
+    Ok(told.take())
+}

@@ -1,0 +1,109 @@
+//! What the next request is made of, in tokens: what a person and the log are told of the
+//! context. Deliberately absent: any decision; those are in [`super::window`].
+
+use super::budget::Budget;
+use super::prompt;
+use super::state::State;
+use super::window::{self, Windows};
+
+/// The parts of a request, tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parts {
+    /// The system prompt and the tools.
+    pub system: u64,
+    pub instructions: u64,
+    /// The summary, or the note the context began again from.
+    pub summary: u64,
+    /// What is in full.
+    pub recent: u64,
+}
+
+impl Parts {
+    /// Those of the request that would be sent now.
+    pub fn of(state: &State, budget: &Budget, windows: &Windows) -> Parts {
+        let instructions = state.layers.instructions.len();
+        let system = budget.tokens(prompt::layers_bytes(state) - instructions);
+        let instructions = budget.tokens(instructions);
+        let summary = budget.tokens(state.preface.as_ref().map_or(0, |p| p.text.len()));
+        let all = window::request_tokens(state, budget, windows);
+        Parts {
+            system,
+            instructions,
+            summary,
+            recent: all.saturating_sub(system + instructions + summary),
+        }
+    }
+
+    pub fn all(&self) -> u64 {
+        self.system + self.instructions + self.summary + self.recent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::{Entry, Layers, Mode, Record, SummaryBy, Via};
+
+    fn push(state: &mut State, entry: Entry) {
+        let record = Record {
+            seq: state.next_seq(),
+            at_ms: 0,
+            entry,
+        };
+        state.fold(&record).unwrap();
+    }
+
+    fn said(state: &mut State, bytes: usize) {
+        push(
+            state,
+            Entry::Said {
+                text: "a".repeat(bytes),
+                images: Vec::new(),
+                via: Via::Prompt,
+            },
+        );
+    }
+
+    #[test]
+    fn the_parts_are_the_request() {
+        let (budget, windows) = (Budget::new(100_000, 1_000, Some(4.0)), Windows::default());
+        let mut state = State::default();
+        let layers = Layers {
+            system: "s".repeat(4_000),
+            tools: Vec::new(),
+            instructions: "i".repeat(400),
+        };
+        push(
+            &mut state,
+            Entry::Opened {
+                folder: "/w".into(),
+                version: "0".into(),
+                model: "a/b".into(),
+                mode: Mode::Default,
+                layers,
+            },
+        );
+        said(&mut state, 8_000);
+        said(&mut state, 800);
+        let before = Parts::of(&state, &budget, &windows);
+        assert_eq!((before.instructions, before.summary), (100, 0));
+        assert!((1_000..1_050).contains(&before.system) && before.recent > 2_200);
+
+        push(
+            &mut state,
+            Entry::Closed {
+                window: 1,
+                first: 1,
+                last: 1,
+                summary: "b".repeat(400),
+                by: SummaryBy::Model,
+                spent: Vec::new(),
+            },
+        );
+        let after = Parts::of(&state, &budget, &windows);
+        assert_eq!((after.system, after.instructions), (before.system, 100));
+        assert!(after.summary > 100 && after.recent < 300, "{after:?}");
+        let all = window::request_tokens(&state, &budget, &windows);
+        assert_eq!(after.all(), all);
+    }
+}
