@@ -42,7 +42,9 @@ fn obedient(seen: &Seen) -> Answer {
 fn what_one_session_keeps_the_next_one_is_told() {
     let server = Server::start(obedient);
     let home = Home::with(&server, Protocol::Anthropic);
-    let say = |words: &str| home.run(["-p", words]).expect(0).stdout;
+    // How the last session ended would be told too, and its words are those that are waited for.
+    let alone = "context.cross_session=false";
+    let say = |words: &str| home.run(["-p", words, "--set", alone]).expect(0).stdout;
     assert!(say("do the integration tests use docker?").contains("nothing"));
     let kept = say("keep in mind what the tests need");
     assert!(kept.contains("kept as procedural memory"), "{kept}");

@@ -34,8 +34,18 @@ impl SmallDisk {
         self.0.join("ballast")
     }
 
-    /// To the last byte.
+    /// To the last byte, and nothing is left to write over in the log of the database.
     fn fill(&self) {
+        let database = self.0.join("rewake.db");
+        if database.exists() {
+            let store = rusqlite::Connection::open(database).expect("open the store");
+            let (busy, _, _): (i64, i64, i64) = store
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })
+                .expect("empty the write-ahead log");
+            assert_eq!(busy, 0, "the write-ahead log was in use");
+        }
         let mut file = File::create(self.ballast()).expect("make the ballast");
         for size in [64 << 10, 1 << 10, 1] {
             while file.write(&vec![1; size]).is_ok_and(|n| n > 0) {}
