@@ -97,5 +97,6 @@ pub mod model;
 pub mod session;
 pub mod store;
 pub mod tools;
+pub mod ui;
 pub mod workspace;
 pub mod world;

@@ -1,0 +1,428 @@
+//! Colours and attributes by what they mean.
+//!
+//! A theme is a TOML file: one key for each field of [`Theme`]. Its value is a colour (of the
+//! text), or a table of `fg`, `bg` and attributes. A colour is a name of the 16 ANSI colours,
+//! an index of the 256 or `"#rrggbb"`. Keys that a file leaves out are those of `base`.
+//!
+//! Invariant: nothing here reads the environment or a file; a theme is a value.
+
+use std::str::FromStr;
+
+use ratatui::style::{Color, Modifier, Style};
+use thiserror::Error;
+use toml::{Table, Value};
+
+const BUILT_IN: [(&str, &str); 2] = [
+    ("dark", include_str!("../../assets/themes/dark.toml")),
+    ("light", include_str!("../../assets/themes/light.toml")),
+];
+
+const ATTRIBUTES: [(&str, Modifier); 6] = [
+    ("bold", Modifier::BOLD),
+    ("dim", Modifier::DIM),
+    ("italic", Modifier::ITALIC),
+    ("underline", Modifier::UNDERLINED),
+    ("reverse", Modifier::REVERSED),
+    ("strike", Modifier::CROSSED_OUT),
+];
+
+const COLOUR_HINT: &str =
+    "a colour is a name such as \"lightblue\", an index from 0 to 255, or \"#rrggbb\"";
+
+/// What is wrong with a theme, at which key of which file.
+#[derive(Debug, Error, PartialEq)]
+#[error("theme {file}: {what}")]
+pub struct ThemeError {
+    pub file: String,
+    pub what: String,
+    pub hint: String,
+}
+
+/// How many colours a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    Ansi16,
+    Ansi256,
+    True,
+}
+
+impl Depth {
+    /// From the values of COLORTERM and TERM.
+    pub fn of(colorterm: Option<&str>, term: Option<&str>) -> Depth {
+        let term = term.unwrap_or_default();
+        let says = |words: &[&str]| words.iter().any(|w| term.contains(w));
+        match colorterm.unwrap_or_default() {
+            "truecolor" | "24bit" => Depth::True,
+            _ if says(&[
+                "direct",
+                "truecolor",
+                "kitty",
+                "alacritty",
+                "ghostty",
+                "wezterm",
+            ]) =>
+            {
+                Depth::True
+            }
+            _ if says(&["256"]) => Depth::Ansi256,
+            _ => Depth::Ansi16,
+        }
+    }
+}
+
+macro_rules! theme {
+    ($($field:ident),* $(,)?) => {
+        /// Every style of the screen, by its meaning.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Theme {
+            $(pub $field: Style,)*
+        }
+
+        impl Theme {
+            fn style_mut(&mut self, key: &str) -> Option<&mut Style> {
+                match key {
+                    $(stringify!($field) => Some(&mut self.$field),)*
+                    _ => None,
+                }
+            }
+
+            /// The keys of a theme file.
+            const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    };
+}
+
+theme!(
+    text,
+    dim,
+    accent,
+    user,
+    heading,
+    link,
+    code,
+    code_bg,
+    quote,
+    error,
+    warn,
+    ok,
+    running,
+    diff_add,
+    diff_del,
+    diff_add_word,
+    diff_del_word,
+    selection,
+    border,
+    border_focus,
+    gauge_system,
+    gauge_summary,
+    gauge_recent,
+    gauge_free,
+    syntax_comment,
+    syntax_keyword,
+    syntax_string,
+    syntax_constant,
+    syntax_function,
+    syntax_type,
+);
+
+impl Theme {
+    /// The themes that are compiled in.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// A theme that is compiled in.
+    pub fn named(name: &str) -> Result<Theme, ThemeError> {
+        match BUILT_IN.iter().find(|(known, _)| *known == name) {
+            Some((name, text)) => Theme::parse(name, text),
+            None => {
+                let known: Vec<&str> = Theme::names().collect();
+                let known = known.join(", ");
+                Err(error(name, "is not known", &format!("known are {known}")))
+            }
+        }
+    }
+
+    /// Without colours, for NO_COLOR: what matters is told by attributes alone.
+    pub fn plain() -> Theme {
+        let plain = Style::new();
+        let (bold, dim) = (plain.bold(), plain.dim());
+        let (underline, reverse) = (plain.underlined(), plain.reversed());
+        Theme {
+            dim,
+            accent: bold,
+            user: bold,
+            heading: bold,
+            link: underline,
+            code: bold,
+            quote: dim,
+            error: bold,
+            warn: bold,
+            running: bold,
+            diff_del: dim,
+            diff_add_word: underline,
+            diff_del_word: dim.underlined(),
+            selection: reverse,
+            border: dim,
+            border_focus: bold,
+            gauge_system: reverse,
+            gauge_summary: reverse.dim(),
+            gauge_recent: reverse.bold(),
+            gauge_free: dim,
+            ..Theme::default()
+        }
+    }
+
+    /// A theme file; `name` is its name in errors.
+    pub fn parse(name: &str, text: &str) -> Result<Theme, ThemeError> {
+        let table: Table = text.parse().map_err(|e: toml::de::Error| {
+            let at = e.span().map_or(0, |s| s.start.min(text.len()));
+            let line = text.as_bytes()[..at]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count()
+                + 1;
+            error(name, &format!("line {line}: {}", e.message()), "")
+        })?;
+        let mut theme = match table.get("base") {
+            None => Theme::default(),
+            Some(Value::String(base)) if base != name => Theme::named(base)?,
+            Some(_) => return Err(error(name, "base: names no other theme", "")),
+        };
+        for (key, value) in &table {
+            if key == "base" {
+                continue;
+            }
+            let Some(style) = theme.style_mut(key) else {
+                let hint = crate::core::text::nearest(key, Theme::KEYS.iter().copied())
+                    .map(|near| format!("did you mean {near}?"));
+                let what = format!("{key}: is no key of a theme");
+                return Err(error(name, &what, &hint.unwrap_or_default()));
+            };
+            *style = parse_style(name, key, value)?;
+        }
+        Ok(theme)
+    }
+
+    /// The same theme in the colours that a terminal has.
+    pub fn at_depth(mut self, depth: Depth) -> Theme {
+        for key in Theme::KEYS {
+            if let Some(style) = self.style_mut(key) {
+                style.fg = style.fg.map(|c| downgrade(c, depth));
+                style.bg = style.bg.map(|c| downgrade(c, depth));
+            }
+        }
+        self
+    }
+}
+
+fn error(file: &str, what: &str, hint: &str) -> ThemeError {
+    let clean = |text: &str| crate::core::text::neutralise(text).into_owned();
+    ThemeError {
+        file: clean(file),
+        what: clean(what),
+        hint: clean(hint),
+    }
+}
+
+fn parse_style(file: &str, key: &str, value: &Value) -> Result<Style, ThemeError> {
+    let Value::Table(table) = value else {
+        return Ok(Style::new().fg(parse_colour(file, key, value)?));
+    };
+    let mut style = Style::new();
+    for (part, value) in table {
+        let key = format!("{key}.{part}");
+        let attribute = ATTRIBUTES.iter().find(|(name, _)| name == part);
+        style = match (part.as_str(), attribute, value) {
+            ("fg", ..) => style.fg(parse_colour(file, &key, value)?),
+            ("bg", ..) => style.bg(parse_colour(file, &key, value)?),
+            (_, Some((_, modifier)), Value::Boolean(true)) => style.add_modifier(*modifier),
+            (_, Some(_), Value::Boolean(false)) => style,
+            (_, Some(_), _) => return Err(error(file, &format!("{key}: is true or false"), "")),
+            (_, None, _) => {
+                let hint = "a style has fg, bg, bold, dim, italic, underline, reverse and strike";
+                return Err(error(file, &format!("{key}: is no part of a style"), hint));
+            }
+        };
+    }
+    Ok(style)
+}
+
+fn parse_colour(file: &str, key: &str, value: &Value) -> Result<Color, ThemeError> {
+    let colour = match value {
+        Value::Integer(index) => u8::try_from(*index).ok().map(Color::Indexed),
+        Value::String(text) => Color::from_str(text).ok(),
+        _ => None,
+    };
+    colour.ok_or_else(|| error(file, &format!("{key}: {value} is no colour"), COLOUR_HINT))
+}
+
+/// The nearest colour that a terminal of this depth has.
+fn downgrade(colour: Color, depth: Depth) -> Color {
+    match (colour, depth) {
+        (_, Depth::True) | (Color::Indexed(0..16), _) => colour,
+        (Color::Rgb(r, g, b), Depth::Ansi256) => Color::Indexed(nearest_256([r, g, b])),
+        (Color::Rgb(r, g, b), Depth::Ansi16) => nearest_16([r, g, b]),
+        (Color::Indexed(index), Depth::Ansi16) => nearest_16(rgb_of_256(index)),
+        _ => colour,
+    }
+}
+
+/// The six levels of xterm's colour cube.
+const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+
+/// The colours of xterm from 16 on; the first 16 are the user's own.
+fn rgb_of_256(index: u8) -> [u8; 3] {
+    match index.checked_sub(232) {
+        Some(grey) => [8 + 10 * grey; 3],
+        None => {
+            let cube = usize::from(index.saturating_sub(16));
+            [
+                LEVELS[cube / 36 % 6],
+                LEVELS[cube / 6 % 6],
+                LEVELS[cube % 6],
+            ]
+        }
+    }
+}
+
+fn distance(a: [u8; 3], b: [u8; 3]) -> u32 {
+    let part = |i: usize| u32::from(a[i].abs_diff(b[i])).pow(2);
+    // The eye sees green best and blue worst.
+    2 * part(0) + 4 * part(1) + 3 * part(2)
+}
+
+fn nearest_256(rgb: [u8; 3]) -> u8 {
+    let indexes = 16..=255_u8;
+    indexes
+        .min_by_key(|i| distance(rgb, rgb_of_256(*i)))
+        .unwrap_or(16)
+}
+
+fn nearest_16(rgb: [u8; 3]) -> Color {
+    const COLOURS: [(Color, [u8; 3]); 16] = [
+        (Color::Black, [0, 0, 0]),
+        (Color::Red, [205, 0, 0]),
+        (Color::Green, [0, 205, 0]),
+        (Color::Yellow, [205, 205, 0]),
+        (Color::Blue, [0, 0, 238]),
+        (Color::Magenta, [205, 0, 205]),
+        (Color::Cyan, [0, 205, 205]),
+        (Color::Gray, [229, 229, 229]),
+        (Color::DarkGray, [127, 127, 127]),
+        (Color::LightRed, [255, 0, 0]),
+        (Color::LightGreen, [0, 255, 0]),
+        (Color::LightYellow, [255, 255, 0]),
+        (Color::LightBlue, [92, 92, 255]),
+        (Color::LightMagenta, [255, 0, 255]),
+        (Color::LightCyan, [0, 255, 255]),
+        (Color::White, [255, 255, 255]),
+    ];
+    let nearest = COLOURS.iter().min_by_key(|(_, c)| distance(rgb, *c));
+    nearest.map_or(Color::Reset, |(colour, _)| *colour)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_compiled_in_names_every_key() {
+        for (name, text) in BUILT_IN {
+            let table: Table = text.parse().unwrap();
+            for key in Theme::KEYS {
+                assert!(table.contains_key(*key), "{name} has no {key}");
+            }
+            Theme::named(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_theme_may_change_a_few_keys_of_another() {
+        let text = "base = \"dark\"\nerror = \"#ff0000\"\nlink = { fg = 33, underline = true }";
+        let theme = Theme::parse("mine", text).unwrap();
+        assert_eq!(theme.error, Style::new().fg(Color::Rgb(255, 0, 0)));
+        assert_eq!(theme.link, Style::new().fg(Color::Indexed(33)).underlined());
+        assert_eq!(theme.heading, Theme::named("dark").unwrap().heading);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_key_and_file() {
+        for (text, what) in [
+            (
+                "error = \"purplish\"",
+                "mine.toml: error: \"purplish\" is no colour",
+            ),
+            ("error = 256", "mine.toml: error: 256 is no colour"),
+            (
+                "error = \"#12345\"",
+                "mine.toml: error: \"#12345\" is no colour",
+            ),
+            (
+                "error = { fg = \"x\" }",
+                "mine.toml: error.fg: \"x\" is no colour",
+            ),
+            (
+                "error = { bold = 1 }",
+                "mine.toml: error.bold: is true or false",
+            ),
+            (
+                "error = { big = true }",
+                "mine.toml: error.big: is no part of a style",
+            ),
+            ("eror = \"red\"", "mine.toml: eror: is no key of a theme"),
+            ("base = \"mine\"", "theme mine: is not known"),
+            ("base = 3", "mine.toml: base: names no other theme"),
+            ("text = 1\nerror = ", "mine.toml: line 2"),
+        ] {
+            let error = Theme::parse("mine.toml", text).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        let error = Theme::parse("mine.toml", "eror = 1").unwrap_err();
+        assert_eq!(error.hint, "did you mean error?");
+    }
+
+    #[test]
+    fn the_depth_is_what_the_terminal_says() {
+        for (colorterm, term, want) in [
+            (Some("truecolor"), Some("xterm"), Depth::True),
+            (None, Some("xterm-kitty"), Depth::True),
+            (None, Some("xterm-direct"), Depth::True),
+            (None, Some("screen-256color"), Depth::Ansi256),
+            (Some("1"), Some("tmux-256color"), Depth::Ansi256),
+            (None, Some("xterm"), Depth::Ansi16),
+            (None, None, Depth::Ansi16),
+        ] {
+            assert_eq!(Depth::of(colorterm, term), want, "{colorterm:?} {term:?}");
+        }
+    }
+
+    #[test]
+    fn colours_become_the_nearest_there_are() {
+        for (colour, at_256, at_16) in [
+            (Color::Rgb(255, 0, 0), Color::Indexed(196), Color::LightRed),
+            (Color::Rgb(8, 8, 8), Color::Indexed(232), Color::Black),
+            (
+                Color::Rgb(95, 135, 175),
+                Color::Indexed(67),
+                Color::DarkGray,
+            ),
+            (Color::Indexed(46), Color::Indexed(46), Color::LightGreen),
+            (Color::Indexed(3), Color::Indexed(3), Color::Indexed(3)),
+            (Color::Cyan, Color::Cyan, Color::Cyan),
+        ] {
+            assert_eq!(downgrade(colour, Depth::True), colour);
+            assert_eq!(downgrade(colour, Depth::Ansi256), at_256, "{colour:?}");
+            assert_eq!(downgrade(colour, Depth::Ansi16), at_16, "{colour:?}");
+        }
+    }
+
+    #[test]
+    fn plain_has_no_colour() {
+        let mut plain = Theme::plain();
+        for key in Theme::KEYS {
+            let style = plain.style_mut(key).unwrap();
+            assert_eq!((style.fg, style.bg), (None, None), "{key}");
+        }
+    }
+}
