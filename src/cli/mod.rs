@@ -7,6 +7,7 @@ pub mod args;
 mod completion;
 mod demo;
 mod doctor;
+mod export;
 mod fork;
 mod history;
 mod logging;
@@ -91,6 +92,9 @@ fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::History { query } => history::run(around, &query),
         Invocation::Show { id } => show::run(around, &id),
         Invocation::Fork { id } => fork::run(around, &id),
+        Invocation::Export { id, format, file } => {
+            export::run(around, &id, format, file.as_deref())
+        }
         Invocation::Ps => ps::list(around),
         Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }

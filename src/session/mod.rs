@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod context;
+pub mod export;
 mod found;
 mod judge;
 mod last;
