@@ -3,6 +3,7 @@
 pub mod ansi;
 pub mod diff;
 pub mod highlight;
+pub mod history;
 pub mod markdown;
 pub mod text;
 pub mod theme;
