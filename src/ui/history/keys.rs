@@ -276,9 +276,9 @@ impl Pane {
             (Some(Question::Delete { .. }), _) => &[("y", "delete"), ("any other key", "keep")],
             (Some(Question::Title { .. }), _) => &[("Enter", "rename"), ("Esc", "as it was")],
             (None, Some(_)) => &[
-                ("↑↓ PgUp PgDn", "move"),
+                ("↑↓", "move"),
                 ("Tab", "conversation"),
-                ("Enter r", "go on from here"),
+                ("Enter r", "go on"),
                 ("f", "fork"),
                 ("R", "rename"),
                 ("e", "Markdown"),

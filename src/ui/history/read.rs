@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::queue::Queue;
@@ -51,12 +51,12 @@ struct List {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn open(around: &'a Surroundings) -> Result<Reader<'a>, StoreError> {
+    pub(super) fn open(around: &'a Surroundings, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
         Ok(Reader {
             around,
             store: around.open_store()?,
             figures: Figures::new(around.config()),
-            zone: TimeZone::system(),
+            zone,
             list: List::default(),
         })
     }
@@ -100,10 +100,8 @@ impl<'a> Reader<'a> {
         let keys = match query {
             "" => listing.iter().map(|l| l.key).collect(),
             query => {
-                while self.store.index_pending(ROWS_IN_A_STEP)? > 0 {
-                    if queue.has_newer_list() {
-                        return Ok(None);
-                    }
+                if !self.index(queue) {
+                    return Ok(None);
                 }
                 let said = self.store.saying(query, MAX_HITS)?;
                 snippets.extend(said.into_iter().map(|s| (s.key, s.snippet)));
@@ -119,6 +117,22 @@ impl<'a> Reader<'a> {
             snippets,
         };
         self.page(0).map(Some)
+    }
+
+    /// False when nobody waits for it any more. Where it cannot be done, as on a full disk, what
+    /// was indexed before is searched.
+    fn index(&mut self, queue: &Queue) -> bool {
+        loop {
+            match self.store.index_pending(ROWS_IN_A_STEP) {
+                Ok(0) => return true,
+                Ok(_) if queue.has_newer_list() => return false,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the newest entries are not searched");
+                    return true;
+                }
+            }
+        }
     }
 
     fn page(&self, from: usize) -> Result<Found, StoreError> {
@@ -301,7 +315,9 @@ fn title(title: Option<&str>) -> String {
 
 /// Sessions whose title has all the words, or nearly.
 fn titled(listing: &[Listed], query: &str) -> HashSet<SessionKey> {
-    let pattern = Pattern::parse(query, CaseMatching::Ignore, Normalization::Smart);
+    // Not parsed: what is typed has no operators.
+    let (case, marks) = (CaseMatching::Ignore, Normalization::Smart);
+    let pattern = Pattern::new(query, case, marks, AtomKind::Fuzzy);
     let chars = query.chars().filter(|c| !c.is_whitespace()).count();
     let enough = MIN_SCORE_PER_CHAR.saturating_mul(u32::try_from(chars).unwrap_or(u32::MAX));
     let mut matcher = Matcher::new(Config::DEFAULT);

@@ -68,6 +68,7 @@ pub(super) struct Tree {
     pub(super) is_known: bool,
     /// The nearest first.
     ancestors: Vec<Branch>,
+    /// In the order of the entries that they go on from.
     forks: Vec<Branch>,
     first: Seq,
     number: u64,
@@ -260,8 +261,10 @@ impl Tree {
             // Until the next checkpoint everything hangs here.
             let next = (at + 1..range.end).find(|i| self.points[*i].what.is_checkpoint());
             let before = next.map_or(upto.saturating_add(1), |i| self.points[i].seq);
-            let hangs = |f: &&Branch| (point.seq..before).contains(&f.upto);
-            let forks: Vec<&Branch> = self.forks.iter().filter(hangs).collect();
+            // They are in the order of what they share.
+            let from = self.forks.partition_point(|f| f.upto < point.seq);
+            let to = self.forks.partition_point(|f| f.upto < before);
+            let forks = self.forks.get(from..to).unwrap_or_default();
             for (i, fork) in forks.iter().enumerate() {
                 let branches = match (ends, i + 1 == forks.len()) {
                     (true, true) => "   └─ ",

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use jiff::tz::TimeZone;
+
 use super::queue::Queue;
 use super::read::Reader;
 use super::{Ask, Found};
@@ -61,7 +63,7 @@ fn ready<'a, 'b>(
 ) -> Result<&'a mut Reader<'b>, StoreError> {
     match reader {
         Some(reader) => Ok(reader),
-        None => Ok(reader.insert(Reader::open(around)?)),
+        None => Ok(reader.insert(Reader::open(around, TimeZone::system())?)),
     }
 }
 

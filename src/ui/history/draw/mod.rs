@@ -28,8 +28,10 @@ impl Pane {
         let hints = self.hint_lines(columns, theme);
         let said = u16::from(self.question.is_some() || self.notice.is_some());
         let rows = u16::try_from(hints.len()).unwrap_or(0);
+        // Below the title of the list is its filter.
+        let head = if self.tree.is_some() { 1 } else { 2 };
         let [head, body, line, keys] = Layout::vertical([
-            Constraint::Length(2),
+            Constraint::Length(head),
             Constraint::Min(1),
             Constraint::Length(said),
             Constraint::Length(rows),

@@ -113,11 +113,8 @@ fn checkpoints(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme
     let visible = tree.lines.iter().enumerate().skip(top).take(height);
     let mut lines: Vec<Line<'static>> = visible
         .map(|(at, line)| {
-            let over = match at == tree.selected {
-                true => theme.selection,
-                false => Style::new(),
-            };
-            grown(tree, line, columns, theme, today, over)
+            let is_selected = at == tree.selected;
+            grown(tree, line, columns, theme, today, is_selected)
         })
         .collect();
     let has_checkpoint = tree.points.iter().any(|p| p.what.is_checkpoint());
@@ -137,7 +134,7 @@ fn grown(
     columns: usize,
     theme: &Theme,
     today: Date,
-    over: Style,
+    is_selected: bool,
 ) -> Line<'static> {
     let (text, style) = match &line.what {
         Drawn::Older => ("… what was before".to_string(), theme.dim),
@@ -148,11 +145,22 @@ fn grown(
             _ => (String::new(), theme.user),
         },
         Drawn::Checkpoint(at) => {
-            let text = tree.points.get(*at).map(|p| checkpoint(p, today));
+            let text = tree
+                .points
+                .get(*at)
+                .map(|p| checkpoint(p, step(tree, *at), today));
             (text.unwrap_or_default(), theme.text)
         }
     };
-    let branches = clip(&line.branches, columns);
+    let (mark, over) = match is_selected {
+        true => ("▸", theme.selection),
+        false => (" ", Style::new()),
+    };
+    let branches = match line.branches.strip_suffix("─ ") {
+        Some(branches) => format!("{branches}─{mark}"),
+        None => line.branches.clone(),
+    };
+    let branches = clip(&branches, columns);
     let room = columns.saturating_sub(width(&branches));
     let text = clip(&text, room);
     let blank = " ".repeat(room.saturating_sub(width(&text)));
@@ -163,24 +171,32 @@ fn grown(
     ])
 }
 
-fn checkpoint(point: &Point, today: Date) -> String {
+/// The step of the plan, where it is another than at the checkpoint before.
+fn step(tree: &Tree, at: usize) -> Option<&str> {
+    let step = |point: &Point| match &point.what {
+        What::Checkpoint { plan_step, .. } => Some(plan_step.clone()),
+        What::Said(_) => None,
+    };
+    let before = tree.points.get(..at)?.iter().rev().find_map(step).flatten();
+    match &tree.points.get(at)?.what {
+        What::Checkpoint { plan_step, .. } if *plan_step != before => plan_step.as_deref(),
+        _ => None,
+    }
+}
+
+fn checkpoint(point: &Point, step: Option<&str>, today: Date) -> String {
     let time = match point.day == today {
         true => point.time.clone(),
         false => format!("{} {}", point.day.strftime("%m-%d"), point.time),
     };
-    let What::Checkpoint {
-        reason,
-        plan_step,
-        files,
-    } = &point.what
-    else {
+    let What::Checkpoint { reason, files, .. } = &point.what else {
         return time;
     };
     let mut text = format!("{time} {reason}");
     if !files.is_empty() {
         text.push_str(&format!(" · changed {}", files.join(", ")));
     }
-    if let Some(step) = plan_step {
+    if let Some(step) = step {
         text.push_str(&format!(" · step: {step}"));
     }
     text
