@@ -88,10 +88,10 @@ impl Store {
     /// the newest `max_hits` entries. What is not indexed yet is not found: see
     /// [`Store::index_pending`].
     pub fn saying(&self, query: &str, max_hits: u32) -> Result<Vec<SaidIn>, StoreError> {
-        let Some(escaped) = escape(query) else {
+        let terms = terms(query);
+        let Some(escaped) = escape(&terms) else {
             return Ok(Vec::new());
         };
-        let terms = terms(query);
         let mut bodies = BodyReader::new()?;
         let mut read = || -> rusqlite::Result<Vec<SaidIn>> {
             let mut statement = self.conn.prepare_cached(SAYING)?;
