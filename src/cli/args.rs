@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use crate::config::{ConfigError, Setting};
 use crate::core::entry::Mode;
+use crate::session::export::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,6 +141,17 @@ enum Command {
         /// The id of a session, or the beginning of it
         id: String,
     },
+    /// Write a session as Markdown
+    Export {
+        /// The id of a session, or the beginning of it
+        id: String,
+        /// As one JSON object: every entry as it is in the log
+        #[arg(long)]
+        json: bool,
+        /// Into this file instead of stdout
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
@@ -201,6 +213,12 @@ pub enum Invocation {
     },
     Compact {
         id: String,
+    },
+    Export {
+        id: String,
+        format: Format,
+        /// `None`: stdout.
+        file: Option<PathBuf>,
     },
     Ps,
     /// Ends a running command.
@@ -304,6 +322,11 @@ impl Cli {
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id, at } => Invocation::Fork { id, at },
             Command::Compact { id } => Invocation::Compact { id },
+            Command::Export { id, json, output } => Invocation::Export {
+                id,
+                format: if json { Format::Json } else { Format::Markdown },
+                file: output,
+            },
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
@@ -324,6 +347,7 @@ impl Command {
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
             Command::Compact { .. } => "compact",
+            Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
             Command::Trust { .. } => "trust",
             Command::Doctor => "doctor",
@@ -553,6 +577,22 @@ mod tests {
                 },
             ),
             ("compact 0197", Invocation::Compact { id: id() }),
+            (
+                "export 0197",
+                Invocation::Export {
+                    id: id(),
+                    format: Format::Markdown,
+                    file: None,
+                },
+            ),
+            (
+                "export --json -o out.json 0197",
+                Invocation::Export {
+                    id: id(),
+                    format: Format::Json,
+                    file: Some("out.json".into()),
+                },
+            ),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
             ("trust", Invocation::Trust),

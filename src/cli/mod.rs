@@ -8,6 +8,7 @@ mod compact;
 mod completion;
 mod demo;
 mod doctor;
+mod export;
 mod fork;
 mod history;
 mod logging;
@@ -93,6 +94,9 @@ fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Show { id } => show::run(around, &id),
         Invocation::Fork { id, at } => fork::run(around, &id, at),
         Invocation::Compact { id } => compact::run(around, &id),
+        Invocation::Export { id, format, file } => {
+            export::run(around, &id, format, file.as_deref())
+        }
         Invocation::Ps => ps::list(around),
         Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }

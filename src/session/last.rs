@@ -230,6 +230,7 @@ mod tests {
             version: None,
             model: None,
             usage: Usage::default(),
+            bytes: 0,
         }
     }
 

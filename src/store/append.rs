@@ -110,16 +110,23 @@ pub(super) struct Prepared<'a> {
     bodies: Vec<Body>,
     blobs: Vec<Packed<'a>>,
     listed: Listed,
+    /// What is stored of it.
+    bytes: usize,
 }
 
 impl<'a> Prepared<'a> {
     pub(super) fn new(entries: &'a [Entry], blobs: &'a [Vec<u8>]) -> Result<Self, StoreError> {
         let bodies: serde_json::Result<Vec<Body>> = entries.iter().map(Body::new).collect();
+        let bodies = bodies.doing(WHAT)?;
+        let blobs: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
+        let in_rows: usize = bodies.iter().map(|body| body.bytes().len()).sum();
+        let in_blobs: usize = blobs.iter().map(Packed::stored_bytes).sum();
         Ok(Prepared {
             entries,
-            bodies: bodies.doing(WHAT)?,
-            blobs: blobs.iter().map(|bytes| Packed::new(bytes)).collect(),
+            bodies,
+            blobs,
             listed: Listed::of(entries),
+            bytes: in_rows + in_blobs,
         })
     }
 
@@ -181,7 +188,7 @@ impl<'a> Prepared<'a> {
                    title = coalesce(?7, title, ?8), model = coalesce(?9, model),
                    version = coalesce(?10, version), input = input + ?11,
                    cached = cached + ?12, cache_written = cache_written + ?13,
-                   output = output + ?14
+                   output = output + ?14, bytes = bytes + ?15, trashed_ms = NULL
                  WHERE key = ?1 AND head = ?2",
             )?
             .execute(params![
@@ -199,6 +206,7 @@ impl<'a> Prepared<'a> {
                 int(usage.cached),
                 int(usage.cache_written),
                 int(usage.output),
+                int(self.bytes as u64),
             ])?;
         Ok(rows == 1)
     }

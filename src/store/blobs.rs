@@ -77,6 +77,10 @@ impl<'a> Packed<'a> {
             compressed,
         }
     }
+
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.compressed.as_ref().map_or(self.whole.len(), Vec::len)
+    }
 }
 
 pub(super) fn insert_blob(tx: &Transaction<'_>, blob: &Packed<'_>) -> rusqlite::Result<()> {

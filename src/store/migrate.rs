@@ -16,6 +16,7 @@ use super::upkeep::copy_database;
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0001_initial.sql"),
     include_str!("../../assets/migrations/0002_memory.sql"),
+    include_str!("../../assets/migrations/0003_trash.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -112,6 +113,9 @@ mod tests {
     fn released_migrations_are_not_edited() {
         let hashes = MIGRATIONS.iter().map(|sql| blake3::hash(sql.as_bytes()));
         let hashes: Vec<String> = hashes.map(|h| h.to_hex()[..16].to_string()).collect();
-        assert_eq!(hashes, ["5460f5bbc9c2039b", "3421d4928d0086cb"]);
+        assert_eq!(
+            hashes,
+            ["5460f5bbc9c2039b", "3421d4928d0086cb", "7e32c19ebcc0c6c2"]
+        );
     }
 }

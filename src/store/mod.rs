@@ -21,6 +21,7 @@ mod error;
 mod files;
 mod fork;
 mod inbox;
+mod listing;
 mod load;
 mod lock;
 mod memories;
@@ -31,6 +32,8 @@ mod query;
 mod row;
 mod search;
 mod sessions;
+mod trace;
+mod trash;
 mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -43,12 +46,14 @@ pub use drafts::{Draft, Drafts};
 pub use error::StoreError;
 pub use fork::NewFork;
 pub use inbox::{InboxId, Message, Queued};
+pub use listing::{Listed, SaidIn, SessionKey};
 pub use load::Head;
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
+pub use trace::{Branch, Family, Traced};
 
 use error::Doing;
 

@@ -27,7 +27,7 @@ const MAX_TEXT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
-    /// The chain of this session, its ancestors' entries included.
+    /// The chain of this session, its ancestors' entries included, be they in the trash.
     Session(&'a str),
     Workspace(&'a str),
     All,
@@ -169,7 +169,7 @@ fn index_rows(conn: &Connection, bodies: &mut BodyReader, max_rows: u32) -> rusq
     Ok(())
 }
 
-fn text_of(entry: &Entry) -> Option<Cow<'_, str>> {
+pub(super) fn text_of(entry: &Entry) -> Option<Cow<'_, str>> {
     match entry {
         // What was found again is in the log already.
         Entry::Noted {
@@ -206,8 +206,13 @@ fn block_text(block: &Block) -> Option<&str> {
 /// The scope's values come first, then the query, then the limit.
 fn statement(scope: Scope<'_>, order: Order, kinds: &str) -> (String, Vec<Value>) {
     let (with, join, condition, values) = match scope {
-        Scope::All => ("", "", "", vec![]),
-        Scope::Workspace(w) => ("", "", "AND s.workspace = ?1", vec![w.to_string().into()]),
+        Scope::All => ("", "", "AND s.trashed_ms IS NULL", vec![]),
+        Scope::Workspace(w) => (
+            "",
+            "",
+            "AND s.workspace = ?1 AND s.trashed_ms IS NULL",
+            vec![w.to_string().into()],
+        ),
         Scope::Session(id) => (
             "WITH RECURSIVE lineage (key, length) AS (
                SELECT key, length FROM sessions WHERE id = ?1

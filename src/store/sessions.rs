@@ -31,6 +31,8 @@ pub struct SessionInfo {
     pub model: Option<String>,
     /// Of its own answers, not of its ancestors'.
     pub usage: Usage,
+    /// Of its own entries, as stored, with the blobs that came with them.
+    pub bytes: u64,
 }
 
 impl SessionInfo {
@@ -47,13 +49,14 @@ pub struct SessionFilter<'a> {
     pub unfinished: bool,
 }
 
-const SELECT: &str = "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
+pub(super) const SELECT: &str =
+    "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
-  s.cache_written, s.output
+  s.cache_written, s.output, s.bytes
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
 impl Store {
-    /// The newest first, by their last entry.
+    /// The newest first, by their last entry. What is in the trash is none of them.
     pub fn sessions(
         &self,
         filter: SessionFilter<'_>,
@@ -65,7 +68,8 @@ impl Store {
             None => "?1 IS NULL",
         };
         let sql = format!(
-            "{SELECT} WHERE {condition} AND s.unfinished >= ?2 ORDER BY s.head DESC LIMIT ?3"
+            "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
+             ORDER BY s.head DESC LIMIT ?3"
         );
         self.conn
             .prepare_cached(&sql)
@@ -85,7 +89,7 @@ impl Store {
         Ok(self.sessions(filter, 1)?.pop())
     }
 
-    /// The session whose id begins so. None: `NotFound` with the nearest. Several: `Ambiguous`.
+    /// The session whose id begins so, be it in the trash. None: `NotFound` with the nearest. Several: `Ambiguous`.
     pub fn find(&self, prefix: &str) -> Result<SessionInfo, StoreError> {
         let prefix = prefix.trim().to_ascii_lowercase();
         if prefix.is_empty() {
@@ -142,7 +146,7 @@ impl Store {
     }
 }
 
-fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
+pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     let origin: Option<String> = row.get(5)?;
     let forked_seq: Option<i64> = row.get(6)?;
     Ok(SessionInfo {
@@ -166,5 +170,6 @@ fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             cache_written: count(row.get(14)?),
             output: count(row.get(15)?),
         },
+        bytes: count(row.get(16)?),
     })
 }

@@ -65,6 +65,29 @@ fn show_prints_what_was_said_done_and_told() {
 }
 
 #[test]
+fn export_writes_a_session_to_stdout_or_into_a_file() {
+    let home = calling(&[bash("printf '\\033[31mred'")]);
+    home.run(["-p", "make it red", "--yolo"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    let markdown = home.run(["export", &id]).expect(0).stdout;
+    for word in ["# make it red\n", "\n## You, ", "### `bash printf", "\nred"] {
+        assert!(markdown.contains(word), "{word:?} in\n{markdown}");
+    }
+    assert!(!markdown.contains('\u{1b}'), "{markdown:?}");
+    let none = home
+        .run(["export", &id, "--json", "-o", "out.json"])
+        .expect(0);
+    assert_eq!(none.stdout, "");
+    let json = std::fs::read_to_string(home.path("out.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["session"]["title"], "make it red");
+    assert_eq!(value["records"][0]["entry"]["kind"], "opened");
+    refused(home.run(["export", "ffff"]), 2, &["no session \"ffff\""]);
+    let args = ["export", id.as_str(), "-o", "no/such/folder/x.md"];
+    refused(home.run(args), 1, &["cannot write", "no/such/folder"]);
+}
+
+#[test]
 fn ps_says_that_nothing_runs_and_what_it_does_not_know() {
     let home = scripted(&[]);
     let none = home.run(["ps"]).expect(0);

@@ -16,10 +16,11 @@ use crate::story::*;
 const OPENED_MS: i64 = 1_000;
 const APPENDED_MS: i64 = 2_000;
 const FORKED_MS: i64 = 3_000;
+const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -60,6 +61,9 @@ fn tell(store: &mut Store) {
         vec![remembered("the tests need docker")],
     );
     fork(store, head.session(), 2, FORKED_MS).unwrap();
+    let mut gone = session(store, ELSEWHERE);
+    append(store, &mut gone, vec![said("thrown away")]);
+    store.trash(gone.session(), TRASHED_MS).unwrap();
 }
 
 fn records(first_seq: u64, at_ms: i64, entries: Vec<Entry>) -> Vec<Record> {
@@ -128,6 +132,18 @@ fn a_database_of_schema_2_says_what_it_said() {
         memories(&store, ELSEWHERE, "docker"),
         ["the tests need docker"]
     );
+}
+
+#[test]
+fn a_database_of_schema_3_says_what_it_said() {
+    let (_dir, mut store) = opened_from(3);
+    check(&mut store);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    let trash = store.listing(ELSEWHERE, true).unwrap();
+    let titles: Vec<_> = trash.iter().map(|l| l.title.as_deref()).collect();
+    assert_eq!(titles, [Some("thrown away")]);
+    let newest = store.newest(Some(HERE)).unwrap().unwrap();
+    assert!(newest.bytes > 0);
 }
 
 #[test]

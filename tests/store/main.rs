@@ -12,6 +12,7 @@ mod files;
 mod forks;
 mod golden;
 mod heads;
+mod history;
 mod lists;
 mod memories;
 mod searching;

@@ -542,7 +542,13 @@ impl App {
             history::Did::Export { id, json } => return vec![Intent::Export { session: id, json }],
             history::Did::Rename { id, title } => {
                 return match self.id.as_deref() == Some(id.as_str()) {
-                    true => vec![Intent::Engine(Command::Name(title))],
+                    true => {
+                        if let Overlay::History(pane) = &mut self.overlay {
+                            let outcome = Ok(title.clone());
+                            pane.found(history::Found::Renamed { id, outcome });
+                        }
+                        vec![Intent::Engine(Command::Name(title))]
+                    }
                     false => vec![Intent::History(history::Ask::Rename { id, title })],
                 };
             }

@@ -300,8 +300,10 @@ impl App {
                 self.transcript.prepend(&records);
             }
             Msg::History(found) => {
-                if let Overlay::History(pane) = &mut self.overlay {
-                    pane.found(found);
+                if let Overlay::History(pane) = &mut self.overlay
+                    && let Some(ask) = pane.found(found)
+                {
+                    return vec![Intent::History(ask)];
                 }
             }
             Msg::Edited(Ok(text)) => {

@@ -1,6 +1,6 @@
 //! Messages with their images, the external editor, shell commands of the user, exports.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::Hands;
 use crate::core::entry::{Image, Via};
 use crate::core::text::{neutralise, one_line};
 use crate::engine::Command;
-use crate::session::export;
+use crate::session::export::{self, Format};
 use crate::store::{Message, blob_ref};
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::composer::editor::{edit, editor_command};
@@ -89,35 +89,24 @@ impl Hands {
 
     pub(super) fn export(&self, session: String, json: bool) {
         let around = Arc::clone(&self.around);
+        let format = match json {
+            true => Format::Json,
+            false => Format::Markdown,
+        };
         self.aside(move || {
-            let name = crate::session::short_id(&session);
-            let end = if json { "json" } else { "md" };
-            let path = around.here.folder.join(format!("rewake-{name}.{end}"));
-            let written = write_export(&around, &session, json, &path);
-            let told = match written {
-                Ok(()) => (Tone::Calm, format!("written to {}", path.display())),
-                Err(why) => (Tone::Bad, format!("cannot export the session: {why}")),
-            };
-            Some(Msg::Told(told.0, told.1))
+            let folder = &around.here.folder;
+            let written = around
+                .open_store()
+                .map_err(|e| e.to_string())
+                .and_then(|store| {
+                    export::to_folder(&store, &session, format, folder).map_err(|e| e.to_string())
+                });
+            Some(match written {
+                Ok(path) => Msg::Told(Tone::Calm, format!("written to {}", path.display())),
+                Err(why) => Msg::Told(Tone::Bad, why),
+            })
         });
     }
-}
-
-fn write_export(
-    around: &crate::session::Surroundings,
-    session: &str,
-    json: bool,
-    path: &Path,
-) -> Result<(), String> {
-    let store = around.open_store().map_err(|e| e.to_string())?;
-    let file = std::fs::File::create_new(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let mut out = std::io::BufWriter::new(file);
-    let written = match json {
-        true => export::json(&store, session, &mut out),
-        false => export::markdown(&store, session, &mut out),
-    };
-    written.map_err(|e| e.to_string())?;
-    out.flush().map_err(|e| e.to_string())
 }
 
 /// The type is told by the first bytes, not by the name.

@@ -1,49 +1,200 @@
-use crate::session::Surroundings;
-use crate::ui::theme::Theme;
-use crossterm::event::KeyEvent;
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use std::sync::Arc;
-pub struct Pane;
-#[derive(Debug)]
+//! The history pane: every session there is, the checkpoints of one as a tree, and the
+//! conversation at a checkpoint.
+//!
+//! [`Pane`] is a value: keys and answers go in, what is to be done comes out. What it wants to
+//! know it asks of the [`Worker`], a thread with a store of its own; until the answer is there
+//! the pane shows what it had. An answer to a question that is no longer the last is dropped.
+//!
+//! Deliberately absent: opening, forking and exporting a session. The pane says which one.
+//!
+//! Invariant: nothing of the pane touches the disk or waits.
+//! Invariant: every text in an answer is clean: no control character, no tab, and no line end
+//! but in the lines of a preview.
+
+mod draw;
+mod input;
+mod keys;
+mod list;
+mod pane;
+mod preview;
+mod queue;
+mod read;
+mod scroll;
+mod told;
+
+mod tree;
+mod words;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::core::entry::Seq;
+
+pub use pane::Pane;
+pub use worker::Worker;
+
+/// What is asked of the worker. The newest of a kind wins.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    Sessions,
-    Rename { id: String, title: String },
+    /// Sessions in which this was said or printed, or whose title is like it; empty: all.
+    Sessions {
+        number: u64,
+        query: String,
+        in_trash: bool,
+    },
+    /// More of the list with this number, from this row on.
+    More {
+        number: u64,
+        from: usize,
+    },
+    /// A piece of a session's way that ends with this entry, or at its end.
+    Checkpoints {
+        number: u64,
+        session: String,
+        upto: Option<Seq>,
+    },
+    /// The conversation up to this entry.
+    Preview {
+        number: u64,
+        session: String,
+        seq: Seq,
+    },
+    Rename {
+        id: String,
+        title: String,
+    },
+    Trash {
+        id: String,
+    },
+    Restore {
+        id: String,
+    },
 }
-#[derive(Debug)]
-pub struct Found;
-#[derive(Debug)]
+
+/// The worker's answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    Sessions(Page),
+    Checkpoints(Piece),
+    /// Logical lines.
+    Preview {
+        number: u64,
+        lines: Vec<String>,
+    },
+    /// The new title, or why there is none.
+    Renamed {
+        id: String,
+        outcome: Result<String, String>,
+    },
+    Trashed {
+        id: String,
+        outcome: Result<(), String>,
+    },
+    Restored {
+        id: String,
+        outcome: Result<(), String>,
+    },
+    /// The question with this number cannot be answered.
+    Failed {
+        number: u64,
+        why: String,
+    },
+}
+
+/// What a key led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Did {
     Nothing,
     Ask(Ask),
     Close,
     Resume(String),
-    ForkAt { id: String, seq: u64 },
+    ForkAt { id: String, seq: Seq },
     Export { id: String, json: bool },
     Rename { id: String, title: String },
 }
-impl Pane {
-    pub fn new(_here: &str) -> (Pane, Ask) {
-        (Pane, Ask::Sessions)
-    }
-    pub fn key(&mut self, _: &KeyEvent) -> Did {
-        Did::Close
-    }
-    pub fn paste(&mut self, _: &str) -> Did {
-        Did::Nothing
-    }
-    pub fn wheel(&mut self, _: bool) -> Did {
-        Did::Nothing
-    }
-    pub fn found(&mut self, _: Found) -> Option<Ask> {
-        None
-    }
-    pub fn draw(&mut self, _: &mut Frame<'_>, _: Rect, _: &Theme, _: i64) {}
+
+/// A part of the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    number: u64,
+    from: usize,
+    rows: Vec<Row>,
+    /// Rows of the whole list.
+    total: usize,
+    zone: TimeZone,
 }
-pub struct Worker;
-impl Worker {
-    pub fn start(_: Arc<Surroundings>, _: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
-        Worker
-    }
-    pub fn ask(&self, _: Ask) {}
+
+/// A session in the list.
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    id: String,
+    title: String,
+    workspace: String,
+    /// Of its last entry, in the user's zone.
+    day: Date,
+    time: String,
+    state: State,
+    entries: u64,
+    bytes: u64,
+    /// US dollars where the price is known, else tokens.
+    cost: String,
+    is_fork: bool,
+    /// Where the query was found in it.
+    snippet: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A process has it: which one, if it says so.
+    InUse(Option<u32>),
+    Unfinished,
+    Done,
+}
+
+/// A part of a session's way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    number: u64,
+    session: String,
+    title: String,
+    entries: u64,
+    /// The first entry that was read; before it there is more.
+    first: Seq,
+    /// First to last.
+    points: Vec<Point>,
+    /// The nearest first.
+    ancestors: Vec<Branch>,
+    forks: Vec<Branch>,
+}
+
+/// A checkpoint, or what the user said.
+#[derive(Debug, Clone, PartialEq)]
+struct Point {
+    seq: Seq,
+    day: Date,
+    time: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    Said(String),
+    Checkpoint {
+        reason: String,
+        plan_step: Option<String>,
+        files: Vec<String>,
+    },
+}
+
+/// A session that shares its first entries, up to `upto`, with the one that is shown.
+#[derive(Debug, Clone, PartialEq)]
+struct Branch {
+    id: String,
+    title: String,
+    upto: Seq,
+    entries: u64,
 }

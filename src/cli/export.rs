@@ -1,0 +1,42 @@
+//! `rewake export ID`: a session as Markdown or JSON, on stdout or into a file.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use super::trouble::Trouble;
+use crate::headless::exit;
+use crate::session::Surroundings;
+use crate::session::export::{ExportError, Format, to_file};
+
+pub fn run(
+    around: &Surroundings,
+    id: &str,
+    format: Format,
+    file: Option<&Path>,
+) -> Result<u8, Trouble> {
+    let store = around.open_store()?;
+    let id = store.find(id)?.id;
+    match file {
+        Some(file) => to_file(&store, &id, format, &around.env.cwd().join(file))?,
+        None => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let written = format.write(&store, &id, &mut out);
+            match written.and_then(|()| Ok(out.flush()?)) {
+                Err(error) if error.is_broken_pipe() => {}
+                written => written?,
+            }
+        }
+    }
+    Ok(exit::DONE)
+}
+
+impl From<ExportError> for Trouble {
+    fn from(error: ExportError) -> Trouble {
+        match error {
+            ExportError::Store(error) => error.into(),
+            ExportError::Write(_) | ExportError::File { .. } => {
+                Trouble::new(exit::FAILED, error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A session as one JSON object: what is known of it, every record as it is in the log, and
+//! the blobs that are text.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::ExportError;
+use crate::core::entry::{BlobRef, Entry, Outcome, Record};
+use crate::store::{SessionInfo, Store};
+
+/// A larger blob is named with its size only.
+const MAX_BLOB_BYTES: u64 = 1 << 20;
+
+/// `{"session": {…}, "records": [{"seq", "at_ms", "entry"}, …], "blobs": {HASH: {"bytes",
+/// "text"}, …}}`, a record a line. `text` is missing where a blob is large or no text.
+pub fn json(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
+    let info = store.find(session)?;
+    write!(out, "{{\"session\": {},\n\"records\": [", head(&info))?;
+    let mut blobs = BTreeMap::new();
+    let mut between = "\n";
+    store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
+        write!(out, "{between}")?;
+        serde_json::to_writer(&mut *out, &record).map_err(io::Error::from)?;
+        between = ",\n";
+        let named = blobs_of(&record.entry);
+        blobs.extend(named.map(|blob| (blob.hash.clone(), blob.bytes)));
+        Ok(())
+    })?;
+    write!(out, "\n],\n\"blobs\": {{")?;
+    between = "\n";
+    for (hash, bytes) in &blobs {
+        let blob = blob(store, hash, *bytes)?;
+        write!(out, "{between}{}: {blob}", Value::from(hash.as_str()))?;
+        between = ",\n";
+    }
+    writeln!(out, "\n}}}}")?;
+    Ok(())
+}
+
+fn head(info: &SessionInfo) -> Value {
+    json!({
+        "id": info.id,
+        "title": info.title,
+        "workspace": info.workspace,
+        "folder": info.folder,
+        "model": info.model,
+        "version": info.version,
+        "created_ms": info.created_ms,
+        "updated_ms": info.updated_ms,
+        "entries": info.entries,
+        "unfinished": info.unfinished,
+        "forked_from": info.forked_from,
+        "usage": info.usage,
+    })
+}
+
+fn blobs_of(entry: &Entry) -> impl Iterator<Item = &BlobRef> {
+    let (images, output) = match entry {
+        Entry::Said { images, .. } => (images.as_slice(), None),
+        Entry::Finished { outcome, .. } => match outcome {
+            Outcome::Done { output }
+            | Outcome::Error { output }
+            | Outcome::Interrupted { output, .. } => {
+                (output.images.as_slice(), output.blob.as_ref())
+            }
+            Outcome::Denied { .. } => (&[][..], None),
+        },
+        _ => (&[][..], None),
+    };
+    images.iter().map(|image| &image.blob).chain(output)
+}
+
+fn blob(store: &Store, hash: &str, bytes: u64) -> Result<Value, ExportError> {
+    let text = match bytes {
+        ..=MAX_BLOB_BYTES => store.blob(hash)?.and_then(|b| String::from_utf8(b).ok()),
+        _ => None,
+    };
+    Ok(match text {
+        Some(text) => json!({ "bytes": bytes, "text": text }),
+        None => json!({ "bytes": bytes }),
+    })
+}

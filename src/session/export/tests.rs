@@ -1,0 +1,130 @@
+//! Both documents of a session that tries to break out of them.
+
+use serde_json::Value;
+
+use super::*;
+use crate::core::entry::*;
+use crate::store::{Batch, NewSession, blob_ref, new_id};
+
+const BLOB: &[u8] = b"the whole output";
+
+fn told() -> (tempfile::TempDir, Store, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    let new = NewSession {
+        id: new_id(),
+        workspace: "/w".into(),
+        folder: "/w".into(),
+    };
+    let opened = Entry::Opened {
+        folder: "/w".into(),
+        version: "0.1.0".into(),
+        model: "s/play".into(),
+        mode: Mode::Default,
+        layers: Layers::default(),
+    };
+    let (mut head, _) = store.create(&new, 1_000, opened).unwrap();
+    let output = Output {
+        text: "red \u{1b}[31m```\n# no heading".into(),
+        blob: Some(blob_ref(BLOB)),
+        images: vec![],
+    };
+    let entries = vec![
+        Entry::Said {
+            text: "fix \u{1b}]0;x\u{7}it\u{202e}".into(),
+            images: vec![],
+            via: Via::Prompt,
+        },
+        Entry::Replied {
+            blocks: vec![
+                Block::text("I look."),
+                Block::call("bash", r#"{"command":"echo `date`"}"#),
+            ],
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            model: "s/play".into(),
+            took_ms: 1,
+            asked_bytes: 0,
+        },
+        Entry::Finished {
+            call: CallId { reply: 2, index: 0 },
+            outcome: Outcome::Done { output },
+            fact: None,
+            tree: None,
+        },
+    ];
+    let batch = Batch {
+        at_ms: 61_000,
+        entries,
+        blobs: vec![BLOB.to_vec()],
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch).unwrap();
+    (dir, store, new.id)
+}
+
+fn text(store: &Store, id: &str, format: Format) -> String {
+    let mut out = Vec::new();
+    format.write(store, id, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn markdown_tells_it_and_nothing_breaks_out() {
+    let (_dir, store, id) = told();
+    let text = text(&store, &id, Format::Markdown);
+    let body = text.split_once("out\n").unwrap().1;
+    assert_eq!(
+        body,
+        "
+## You, 1970-01-01 00:01:01 UTC
+
+fix it<U+202E>
+
+## s/play, 1970-01-01 00:01:01 UTC
+
+I look.
+
+- calls `` bash echo `date` ``
+
+### `` bash echo `date` ``
+
+````text
+red ```
+# no heading
+````
+"
+    );
+    assert!(
+        !text.chars().any(|c| c.is_control() && c != '\n'),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn json_has_every_record_as_it_is_and_its_blobs() {
+    let (_dir, store, id) = told();
+    let value: Value = serde_json::from_str(&text(&store, &id, Format::Json)).unwrap();
+    let records: Vec<Record> = serde_json::from_value(value["records"].clone()).unwrap();
+    assert_eq!(records, store.load(&id).unwrap().1);
+    assert_eq!(value["session"]["id"], id);
+    let blob = &value["blobs"][blob_ref(BLOB).hash];
+    assert_eq!(blob["text"], "the whole output");
+}
+
+#[test]
+fn files_are_private_and_no_other_is_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_dir, store, id) = told();
+    let folder = tempfile::tempdir().unwrap();
+    let first = to_folder(&store, &id, Format::Json, folder.path()).unwrap();
+    let second = to_folder(&store, &id, Format::Json, folder.path()).unwrap();
+    assert_ne!(first, second);
+    let mode = std::fs::metadata(&second).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let failed = to_folder(&store, "ffff", Format::Json, folder.path());
+    assert!(matches!(failed, Err(ExportError::Store(_))));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    let nowhere = folder.path().join("no/folder");
+    assert!(to_file(&store, &id, Format::Json, &nowhere).is_err());
+}

@@ -1,0 +1,149 @@
+//! All sessions in the order a person looks through them, read so that ten thousand cost
+//! nothing that is felt: first the order alone, then those that are on the screen.
+//!
+//! The order is a value, not a cursor in the database: heads move while somebody looks, and a
+//! list that is paged by them would leave sessions out.
+
+use std::collections::HashSet;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::error::Doing;
+use super::query::{escape, snippet, terms};
+use super::row::{BodyReader, count};
+use super::search::text_of;
+use super::sessions::{SELECT, info};
+use super::{Store, StoreError};
+use crate::core::entry::Seq;
+
+const WHAT: &str = "list the sessions";
+const WHAT_SEARCH: &str = "search";
+
+/// Names a session within this store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionKey(i64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub key: SessionKey,
+    pub title: Option<String>,
+}
+
+/// The newest place in a session where all words of a query are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaidIn {
+    pub key: SessionKey,
+    pub seq: Seq,
+    /// One line around the first hit.
+    pub snippet: String,
+}
+
+/// Sessions of one workspace stand together: first those of `?1`, then the workspace with the
+/// newest entry. In each the newest first. One in which nothing ever happened is not listed.
+const LISTING: &str = "SELECT key, title FROM sessions
+WHERE (trashed_ms IS NOT NULL) = ?2 AND (length > 1 OR unfinished)
+ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head DESC";
+
+/// Newest first, as the index has them: it ends when enough are found.
+const SAYING: &str = "SELECT e.session, e.seq, e.body FROM entry_index f
+CROSS JOIN entries e ON e.id = f.rowid
+WHERE entry_index MATCH ?1 ORDER BY f.rowid DESC LIMIT ?2";
+
+impl Store {
+    /// The sessions that are in the trash, or those that are not.
+    pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<Listed>, StoreError> {
+        self.conn
+            .prepare_cached(LISTING)
+            .and_then(|mut s| {
+                s.query_map(params![here, in_trash], |row| {
+                    Ok(Listed {
+                        key: SessionKey(row.get(0)?),
+                        title: row.get(1)?,
+                    })
+                })?
+                .collect()
+            })
+            .doing(WHAT)
+    }
+
+    /// What is known of each of these.
+    pub fn listed(
+        &self,
+        keys: &[SessionKey],
+    ) -> Result<Vec<(SessionKey, super::SessionInfo)>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut one = self
+                .conn
+                .prepare_cached(&format!("{SELECT} WHERE s.key = ?1"))?;
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.extend(one.query_row([key.0], info).optional()?.map(|i| (*key, i)));
+            }
+            Ok(found)
+        };
+        read().doing(WHAT)
+    }
+
+    /// The sessions that recorded an entry with all the words, each with its newest one, among
+    /// the newest `max_hits` entries. What is not indexed yet is not found: see
+    /// [`Store::index_pending`].
+    pub fn saying(&self, query: &str, max_hits: u32) -> Result<Vec<SaidIn>, StoreError> {
+        let terms = terms(query);
+        let Some(escaped) = escape(&terms) else {
+            return Ok(Vec::new());
+        };
+        let mut bodies = BodyReader::new()?;
+        let mut read = || -> rusqlite::Result<Vec<SaidIn>> {
+            let mut statement = self.conn.prepare_cached(SAYING)?;
+            let mut rows = statement.query(params![escaped, max_hits])?;
+            let mut known = HashSet::new();
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let key = SessionKey(row.get(0)?);
+                if !known.insert(key) {
+                    continue;
+                }
+                let entry = bodies.read(row.get_ref(2)?).ok();
+                let text = entry.as_ref().and_then(text_of).unwrap_or_default();
+                found.push(SaidIn {
+                    key,
+                    seq: count(row.get(1)?),
+                    snippet: snippet(&text, &terms),
+                });
+            }
+            Ok(found)
+        };
+        read().doing(WHAT_SEARCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(store: &Store, sql: &str, values: impl rusqlite::Params) -> String {
+        let mut statement = store
+            .conn
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap();
+        let steps = statement
+            .query_map(values, |row| row.get::<_, String>(3))
+            .unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn entries_are_only_met_by_their_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let listing = plan(&store, LISTING, params!["/w", false]);
+        assert!(!listing.contains("entries"), "{listing}");
+        let saying = plan(&store, SAYING, params!["\"a\"", 9]);
+        assert!(
+            saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),
+            "{saying}"
+        );
+        // A sort would read every hit before the first is seen.
+        assert!(!saying.contains("TEMP B-TREE"), "{saying}");
+    }
+}

@@ -1,0 +1,132 @@
+//! A session's way, backwards and in pieces, and what branches off from it.
+
+use rusqlite::Row;
+
+use super::error::Doing;
+use super::load::{chain, read_head};
+use super::row::{BodyReader, Place, RawRow, count};
+use super::{Store, StoreError};
+use crate::core::entry::{Record, Seq};
+
+const WHAT: &str = "read the session";
+
+/// [`RawRow::take`] reads all but the last.
+const SELECT_TRACED: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, plan_step
+FROM entries WHERE id = ?1";
+
+/// No more branches are looked for.
+const MAX_BRANCHES: u32 = 1_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traced {
+    pub record: Record,
+    /// Of checkpoints: the step of the plan that was being worked on.
+    pub plan_step: Option<String>,
+}
+
+/// A session that has entries in common with another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    pub session: String,
+    pub title: Option<String>,
+    /// The last entry it has in common with the session that was asked for.
+    pub upto: Seq,
+    /// Entries in its chain.
+    pub entries: u64,
+    pub updated_ms: i64,
+}
+
+/// Where a session comes from and what went another way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Family {
+    /// The nearest first.
+    pub ancestors: Vec<Branch>,
+    /// Forks of the session and of its ancestors, without those in the trash.
+    pub forks: Vec<Branch>,
+}
+
+const LINEAGE: &str = "WITH RECURSIVE lineage (key, length) AS (
+  SELECT key, length FROM sessions WHERE id = ?1
+  UNION ALL
+  SELECT s.forked_from, min(l.length, s.forked_seq + 1)
+  FROM lineage l JOIN sessions s ON s.key = l.key
+  WHERE s.forked_from < s.key)";
+
+impl Store {
+    /// At most so many entries of the chain, first to last, that end with `upto`; without it,
+    /// with the last. Only these are read.
+    pub fn trace<E: From<StoreError>>(
+        &self,
+        session: &str,
+        upto: Option<Seq>,
+        count: u64,
+        mut each: impl FnMut(Traced) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let head = read_head(&tx, session)?;
+        let last = upto.unwrap_or(head.seq()).min(head.seq());
+        let first = (last + 1).saturating_sub(count);
+        // With the one before, which the first must follow.
+        let from = first.saturating_sub(1);
+        let rows = chain(&tx, &head, from)?;
+        let mut rows = (from..=last).zip(rows.into_iter().rev());
+        let mut parent = match first {
+            0 => None,
+            _ => rows.next().map(|(_, id)| id),
+        };
+        let mut statement = tx.prepare_cached(SELECT_TRACED).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        for (seq, id) in rows {
+            let place = Place {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let read = |row: &Row<'_>| {
+                let plan_step = row.get(7)?;
+                let record = RawRow::take(row)?.verify(&place, &mut bodies);
+                Ok(record.map(|record| Traced { record, plan_step }))
+            };
+            each(statement.query_row([id], read).doing(WHAT)??)?;
+            parent = Some(id);
+        }
+        Ok(())
+    }
+
+    pub fn family(&self, session: &str) -> Result<Family, StoreError> {
+        let what = "look for the forks of the session";
+        let ancestors = format!(
+            "{LINEAGE} SELECT s.id, s.title, l.length - 1, s.length, s.updated_ms
+             FROM lineage l JOIN sessions s ON s.key = l.key WHERE s.id <> ?1
+             ORDER BY s.key DESC LIMIT ?2"
+        );
+        let forks = format!(
+            "{LINEAGE} SELECT o.id, o.title, o.forked_seq, o.length, o.updated_ms
+             FROM lineage l JOIN sessions o ON o.forked_from = l.key
+             WHERE o.forked_seq < l.length AND o.trashed_ms IS NULL
+               AND o.key NOT IN (SELECT key FROM lineage)
+             ORDER BY o.forked_seq, o.key LIMIT ?2"
+        );
+        let read = |sql: &str| -> rusqlite::Result<Vec<Branch>> {
+            let mut statement = self.conn.prepare_cached(sql)?;
+            statement
+                .query_map((session, MAX_BRANCHES), branch)?
+                .collect()
+        };
+        Ok(Family {
+            ancestors: read(&ancestors).doing(what)?,
+            forks: read(&forks).doing(what)?,
+        })
+    }
+}
+
+fn branch(row: &Row<'_>) -> rusqlite::Result<Branch> {
+    Ok(Branch {
+        session: row.get(0)?,
+        title: row.get(1)?,
+        upto: count(row.get(2)?),
+        entries: count(row.get(3)?),
+        updated_ms: row.get(4)?,
+    })
+}

@@ -1,0 +1,39 @@
+//! The trash: a session that is not listed any more. Nothing is removed from it by itself, and
+//! nothing of the session changes; appending to it takes it out again.
+
+use rusqlite::params;
+
+use super::error::Doing;
+use super::{Store, StoreError};
+
+const WHAT: &str = "move the session to the trash";
+const WHAT_BACK: &str = "take the session out of the trash";
+
+impl Store {
+    /// The caller has the session's lock, so nobody works in it.
+    pub fn trash(&mut self, session: &str, at_ms: i64) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET trashed_ms = coalesce(trashed_ms, ?2) WHERE id = ?1";
+        let rows = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut s| s.execute(params![session, at_ms]))
+            .doing(WHAT)?;
+        one(rows, session)
+    }
+
+    pub fn restore(&mut self, session: &str) -> Result<(), StoreError> {
+        let rows = self
+            .conn
+            .prepare_cached("UPDATE sessions SET trashed_ms = NULL WHERE id = ?1")
+            .and_then(|mut s| s.execute([session]))
+            .doing(WHAT_BACK)?;
+        one(rows, session)
+    }
+}
+
+fn one(rows: usize, session: &str) -> Result<(), StoreError> {
+    match rows {
+        0 => Err(StoreError::no_session(session)),
+        _ => Ok(()),
+    }
+}

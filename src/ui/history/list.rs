@@ -1,0 +1,178 @@
+//! The list of sessions: the rows that are there so far, and how they lie on lines.
+//!
+//! Invariant: a page is either the beginning of the list or follows what is there.
+
+use jiff::tz::TimeZone;
+
+use super::input::Input;
+use super::scroll::Scroll;
+use super::{Ask, Page, Row};
+
+/// More rows are asked for when so many or fewer are left below the cursor.
+const NEAR: usize = 60;
+
+/// What typed letters are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// Part of the filter.
+    Filter,
+    /// Commands.
+    Rows,
+}
+
+/// A line of the screen, made from the row with this index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    Folder(usize),
+    Day(usize),
+    Session(usize),
+    Snippet(usize),
+}
+
+pub(super) struct List {
+    pub(super) query: Input,
+    pub(super) focus: Focus,
+    pub(super) in_trash: bool,
+    pub(super) rows: Vec<Row>,
+    pub(super) total: usize,
+    pub(super) zone: TimeZone,
+    pub(super) lines: Vec<Line>,
+    pub(super) selected: usize,
+    pub(super) scroll: Scroll,
+    /// The list that is waited for or shown.
+    number: u64,
+    waiting: bool,
+    /// At least one answer came.
+    pub(super) is_known: bool,
+}
+
+impl List {
+    pub(super) fn new() -> List {
+        List {
+            query: Input::default(),
+            focus: Focus::Filter,
+            in_trash: false,
+            rows: Vec::new(),
+            total: 0,
+            zone: TimeZone::UTC,
+            lines: Vec::new(),
+            selected: 0,
+            scroll: Scroll::default(),
+            number: 0,
+            waiting: false,
+            is_known: false,
+        }
+    }
+
+    pub(super) fn ask(&mut self, number: u64) -> Ask {
+        self.number = number;
+        self.waiting = true;
+        Ask::Sessions {
+            number,
+            query: self.query.text().trim().to_string(),
+            in_trash: self.in_trash,
+        }
+    }
+
+    /// More rows, when the cursor comes near the end of what is there.
+    pub(super) fn more(&mut self) -> Option<Ask> {
+        let from = self.rows.len();
+        if self.waiting || from >= self.total || self.selected + NEAR < from {
+            return None;
+        }
+        self.waiting = true;
+        let number = self.number;
+        Some(Ask::More { number, from })
+    }
+
+    pub(super) fn found(&mut self, page: Page) {
+        if page.number != self.number {
+            return;
+        }
+        let kept = self.row().map(|row| row.id.clone());
+        match page.from {
+            0 => self.rows = page.rows,
+            from if from == self.rows.len() => self.rows.extend(page.rows),
+            _ => return,
+        }
+        self.waiting = false;
+        self.is_known = true;
+        self.zone = page.zone;
+        // Sessions that went away meanwhile are not waited for.
+        self.total = match self.rows.len() {
+            there if there == page.from => there,
+            _ => page.total,
+        };
+        if page.from == 0 {
+            let again = kept.and_then(|id| self.rows.iter().position(|row| row.id == id));
+            self.selected = again.unwrap_or(0);
+        }
+        self.lay();
+    }
+
+    pub(super) fn failed(&mut self, number: u64) {
+        self.waiting &= number != self.number;
+    }
+
+    pub(super) fn remove(&mut self, id: &str) {
+        let before = self.rows.len();
+        self.rows.retain(|row| row.id != id);
+        self.total = self.total.saturating_sub(before - self.rows.len());
+        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
+        self.lay();
+    }
+
+    pub(super) fn rename(&mut self, id: &str, title: &str) {
+        for row in self.rows.iter_mut().filter(|row| row.id == id) {
+            row.title = title.to_string();
+        }
+    }
+
+    pub(super) fn row(&self) -> Option<&Row> {
+        self.rows.get(self.selected)
+    }
+
+    pub(super) fn step(&mut self, by: isize) {
+        let last = self.rows.len().saturating_sub(1);
+        self.selected = self.selected.saturating_add_signed(by).min(last);
+    }
+
+    /// Rows on a screen, about.
+    pub(super) fn screenful(&self) -> isize {
+        isize::try_from(self.scroll.height.saturating_sub(2).max(1)).unwrap_or(1)
+    }
+
+    fn lay(&mut self) {
+        self.lines.clear();
+        for (at, row) in self.rows.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|before| self.rows.get(before));
+            let same_folder = before.is_some_and(|b| b.workspace == row.workspace);
+            if !same_folder {
+                self.lines.push(Line::Folder(at));
+            }
+            if !same_folder || before.is_some_and(|b| b.day != row.day) {
+                self.lines.push(Line::Day(at));
+            }
+            self.lines.push(Line::Session(at));
+            if row.snippet.is_some() {
+                self.lines.push(Line::Snippet(at));
+            }
+        }
+    }
+
+    /// Scrolls to the cursor: with the headings above it, as far as they fit.
+    pub(super) fn show_selected(&mut self, height: usize) {
+        self.scroll.height = height;
+        let at = self.selected;
+        let of_row = |line: &Line| {
+            let (Line::Folder(row) | Line::Day(row) | Line::Session(row) | Line::Snippet(row)) =
+                line;
+            *row
+        };
+        // Lines are in the order of rows.
+        let first = self.lines.partition_point(|line| of_row(line) < at);
+        let end = self.lines.partition_point(|line| of_row(line) <= at);
+        let last = end.saturating_sub(1).max(first);
+        self.scroll.show(first, last, self.lines.len());
+    }
+}

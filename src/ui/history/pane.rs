@@ -1,0 +1,164 @@
+//! What the pane knows, and what an answer changes in it.
+
+use super::input::Input;
+use super::list::List;
+use super::tree::{Target, Tree};
+use super::{Ask, Found};
+
+/// So many deletions can be undone.
+const MAX_UNDO: usize = 100;
+
+pub struct Pane {
+    /// The root of the workspace it was opened in.
+    pub(super) here: String,
+    pub(super) list: List,
+    /// The session that is looked into.
+    pub(super) tree: Option<Tree>,
+    pub(super) question: Option<Question>,
+    pub(super) notice: Option<Notice>,
+    /// What was put in the trash here, and not taken out: the last is the next to come back.
+    pub(super) trashed: Vec<String>,
+    last_number: u64,
+}
+
+/// What has to be answered before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Question {
+    Title { id: String, input: Input },
+    Delete { id: String, title: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Notice {
+    pub(super) text: String,
+    pub(super) is_error: bool,
+}
+
+impl Pane {
+    pub fn new(here: &str) -> (Pane, Ask) {
+        let mut pane = Pane {
+            here: here.to_string(),
+            list: List::new(),
+            tree: None,
+            question: None,
+            notice: None,
+            trashed: Vec::new(),
+            last_number: 0,
+        };
+        let ask = pane.reload();
+        (pane, ask)
+    }
+
+    pub fn found(&mut self, found: Found) -> Option<Ask> {
+        match found {
+            Found::Sessions(page) => {
+                self.list.found(page);
+                self.list.more()
+            }
+            Found::Checkpoints(piece) => {
+                let tree = self.tree.as_mut()?;
+                tree.found(piece);
+                self.look()
+            }
+            Found::Preview { number, lines } => {
+                self.tree.as_mut()?.preview.found(number, lines);
+                None
+            }
+            Found::Renamed { id, outcome } => {
+                match outcome {
+                    Ok(title) => self.renamed(&id, title),
+                    Err(why) => self.trouble(format!("cannot rename: {why}")),
+                }
+                None
+            }
+            Found::Trashed { id, outcome } => {
+                match outcome {
+                    Ok(()) => self.put_away(id),
+                    Err(why) => self.trouble(format!("cannot delete: {why}")),
+                }
+                self.list.more()
+            }
+            Found::Restored { id, outcome } => match outcome {
+                Ok(()) => {
+                    self.trashed.retain(|trashed| *trashed != id);
+                    self.say("taken out of the trash");
+                    Some(self.reload())
+                }
+                Err(why) => {
+                    self.trouble(format!("cannot take it out of the trash: {why}"));
+                    None
+                }
+            },
+            Found::Failed { number, why } => {
+                self.list.failed(number);
+                if let Some(tree) = &mut self.tree {
+                    tree.failed(number);
+                }
+                self.trouble(why);
+                None
+            }
+        }
+    }
+
+    fn renamed(&mut self, id: &str, title: String) {
+        self.list.rename(id, &title);
+        if let Some(tree) = self.tree.as_mut().filter(|tree| tree.session == id) {
+            tree.title = title;
+        }
+        self.say("renamed");
+    }
+
+    fn put_away(&mut self, id: String) {
+        self.list.remove(&id);
+        self.trashed.push(id);
+        if self.trashed.len() > MAX_UNDO {
+            self.trashed.remove(0);
+        }
+        self.say("in the trash: u brings it back, T shows all of it");
+    }
+
+    pub(super) fn say(&mut self, text: &str) {
+        self.notice = Some(Notice {
+            text: text.to_string(),
+            is_error: false,
+        });
+    }
+
+    pub(super) fn trouble(&mut self, text: String) {
+        let is_error = true;
+        self.notice = Some(Notice { text, is_error });
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// The list as the filter is now.
+    pub(super) fn reload(&mut self) -> Ask {
+        let number = self.number();
+        self.list.ask(number)
+    }
+
+    pub(super) fn open(&mut self, session: &str, title: &str) -> Ask {
+        let number = self.number();
+        let (tree, ask) = Tree::new(session, title, number);
+        self.tree = Some(tree);
+        ask
+    }
+
+    /// What the cursor in the tree makes one want to know: older entries, else the
+    /// conversation there.
+    pub(super) fn look(&mut self) -> Option<Ask> {
+        let number = self.number();
+        let tree = self.tree.as_mut()?;
+        if let Some(older) = tree.more() {
+            return Some(older);
+        }
+        let (session, seq) = match tree.target()? {
+            Target::Point(seq) => (tree.session.clone(), seq),
+            Target::Branch { id, entries } => (id, entries.saturating_sub(1)),
+        };
+        tree.preview.ask(session, seq, number)
+    }
+}

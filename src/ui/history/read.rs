@@ -1,0 +1,333 @@
+//! The answers: what the store says, in the words of the pane.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::queue::Queue;
+use super::told::{Calls, files, lines, one_clean_line, reason};
+use super::worker::failed;
+use super::{Ask, Branch, Found, Page, Piece, Point, Row, State, What, words};
+use crate::core::entry::{Entry, Seq};
+use crate::core::text::clip;
+use crate::model::Figures;
+use crate::session::{Surroundings, now_ms};
+use crate::store::{
+    self, Batch, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
+};
+use crate::ui::text::clean_line;
+
+const PAGE_ROWS: usize = 200;
+const PIECE_ENTRIES: u64 = 200;
+const PREVIEW_ENTRIES: u64 = 50;
+
+/// Among so many entries with the words sessions are looked for, the newest.
+const MAX_HITS: u32 = 5_000;
+/// Entries indexed before it is looked whether somebody typed on.
+const ROWS_IN_A_STEP: u32 = 250;
+
+/// The part of the score of a match without gaps that one for a title must have: what is
+/// scattered over a title was not meant.
+const MIN_SCORE_PER_CHAR: u32 = 16;
+const SNIPPET_BYTES: usize = 400;
+
+pub(super) struct Reader<'a> {
+    around: &'a Surroundings,
+    store: Store,
+    figures: Figures,
+    zone: TimeZone,
+    /// The list that was asked for last, in its order, and where the query was found.
+    list: List,
+}
+
+#[derive(Default)]
+struct List {
+    number: u64,
+    keys: Vec<SessionKey>,
+    snippets: HashMap<SessionKey, String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn open(around: &'a Surroundings, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
+        Ok(Reader {
+            around,
+            store: around.open_store()?,
+            figures: Figures::new(around.config()),
+            zone,
+            list: List::default(),
+        })
+    }
+
+    /// `None` when it was overtaken by a newer question.
+    pub(super) fn answer(&mut self, ask: &Ask, queue: &Queue) -> Option<Found> {
+        let found = match ask {
+            Ask::Sessions {
+                number,
+                query,
+                in_trash,
+            } => self.sessions(*number, query, *in_trash, queue),
+            Ask::More { number, from } if *number == self.list.number => self.page(*from).map(Some),
+            Ask::More { .. } => Ok(None),
+            Ask::Checkpoints {
+                number,
+                session,
+                upto,
+            } => self.piece(*number, session, *upto).map(Some),
+            Ask::Preview {
+                number,
+                session,
+                seq,
+            } => self.preview(*number, session, *seq).map(Some),
+            Ask::Rename { id, title } => self.rename(id, title).map(Some),
+            Ask::Trash { id } => self.trash(id).map(Some),
+            Ask::Restore { id } => self.restore(id).map(Some),
+        };
+        found.unwrap_or_else(|error| Some(failed(ask, &error)))
+    }
+
+    fn sessions(
+        &mut self,
+        number: u64,
+        query: &str,
+        in_trash: bool,
+        queue: &Queue,
+    ) -> Result<Option<Found>, StoreError> {
+        let listing = self.store.listing(&self.around.workspace(), in_trash)?;
+        let mut snippets = HashMap::new();
+        let keys = match query {
+            "" => listing.iter().map(|l| l.key).collect(),
+            query => {
+                if !self.index(queue) {
+                    return Ok(None);
+                }
+                let said = self.store.saying(query, MAX_HITS)?;
+                snippets.extend(said.into_iter().map(|s| (s.key, s.snippet)));
+                let titled = titled(&listing, query);
+                let is_found =
+                    |key: &SessionKey| titled.contains(key) || snippets.contains_key(key);
+                listing.iter().map(|l| l.key).filter(is_found).collect()
+            }
+        };
+        self.list = List {
+            number,
+            keys,
+            snippets,
+        };
+        self.page(0).map(Some)
+    }
+
+    /// False when nobody waits for it any more. Where it cannot be done, as on a full disk, what
+    /// was indexed before is searched.
+    fn index(&mut self, queue: &Queue) -> bool {
+        loop {
+            match self.store.index_pending(ROWS_IN_A_STEP) {
+                Ok(0) => return true,
+                Ok(_) if queue.has_newer_list() => return false,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the newest entries are not searched");
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn page(&self, from: usize) -> Result<Found, StoreError> {
+        let rest = self.list.keys.get(from..).unwrap_or_default();
+        let keys = &rest[..rest.len().min(PAGE_ROWS)];
+        let found = self.store.listed(keys)?;
+        let rows = found.into_iter().map(|(key, info)| self.row(key, info));
+        Ok(Found::Sessions(Page {
+            number: self.list.number,
+            from,
+            rows: rows.collect(),
+            total: self.list.keys.len(),
+            zone: self.zone.clone(),
+        }))
+    }
+
+    fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
+        let data_dir = &self.around.paths.data_dir;
+        let state = match SessionLock::holder(data_dir, &info.id) {
+            Some(pid) => State::InUse(Some(pid)),
+            None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
+            None if info.unfinished => State::Unfinished,
+            None => State::Done,
+        };
+        let cost = info.model.as_deref().and_then(|model| {
+            let mut known = self.figures.of(model);
+            // Those are for a long prompt, not for many.
+            known.long = None;
+            known.cost(&info.usage)
+        });
+        let tokens = info.usage.prompt() + info.usage.output;
+        let (day, time) = self.moment(info.updated_ms);
+        let snippet = self.list.snippets.get(&key);
+        Row {
+            title: title(info.title.as_deref()),
+            workspace: one_clean_line(&info.workspace),
+            day,
+            time,
+            state,
+            entries: info.entries,
+            bytes: info.bytes,
+            cost: match cost {
+                Some(cost) if cost > 0.0 => words::dollars(cost),
+                _ => words::tokens(tokens),
+            },
+            is_fork: info.forked_from.is_some(),
+            snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
+            id: info.id,
+        }
+    }
+
+    fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
+        let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        let at = at.to_zoned(self.zone.clone());
+        (at.date(), at.strftime("%H:%M").to_string())
+    }
+
+    fn piece(&self, number: u64, session: &str, upto: Option<Seq>) -> Result<Found, StoreError> {
+        let info = self.store.find(session)?;
+        let family = self.store.family(session)?;
+        let mut calls = Calls::default();
+        let mut points = Vec::new();
+        let mut first = 0;
+        let mut is_first = true;
+        self.store.trace(
+            session,
+            upto,
+            PIECE_ENTRIES,
+            |traced| -> Result<(), StoreError> {
+                if is_first {
+                    (first, is_first) = (traced.record.seq, false);
+                }
+                calls.note(&traced.record);
+                points.extend(self.point(traced, &calls, &info.workspace));
+                Ok(())
+            },
+        )?;
+        let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
+        Ok(Found::Checkpoints(Piece {
+            number,
+            session: info.id,
+            title: title(info.title.as_deref()),
+            entries: info.entries,
+            first,
+            points,
+            ancestors: branches(family.ancestors),
+            forks: branches(family.forks),
+        }))
+    }
+
+    fn point(&self, traced: Traced, calls: &Calls, workspace: &str) -> Option<Point> {
+        let Traced { record, plan_step } = traced;
+        let what = match &record.entry {
+            Entry::Said { text, .. } => What::Said(one_clean_line(text)),
+            entry => What::Checkpoint {
+                reason: reason(entry, calls)?,
+                plan_step: plan_step.as_deref().map(one_clean_line),
+                files: files(entry, workspace),
+            },
+        };
+        let (day, time) = self.moment(record.at_ms);
+        Some(Point {
+            seq: record.seq,
+            day,
+            time,
+            what,
+        })
+    }
+
+    fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<Found, StoreError> {
+        let mut calls = Calls::default();
+        let mut told = Vec::new();
+        self.store
+            .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
+                calls.note(&traced.record);
+                lines(&traced.record.entry, &calls, &mut told);
+                Ok::<(), StoreError>(())
+            })?;
+        if told.first().is_some_and(String::is_empty) {
+            told.remove(0);
+        }
+        Ok(Found::Preview {
+            number,
+            lines: told,
+        })
+    }
+
+    /// Recorded as an entry of the session, which must be nobody's meanwhile.
+    fn rename(&mut self, id: &str, title: &str) -> Result<Found, StoreError> {
+        let _lock = SessionLock::take(&self.around.paths.data_dir, id)?;
+        let was_unfinished = self.store.find(id)?.unfinished;
+        let mut head = self.store.load_each(id, |_| Ok::<(), StoreError>(()))?;
+        let batch = Batch {
+            at_ms: now_ms(),
+            entries: vec![Entry::Named {
+                title: title.to_string(),
+            }],
+            unfinished: was_unfinished,
+            ..Batch::default()
+        };
+        self.store.append(&mut head, &batch)?;
+        let info = self.store.find(id)?;
+        Ok(Found::Renamed {
+            id: id.to_string(),
+            outcome: Ok(self::title(info.title.as_deref())),
+        })
+    }
+
+    /// One that is in use is not put away.
+    fn trash(&mut self, id: &str) -> Result<Found, StoreError> {
+        let _lock = SessionLock::take(&self.around.paths.data_dir, id)?;
+        self.store.trash(id, now_ms())?;
+        Ok(Found::Trashed {
+            id: id.to_string(),
+            outcome: Ok(()),
+        })
+    }
+
+    fn restore(&mut self, id: &str) -> Result<Found, StoreError> {
+        self.store.restore(id)?;
+        Ok(Found::Restored {
+            id: id.to_string(),
+            outcome: Ok(()),
+        })
+    }
+}
+
+fn branch(found: store::Branch) -> Branch {
+    Branch {
+        title: title(found.title.as_deref()),
+        id: found.session,
+        upto: found.upto,
+        entries: found.entries,
+    }
+}
+
+fn title(title: Option<&str>) -> String {
+    one_clean_line(title.unwrap_or("untitled"))
+}
+
+/// Sessions whose title has all the words, or nearly.
+fn titled(listing: &[Listed], query: &str) -> HashSet<SessionKey> {
+    // Not parsed: what is typed has no operators.
+    let (case, marks) = (CaseMatching::Ignore, Normalization::Smart);
+    let pattern = Pattern::new(query, case, marks, AtomKind::Fuzzy);
+    let chars = query.chars().filter(|c| !c.is_whitespace()).count();
+    let enough = MIN_SCORE_PER_CHAR.saturating_mul(u32::try_from(chars).unwrap_or(u32::MAX));
+    let mut matcher = Matcher::new(Config::DEFAULT);
+    let mut buffer = Vec::new();
+    let mut is_like = |title: &str| {
+        let score = pattern.score(Utf32Str::new(title, &mut buffer), &mut matcher);
+        score.is_some_and(|score| score >= enough)
+    };
+    let like = listing
+        .iter()
+        .filter(|l| is_like(l.title.as_deref().unwrap_or_default()));
+    like.map(|l| l.key).collect()
+}

@@ -1,0 +1,185 @@
+//! The list: what it shows, the filter, the trash, titles; and the worker behind it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn sessions_stand_under_their_folders_and_days() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.pane.list.rows[1].state = State::InUse(Some(4_242));
+    play.keys(&[KeyCode::Down]);
+    play.screens("list");
+}
+
+#[test]
+fn typing_filters_by_title_and_by_what_was_said() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.letters("grammr");
+    assert_eq!(play.title(), "write a <U+202E>grammar for the parser");
+    play.keys(&[KeyCode::Esc]);
+    assert_eq!(play.pane.list.rows.len(), 5);
+    play.letters("lexer");
+    play.screens("filter");
+    play.letters(" nowhere");
+    assert!(play.screen(80, 24).contains("Nothing like it"));
+}
+
+#[test]
+fn deleting_asks_and_can_be_undone() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down, KeyCode::Char('d')]);
+    play.screens("delete");
+    let title = play.title().to_string();
+    play.keys(&[KeyCode::Char('n'), KeyCode::Char('d'), KeyCode::Enter]);
+    assert_eq!(play.title(), title);
+    play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
+    assert_ne!(play.title(), title);
+    assert_eq!(play.pane.list.total, 4);
+    play.letters("T");
+    assert_eq!((play.title(), play.pane.list.total), (title.as_str(), 1));
+    play.letters("T");
+    play.letters("u");
+    assert_eq!(play.pane.list.total, 5);
+    play.letters("u");
+}
+
+#[test]
+fn a_session_in_use_is_shown_so_and_not_deleted() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let id = play.pane.list.row().unwrap().id.clone();
+    let _lock = SessionLock::take(&scene.around.paths.data_dir, &id).unwrap();
+    let pid = std::process::id();
+    let ask = play.pane.reload();
+    play.ask(ask);
+    assert_eq!(play.pane.list.row().unwrap().state, State::InUse(Some(pid)));
+    play.letters("dy");
+    let screen = play.screen(120, 40);
+    assert!(
+        screen.contains("cannot delete: session") && screen.contains("is in use"),
+        "{screen}"
+    );
+    assert_eq!(play.pane.list.total, 5);
+    play.ask(Ask::Rename {
+        id,
+        title: "mine".into(),
+    });
+    assert!(play.screen(120, 40).contains("cannot rename"));
+}
+
+#[test]
+fn a_new_title_is_typed_and_kept() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down, KeyCode::Char('R')]);
+    let clear = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    assert_eq!(play.pane.key(&clear), Did::Nothing);
+    play.pane.paste("The\nparser");
+    assert!(play.screen(40, 12).contains("Title: The parser"));
+    let Did::Rename { id, title } = play.key(KeyCode::Enter) else {
+        panic!("no title");
+    };
+    play.ask(Ask::Rename {
+        id: id.clone(),
+        title,
+    });
+    assert_eq!(play.title(), "The parser");
+    let info = scene.store().find(&id).unwrap();
+    assert_eq!(info.title.as_deref(), Some("The parser"));
+    assert!(!info.unfinished);
+}
+
+#[test]
+fn thousands_of_sessions_come_as_they_are_scrolled_to() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    for n in 0..450 {
+        talk(&mut store, HERE, NOW_MS - n, &format!("task {n}"));
+    }
+    let mut play = Play::new(&scene);
+    assert_eq!(
+        (play.pane.list.rows.len(), play.pane.list.total),
+        (200, 450)
+    );
+    play.keys(&[KeyCode::End]);
+    assert_eq!(play.pane.list.rows.len(), 400);
+    play.keys(&[KeyCode::End, KeyCode::End]);
+    assert_eq!(play.title(), "task 0");
+    play.keys(&[KeyCode::Home]);
+    assert_eq!(play.title(), "task 449");
+    // One that is written to meanwhile costs no other its place in the list.
+    let ids: HashSet<&str> = play
+        .pane
+        .list
+        .rows
+        .iter()
+        .map(|row| row.id.as_str())
+        .collect();
+    assert_eq!(ids.len(), 450);
+}
+
+#[test]
+fn stale_answers_are_dropped() {
+    let scene = full();
+    let mut reader = scene.reader();
+    let (mut pane, first) = Pane::new(HERE);
+    let Did::Ask(second) = pane.paste("lexer") else {
+        panic!("nothing is asked");
+    };
+    let queue = Queue::default();
+    let late = reader.answer(&first, &queue).unwrap();
+    let found = reader.answer(&second, &queue).unwrap();
+    pane.found(found);
+    let rows = pane.list.rows.len();
+    pane.found(late);
+    assert_eq!(pane.list.rows.len(), rows);
+    assert!(rows < 5);
+}
+
+#[test]
+fn the_worker_answers_and_ends() {
+    let scene = full();
+    let (tell, told) = mpsc::channel();
+    let tell = Arc::new(move |found| drop(tell.send(found)));
+    let Scene { _dir, around } = scene;
+    let worker = Worker::start(Arc::new(around), tell);
+    let (mut pane, ask) = Pane::new(HERE);
+    worker.ask(ask);
+    let limit = Duration::from_secs(60);
+    pane.found(told.recv_timeout(limit).unwrap());
+    assert_eq!(pane.list.rows.len(), 5);
+    drop(worker);
+    let gone = told.recv_timeout(limit);
+    assert_eq!(gone, Err(mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn no_size_and_no_key_makes_it_fall_over() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    let codes = [
+        KeyCode::Down,
+        KeyCode::Enter,
+        KeyCode::Tab,
+        KeyCode::PageUp,
+        KeyCode::End,
+        KeyCode::Char('R'),
+        KeyCode::Char('x'),
+        KeyCode::Esc,
+        KeyCode::Esc,
+        KeyCode::Char('d'),
+    ];
+    for code in codes {
+        let _ = play.key(code);
+        for (columns, rows) in [(1, 1), (3, 2), (10, 4), (40, 5), (100, 6), (300, 90)] {
+            let _ = play.screen(columns, rows);
+        }
+    }
+}

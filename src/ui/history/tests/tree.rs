@@ -1,0 +1,79 @@
+//! Inside a session: the tree, the conversation, and where one goes on from.
+
+use super::*;
+use crate::ui::history::tree::Target;
+
+#[test]
+fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down, KeyCode::Enter]);
+    play.screens("tree");
+    play.keys(&[KeyCode::Tab]);
+    let small = play.screen(40, 12);
+    insta::assert_snapshot!("tree-conversation-40x12", small);
+}
+
+#[test]
+fn a_fork_shows_where_it_comes_from_and_leads_there() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Enter]);
+    play.screens("fork");
+    let fork = play.pane.tree.as_ref().unwrap().session.clone();
+    play.keys(&[KeyCode::Down, KeyCode::Right]);
+    let trunk = play.pane.tree.as_ref().unwrap().session.clone();
+    assert_ne!(fork, trunk);
+    assert!(play.screen(120, 40).contains("answered"));
+}
+
+#[test]
+fn a_session_is_gone_on_with_from_its_end_and_forked_before_it() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let id = play.pane.list.row().unwrap().id.clone();
+    assert_eq!(play.key(KeyCode::Char('r')), Did::Resume(id.clone()));
+    let at = |seq| Did::ForkAt {
+        id: id.clone(),
+        seq,
+    };
+    assert_eq!(play.key(KeyCode::Char('f')), at(8));
+    play.keys(&[KeyCode::Enter]);
+    assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
+    assert_eq!(play.key(KeyCode::Char('f')), at(8));
+    play.keys(&[KeyCode::Up, KeyCode::Up]);
+    assert_eq!(play.key(KeyCode::Enter), at(5));
+    play.keys(&[KeyCode::Home]);
+    assert_eq!(play.key(KeyCode::Char('r')), at(2));
+    play.keys(&[KeyCode::Left]);
+    assert_eq!(play.key(KeyCode::Esc), Did::Close);
+}
+
+#[test]
+fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let exchange = |n| [said(&format!("say {n}")), replied(vec![Block::text("so")])];
+    add(
+        &mut store,
+        &mut head,
+        NOW_MS,
+        (0..500).flat_map(exchange).collect(),
+    );
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Enter]);
+    let selected = |play: &Play<'_>| play.pane.tree.as_ref().unwrap().target();
+    assert_eq!(selected(&play), Some(Target::Point(1_000)));
+    assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 200);
+    play.keys(&[KeyCode::Home]);
+    // What came before does not move the cursor.
+    assert_eq!(selected(&play), Some(Target::Point(802)));
+    assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 400);
+    for _ in 0..9 {
+        play.keys(&[KeyCode::Home]);
+    }
+    assert_eq!(selected(&play), Some(Target::Point(2)));
+    assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 1_000);
+}

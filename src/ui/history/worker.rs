@@ -1,0 +1,98 @@
+//! The thread that reads for the pane, with a store of its own.
+//!
+//! The store is opened when something is first asked, so a screen on which nobody looks back
+//! pays nothing.
+
+use std::sync::Arc;
+use std::thread;
+
+use jiff::tz::TimeZone;
+
+use super::queue::Queue;
+use super::read::Reader;
+use super::{Ask, Found};
+use crate::session::Surroundings;
+use crate::store::StoreError;
+
+pub struct Worker {
+    queue: Arc<Queue>,
+}
+
+impl Worker {
+    /// `tell` is called on the worker's thread with every answer.
+    pub fn start(around: Arc<Surroundings>, tell: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
+        let queue = Arc::new(Queue::default());
+        let theirs = Arc::clone(&queue);
+        let work = move || {
+            let mut reader = None;
+            while let Some(ask) = theirs.next() {
+                let found = match ready(&mut reader, &around) {
+                    Ok(reader) => reader.answer(&ask, &theirs),
+                    Err(error) => Some(failed(&ask, &error)),
+                };
+                if let Some(found) = found {
+                    tell(found);
+                }
+            }
+        };
+        let started = thread::Builder::new()
+            .name("history".to_string())
+            .spawn(work);
+        if let Err(error) = started {
+            tracing::error!(%error, "the history pane has no thread");
+        }
+        Worker { queue }
+    }
+
+    /// Never waits.
+    pub fn ask(&self, ask: Ask) {
+        self.queue.push(ask);
+    }
+}
+
+impl Drop for Worker {
+    /// The thread ends after what it is at; nobody waits for it.
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+fn ready<'a, 'b>(
+    reader: &'a mut Option<Reader<'b>>,
+    around: &'b Surroundings,
+) -> Result<&'a mut Reader<'b>, StoreError> {
+    match reader {
+        Some(reader) => Ok(reader),
+        None => Ok(reader.insert(Reader::open(around, TimeZone::system())?)),
+    }
+}
+
+/// The question cannot be answered.
+pub(super) fn failed(ask: &Ask, error: &StoreError) -> Found {
+    let why = match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    };
+    let why = super::told::one_clean_line(&why);
+    match ask {
+        Ask::Sessions { number, .. }
+        | Ask::More { number, .. }
+        | Ask::Checkpoints { number, .. }
+        | Ask::Preview { number, .. } => Found::Failed {
+            number: *number,
+            why,
+        },
+        Ask::Rename { id, .. } => Found::Renamed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+        Ask::Trash { id } => Found::Trashed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+        Ask::Restore { id } => Found::Restored {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+    }
+}
