@@ -97,6 +97,8 @@ pub struct Now {
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
     pub unfinished: bool,
+    /// An answer or a result is owed, also after a stop.
+    pub owes: bool,
     /// The place of the last entry.
     pub seq: u64,
 }
@@ -117,6 +119,7 @@ impl Now {
                 .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
                 .collect(),
             unfinished: state.unfinished(),
+            owes: state.owed || state.first_open().is_some(),
             seq: state.next_seq().saturating_sub(1),
         }
     }
@@ -222,12 +225,18 @@ async fn live(
         Box::new(move |state, event| told(news(state, event, &gauging))),
     );
     let _lock = session.lock;
+    // Who makes a copy wants to say what is to be another in it.
+    let mut waits = found.as_ref().is_some_and(|found| found.forked);
     let mut wake = found.map(|found| found.line());
     loop {
         let step = async {
             if let Some(found) = &wake {
                 engine.wake(By::Person, found.clone()).await?;
                 wake = None;
+            }
+            if std::mem::take(&mut waits) {
+                tell(News::Resting(Why::Idle));
+                engine.idle().await?;
             }
             tell(News::Working);
             match engine.run().await? {

@@ -8,7 +8,6 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 
 use super::{App, Intent, Overlay, Phase};
 use crate::core::entry::{Mode, Verdict};
-use crate::core::next::Why;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::store::Message;
@@ -224,11 +223,7 @@ impl App {
     /// Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
         match self.phase {
-            Phase::Resting(Why::Halted | Why::Held)
-                if self.now.unfinished || !self.queued.is_empty() =>
-            {
-                self.go_on()
-            }
+            Phase::Resting(_) if self.goes_on() => self.go_on(),
             _ => Vec::new(),
         }
     }

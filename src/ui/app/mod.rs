@@ -419,6 +419,15 @@ impl App {
         vec![Intent::Engine(Command::KeepInput(text))]
     }
 
+    /// Something waits for the person's word, or for Enter.
+    pub fn goes_on(&self) -> bool {
+        let waits = match self.phase {
+            Phase::Resting(Why::Halted | Why::Held | Why::Idle) => self.now.owes,
+            _ => false,
+        };
+        waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
+    }
+
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }

@@ -222,10 +222,14 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
             let what = "another process works here; you look on · /fork goes your own way";
             (what.to_string(), theme.warn)
         }
-        Phase::Resting(Why::Halted | Why::Held) if app.now.unfinished => (
-            "stopped · Enter goes on, or say something".to_string(),
-            theme.warn,
-        ),
+        Phase::Resting(why) if app.goes_on() => {
+            let what = match why {
+                Why::Halted | Why::Held => "stopped",
+                Why::Idle | Why::Turns | Why::Nonsense => "waiting",
+            };
+            let text = format!("{what} · Enter goes on, or say something");
+            (text, theme.warn)
+        }
         Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),
         Phase::Ended => (
             "the session is closed · /resume or /new".to_string(),
