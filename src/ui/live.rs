@@ -117,7 +117,7 @@ impl Gauge {
 }
 
 impl Now {
-    pub(super) fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
+    pub fn of(state: &State, budgeting: &Budgeting, inline_max_bytes: usize) -> Now {
         let limit = state.limits.get(&state.model).copied();
         let ratio = state.ratios.get(&state.model).copied();
         let budget = budgeting(&state.model, limit, ratio);
