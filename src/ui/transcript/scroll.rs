@@ -76,7 +76,7 @@ impl Transcript {
                 (block, line).min(end)
             }
         };
-        let mut seen = Vec::with_capacity(height);
+        let mut seen = Vec::new();
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
             seen.extend(self.slice(block, skip, room, look));
