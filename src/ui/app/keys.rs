@@ -338,6 +338,11 @@ impl App {
             return;
         }
         let (mut look, transcript) = self.look();
+        // A short conversation stands at the bottom.
+        let above = height.saturating_sub(transcript.visible(height, &mut look).len());
+        let Some(row) = row.checked_sub(above) else {
+            return;
+        };
         if let Some(block) = transcript.block_at(row, height, &mut look) {
             transcript.toggle(block);
         }
