@@ -60,7 +60,8 @@ fn nothing_that_comes_from_outside_reaches_the_terminal_as_a_command() {
         stage.says(HOSTILE);
         stage.runs(bash(&format!("echo {HOSTILE}")), 1, HOSTILE);
         stage.calls(call("read", json!({ "path": HOSTILE })), HOSTILE);
-        stage.calls(call(HOSTILE, json!({ "x": HOSTILE })), HOSTILE);
+        let id = stage.replies(vec![call(HOSTILE, json!({ "x": HOSTILE }))])[0];
+        stage.log(crate::log::entry::denied(id, HOSTILE));
         let id = stage.replies(vec![edit(HOSTILE, HOSTILE, &format!("{HOSTILE}2"))])[0];
         stage.asks(id, HOSTILE, Some(HOSTILE));
         is_harmless(&mut stage);

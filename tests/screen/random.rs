@@ -99,7 +99,7 @@ fn happen(stage: &mut Stage, what: &Happens) {
             let id = stage.replies(vec![edit("a.rs", words, "new"), call("plan", json!({}))])[0];
             stage.log(entry::denied(id, words));
             let second = rewake::core::entry::CallId { index: 1, ..id };
-            stage.log(entry::done(second, words));
+            stage.log(entry::denied(second, words));
         }
         Happens::Asked => {
             let id = stage.replies(vec![bash("make\nall")])[0];

@@ -93,10 +93,12 @@ fn the_conversation_is_searched() {
     });
     let mut stage = Stage::opened(80, 24);
     long(&mut stage);
-    stage.keys("<C-f>NUMBER 3<Enter>");
-    stage.sees("number 30");
-    stage.keys("<Enter><Enter>");
-    stage.sees("number 29");
+    stage.keys("<C-f>QUESTION number<Enter>");
+    stage.sees("question number 30");
+    stage.keys(&"<Enter>".repeat(10));
+    assert_eq!(stage.rows()[0], "▌ question number 20");
+    stage.keys("<Down><Down>");
+    assert_eq!(stage.rows()[0], "▌ question number 22");
     stage.keys("<C-f>");
     stage.keys("<Esc>");
     stage.keys("<C-f>no such words<Enter>");
