@@ -64,9 +64,17 @@ impl Known {
             learnt.insert(model.to_string(), store.learnt(model)?);
         }
         Ok(Known {
-            figures: Figures::new(around.config()),
             learnt,
+            ..Known::of(around.config())
         })
+    }
+
+    /// What the config and the catalogue know.
+    pub fn of(config: &Config) -> Known {
+        Known {
+            figures: Figures::new(config),
+            learnt: BTreeMap::new(),
+        }
     }
 
     /// `limit`: as learnt in the session. What the config says of a model is not overruled by

@@ -104,7 +104,7 @@ pub struct Now {
 }
 
 impl Now {
-    pub(super) fn of(state: &State, gauging: &Gauging) -> Now {
+    pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
             mode: state.mode,

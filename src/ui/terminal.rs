@@ -41,12 +41,13 @@ impl Screen {
         restore_on_panic();
         take(alternate)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
-        let mut terminal = Terminal::new(CrosstermBackend::new(out))?;
-        terminal.clear()?;
-        Ok(Screen {
+        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        let mut screen = Screen {
             terminal,
             alternate,
-        })
+        };
+        screen.redraw()?;
+        Ok(screen)
     }
 
     pub fn draw(&mut self, app: &mut App) -> io::Result<()> {
@@ -55,9 +56,11 @@ impl Screen {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
-    /// The next frame is drawn whole.
+    /// The next frame is drawn whole. (`Terminal::clear` asks the terminal where its cursor
+    /// is: it would wait for an answer among the keys, which another thread reads.)
     pub fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
     }
 
     /// Gives the terminal away while `other` has it.
@@ -65,7 +68,7 @@ impl Screen {
         give_back();
         let done = other();
         take(self.alternate)?;
-        self.terminal.clear()?;
+        self.redraw()?;
         Ok(done)
     }
 

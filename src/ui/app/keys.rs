@@ -195,6 +195,7 @@ impl App {
                 self.overlay = Overlay::Search {
                     words: String::new(),
                     missed: false,
+                    at: None,
                 };
             }
             Action::ScrollUp => return self.scroll(true, 1),
@@ -337,6 +338,11 @@ impl App {
             return;
         }
         let (mut look, transcript) = self.look();
+        // A short conversation stands at the bottom.
+        let above = height.saturating_sub(transcript.visible(height, &mut look).len());
+        let Some(row) = row.checked_sub(above) else {
+            return;
+        };
         if let Some(block) = transcript.block_at(row, height, &mut look) {
             transcript.toggle(block);
         }
@@ -483,7 +489,7 @@ impl App {
 
     fn search_key(&mut self, key: &KeyEvent) {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let Overlay::Search { words, missed } = &mut self.overlay else {
+        let Overlay::Search { words, missed, at } = &mut self.overlay else {
             return;
         };
         let backwards = match key.code {
@@ -497,28 +503,29 @@ impl App {
             }
             KeyCode::Backspace => {
                 words.pop();
-                *missed = false;
+                (*missed, *at) = (false, None);
                 return;
             }
             KeyCode::Char('f') if ctrl => true,
             KeyCode::Char(c) if !ctrl => {
                 words.push(c);
-                *missed = false;
+                (*missed, *at) = (false, None);
                 return;
             }
             KeyCode::Enter | KeyCode::Up => true,
             KeyCode::Down => false,
             _ => return,
         };
-        let sought = words.clone();
+        let (sought, last) = (words.clone(), *at);
         if sought.is_empty() {
             return;
         }
         let height = self.seen_height;
         let (mut look, transcript) = self.look();
-        let found = transcript.find(&sought, backwards, height, &mut look);
-        if let Overlay::Search { missed, .. } = &mut self.overlay {
-            *missed = !found;
+        let found = transcript.find(&sought, backwards, last, height, &mut look);
+        if let Overlay::Search { missed, at, .. } = &mut self.overlay {
+            *missed = found.is_none();
+            *at = found.or(*at);
         }
     }
 

@@ -142,6 +142,8 @@ pub enum Overlay {
     Search {
         words: String,
         missed: bool,
+        /// The block that was found last.
+        at: Option<usize>,
     },
     Confirm {
         question: String,

@@ -28,7 +28,10 @@ impl App {
             News::Queued(queued) => self.queued.push(queued),
             News::Requeued(queued) => self.queued = queued,
             News::Asked { call, why, rule } => self.asks(call, why, rule),
-            News::Kept(Ok(())) => self.kept.at_ms = Some(self.now_ms),
+            News::Kept(Ok(())) => {
+                self.kept.at_ms = Some(self.now_ms);
+                self.kept.trouble = None;
+            }
             News::Kept(Err(why)) => self.kept.trouble = Some(why),
             News::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {

@@ -82,7 +82,7 @@ impl Transcript {
                 (block, line).min(end)
             }
         };
-        let mut seen = Vec::with_capacity(height);
+        let mut seen = Vec::new();
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
             seen.extend(self.slice(block, skip, room, look));
@@ -153,29 +153,37 @@ impl Transcript {
         self.scroll = Scroll::End;
     }
 
-    /// Goes to the block before or behind the one at the top in which `words` are found.
+    /// Goes to the next block in which `words` are found: from the one that was found last,
+    /// else from what is seen. Says which that is.
     pub fn find(
         &mut self,
         words: &str,
         backwards: bool,
+        last: Option<usize>,
         height: usize,
         look: &mut Look<'_>,
-    ) -> bool {
+    ) -> Option<usize> {
         let words = words.to_lowercase();
         let (top, _) = self.top(height, look);
+        let from = match (last, self.scroll) {
+            (Some(last), _) => last,
+            // What is on the screen is found too.
+            (None, Scroll::End) if backwards => self.blocks.len(),
+            (None, _) => top,
+        };
         let hit = |block: &usize| {
             self.blocks
                 .get(*block)
                 .is_some_and(|b| b.text().to_lowercase().contains(&words))
         };
         let found = match backwards {
-            true => (0..top).rev().find(hit),
-            false => (top + 1..self.blocks.len()).find(hit),
+            true => (0..from).rev().find(hit),
+            false => (from + 1..self.blocks.len()).find(hit),
         };
         if let Some(block) = found {
             self.scroll = Scroll::At { block, line: 0 };
         }
-        found.is_some()
+        found
     }
 
     /// The block that stands at this row of the screen.

@@ -195,7 +195,7 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
-    if let Overlay::Search { words, missed } = &app.overlay {
+    if let Overlay::Search { words, missed, .. } = &app.overlay {
         let found = if *missed { " (not found)" } else { "" };
         let text = format!(
             "search: {}{found}   Enter or ↑ earlier · ↓ later · Esc ends",

@@ -26,6 +26,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
             left.pop();
         }
     }
+    let room = columns.saturating_sub(sum(&right) + 1);
+    if let [model] = left.as_mut_slice()
+        && let [name] = model.as_mut_slice()
+    {
+        name.content = clip_middle(&name.content, room).into();
+    }
     let gap = columns.saturating_sub(sum(&left) + sum(&right));
     let mut spans: Vec<Span<'static>> = left.into_iter().flatten().collect();
     spans.push(Span::raw(" ".repeat(gap)));

@@ -1,0 +1,145 @@
+//! Killed at the worst moment, and started again.
+
+use serde_json::json;
+
+use crate::support::Home;
+use crate::terminal::{ENTER, Terminal};
+use crate::{FREE, bash, scripted, slowly, step, tell, until_told};
+
+/// A command that runs, with what follows it.
+fn working(exit_code: i32) -> Home {
+    let home = scripted(&[]);
+    home.write_config(FREE);
+    let steps = [
+        step("I will build it.", &[bash(&until_told(&home, exit_code))]),
+        step("So it ended.", &[]),
+    ];
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    home
+}
+
+#[test]
+fn a_command_outlives_a_kill_and_gives_its_real_end() {
+    let home = working(3);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.says("build the thing");
+    terminal.sees("it began");
+    terminal.kill();
+
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("unfinished work here");
+    terminal.sees("build the thing");
+    terminal.sees("killed");
+    terminal.sees("still running");
+    terminal.sees("its last line: it began");
+    terminal.types(ENTER);
+    terminal.sees("1 command still running");
+    tell(&home);
+    terminal.sees("the real end");
+    terminal.sees("exit 3");
+    terminal.sees("So it ended.");
+}
+
+#[test]
+fn the_offer_can_be_left_alone_for_something_new() {
+    let home = working(0);
+    let terminal = Terminal::start(&home, &["build the thing"]);
+    terminal.sees("it began");
+    terminal.kill();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("unfinished work here");
+    terminal.types("n");
+    terminal.sees("say what is to be done");
+    tell(&home);
+}
+
+#[test]
+fn words_that_were_not_sent_are_in_the_box_again() {
+    let home = working(0);
+    let mut terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("it began");
+    terminal.types("half a thought");
+    terminal.sees("half a thought");
+    // They are kept shortly after the last key; what the store has is what is asked.
+    wait_until_kept(&home, "half a thought");
+    terminal.kill();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("what you were typing");
+    terminal.types(ENTER);
+    terminal.sees("> half a thought");
+    tell(&home);
+}
+
+/// Until a file of the store has these bytes.
+fn wait_until_kept(home: &Home, words: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let has = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(words.len()).any(|w| w == words.as_bytes())
+    };
+    loop {
+        let files = std::fs::read_dir(home.rewake_home()).unwrap();
+        let mut paths = files.map(|f| f.unwrap().path());
+        if paths.any(|path| path.is_file() && has(&path)) {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "{words:?} is not kept");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_open_question_is_open_again() {
+    let home = scripted(&[
+        step(
+            "",
+            &[("write", json!({ "path": "new.txt", "content": "made\n" }))],
+        ),
+        step("It is written.", &[]),
+    ]);
+    let terminal = Terminal::start(&home, &["write it"]);
+    terminal.sees("write asks");
+    terminal.kill();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("unfinished work here");
+    terminal.types(ENTER);
+    terminal.sees("write asks");
+    assert!(!home.path("new.txt").exists());
+    terminal.types("y");
+    terminal.sees("It is written.");
+    assert_eq!(home.read("new.txt"), "made\n");
+}
+
+#[test]
+fn what_was_streaming_is_shown_as_cut() {
+    let home = scripted(&[slowly(
+        "An answer that is longer than the patience of the one who kills it in the middle of it all.",
+    )]);
+    let terminal = Terminal::start(&home, &["tell me"]);
+    terminal.sees("An answer that is lo");
+    wait_until_kept(&home, "An answer");
+    terminal.kill();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("words of an answer that was streaming");
+    terminal.types(ENTER);
+    terminal.sees("[cut off here]");
+    terminal.sees("in the middle of it all.");
+}
+
+#[test]
+fn a_queued_message_outlives_a_kill() {
+    let home = working(0);
+    let mut terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("it began");
+    terminal.says("then the docs");
+    terminal.sees("queued: then the docs");
+    terminal.kill();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("1 queued message");
+    terminal.types(ENTER);
+    terminal.sees("queued: then the docs");
+    tell(&home);
+    terminal.sees("So it ended.");
+    terminal.no_longer_sees("queued:");
+}

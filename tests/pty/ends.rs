@@ -1,0 +1,94 @@
+//! How it ends: by signals, by a closed window, by its keys; and sleeping meanwhile.
+
+use rustix::process::Signal;
+
+use crate::support::Home;
+use crate::terminal::{ENTER, Terminal};
+use crate::{FREE, bash, scripted, step, tell, until_told};
+
+fn working() -> (Home, Terminal) {
+    let home = scripted(&[]);
+    home.write_config(FREE);
+    let steps = [
+        step("", &[bash(&until_told(&home, 0))]),
+        step("So it ended.", &[]),
+    ];
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    let terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("it began");
+    (home, terminal)
+}
+
+#[test]
+fn a_signal_restores_the_screen_and_says_how_to_go_on() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let (home, mut terminal) = working();
+        terminal.signal(signal);
+        assert_eq!(terminal.ends().code(), Some(code));
+        terminal.sees("to go on: rewake -c");
+        assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+        let again = Terminal::start(&home, &["-c"]);
+        again.sees("1 command still running");
+        tell(&home);
+        again.sees("So it ended.");
+    }
+}
+
+#[test]
+fn a_closed_window_loses_nothing() {
+    let (home, mut terminal) = working();
+    terminal.types("unsent words");
+    terminal.sees("unsent words");
+    terminal.close();
+    assert_eq!(terminal.ends().code(), Some(129));
+    let mut again = Terminal::start(&home, &[]);
+    again.sees("left on a signal");
+    again.sees("still running");
+    again.types(ENTER);
+    again.sees("> unsent words");
+    tell(&home);
+    again.sees("So it ended.");
+}
+
+#[test]
+fn it_sleeps_and_comes_back() {
+    let home = scripted(&[step("I am awake.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.types("words\x1a");
+    terminal.sleeps();
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+    terminal.signal(Signal::CONT);
+    terminal.sees("> words");
+    assert!(terminal.is_on_other_screen());
+    terminal.types(ENTER);
+    terminal.sees("I am awake.");
+}
+
+#[test]
+fn without_the_other_screen_the_conversation_stays() {
+    let home = scripted(&[step("The answer is 42.", &[])]);
+    let mut terminal = Terminal::start(&home, &["--no-alt-screen", "how much is it?"]);
+    terminal.sees("The answer is 42.");
+    assert!(!terminal.is_on_other_screen());
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    terminal.sees("how much is it?");
+    terminal.sees("The answer is 42.");
+    assert!(terminal.is_cooked());
+    assert!(!terminal.raw().contains("\x1b[?1049h"));
+}
+
+#[test]
+fn an_output_that_is_closed_is_no_panic() {
+    let home = scripted(&[]);
+    let mut command = home.rewake(["how much?"]);
+    command.stdin(std::process::Stdio::null());
+    let run = crate::support::run(command, std::time::Duration::from_secs(20)).expect(2);
+    assert!(
+        run.stderr.contains("the screen needs a terminal"),
+        "{}",
+        run.stderr
+    );
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+}

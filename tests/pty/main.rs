@@ -1,0 +1,76 @@
+//! The real binary on a pseudo-terminal, with a scripted model: typed at like a person does,
+//! read like a person does, killed at the worst moment.
+//!
+//! Invariant: nothing here asserts a time; what is waited for comes, or the test fails.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "all of this is a test; clippy sees only the #[test] functions as such"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crash;
+mod ends;
+mod settings;
+mod starts;
+mod terminal;
+mod two;
+mod work;
+
+use serde_json::{Value, json};
+use support::Home;
+
+/// A home whose model plays these answers.
+pub fn scripted(steps: &[String]) -> Home {
+    let home = Home::new();
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    home.write_config(CONFIG);
+    home
+}
+
+pub const CONFIG: &str =
+    "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
+
+/// With commands that ask for nobody.
+pub const FREE: &str = "model = \"s/play\"\npermission_mode = \"bypassPermissions\"\n\
+    [providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
+
+/// One answer: words, and calls with their arguments.
+pub fn step(text: &str, calls: &[(&str, Value)]) -> String {
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|(name, arguments)| {
+            let (name, arguments) = (json!(name), json!(arguments.to_string()));
+            format!("{{ name = {name}, arguments = {arguments} }}")
+        })
+        .collect();
+    let text = json!(text);
+    format!("[[step]]\ntext = {text}\ncalls = [{}]\n", calls.join(", "))
+}
+
+/// Words that come slowly.
+pub fn slowly(text: &str) -> String {
+    let text = json!(text);
+    format!("[[step]]\ntext = {text}\nchunk_chars = 2\nchunk_ms = 100\n")
+}
+
+pub fn bash(command: &str) -> (&'static str, Value) {
+    ("bash", json!({ "command": command }))
+}
+
+/// A command that goes on until the test says so, and then ends with this code.
+pub fn until_told(home: &Home, exit_code: i32) -> String {
+    let gate = home.path("gate");
+    let gate = gate.display();
+    format!(
+        "echo it began; while [ ! -e '{gate}' ]; do sleep 0.02; done; echo the real end; exit {exit_code}"
+    )
+}
+
+/// Lets such a command end.
+pub fn tell(home: &Home) {
+    std::fs::write(home.path("gate"), "").unwrap();
+}

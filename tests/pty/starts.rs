@@ -1,0 +1,92 @@
+//! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
+
+use crate::support::Home;
+use crate::terminal::{ENTER, Terminal};
+use crate::{CONFIG, scripted, step};
+
+fn talked() -> (Home, String) {
+    let home = scripted(&[step("First answer.", &[]), step("Second answer.", &[])]);
+    home.run(["-p", "remember me"]).expect(0);
+    let history = home.run(["history"]).expect(0).stdout;
+    let id = history.split_whitespace().next().unwrap().to_string();
+    (home, id)
+}
+
+#[test]
+fn a_prompt_begins_at_once() {
+    let home = scripted(&[step("Begun.", &[])]);
+    let terminal = Terminal::start(&home, &["begin with this"]);
+    terminal.sees("▌ begin with this");
+    terminal.sees("Begun.");
+}
+
+#[test]
+fn the_newest_session_goes_on_with_its_conversation() {
+    let (home, id) = talked();
+    for args in [vec!["-c"], vec!["-r", &id]] {
+        let terminal = Terminal::start(&home, &args);
+        terminal.sees("remember me");
+        terminal.sees("First answer.");
+    }
+    let terminal = Terminal::start(&home, &["-c", "and now?"]);
+    terminal.sees("First answer.");
+    terminal.sees("Second answer.");
+}
+
+#[test]
+fn one_that_is_not_there_is_said_to_be_none() {
+    let (home, _) = talked();
+    let terminal = Terminal::start(&home, &["-r", "ffffffff"]);
+    terminal.sees("ffffffff");
+    terminal.sees("hint:");
+}
+
+#[test]
+fn a_first_run_says_what_was_looked_for() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("rewake has no model yet");
+    terminal.sees("ANTHROPIC_API_KEY is not set");
+    terminal.sees("see the demo");
+    terminal.types("q");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert!(terminal.is_cooked());
+}
+
+#[test]
+fn trust_is_asked_once() {
+    let home = scripted(&[step("Hello.", &[])]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    std::fs::write(home.path(".rewake/config.toml"), "theme = \"light\"\n").unwrap();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Do you trust this folder?");
+    terminal.types("n");
+    terminal.sees("say what is to be done");
+    terminal.types("\x04");
+    terminal.ends();
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    assert!(!terminal.screen().contains("Do you trust"));
+}
+
+#[test]
+fn a_broken_config_ends_before_the_screen() {
+    let home = scripted(&[]);
+    home.write_config(&format!("shel = 1\n{CONFIG}"));
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.ends();
+    terminal.sees("unknown key");
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+}
+
+#[test]
+fn a_new_session_begins_behind_the_one_before() {
+    let home = scripted(&[step("First answer.", &[])]);
+    let mut terminal = Terminal::start(&home, &["hello"]);
+    terminal.sees("First answer.");
+    terminal.says("/new and again");
+    terminal.no_longer_sees("▌ hello");
+    terminal.sees("▌ and again");
+    terminal.sees("First answer.");
+    terminal.types(ENTER);
+}

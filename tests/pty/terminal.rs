@@ -1,0 +1,299 @@
+//! A terminal that the binary believes to be real: its master side is read by a thread into
+//! a screen, and written to as a keyboard.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::support::Home;
+
+/// Nothing that is waited for takes so long.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub const ENTER: &str = "\r";
+pub const ESC: &str = "\x1b";
+
+pub struct Terminal {
+    child: Child,
+    /// `None` when the terminal was closed.
+    master: Option<Arc<File>>,
+    reader: Option<JoinHandle<()>>,
+    slave: OwnedFd,
+    shown: Arc<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+impl Shown {
+    /// A test that failed beside us is no reason to fail.
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        let waited = self.more.wait_timeout(state, limit);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+struct State {
+    parser: vt100::Parser,
+    /// All that was ever written, as it came.
+    raw: Vec<u8>,
+    is_over: bool,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            parser: vt100::Parser::new(lines(ROWS), lines(COLUMNS), 1_000),
+            raw: Vec::new(),
+            is_over: false,
+        }
+    }
+}
+
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 100;
+
+fn lines(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
+}
+
+impl Terminal {
+    /// `rewake ARGS` in the workspace of this home.
+    pub fn start(home: &Home, args: &[&str]) -> Terminal {
+        Terminal::of(home.rewake(args))
+    }
+
+    pub fn of(mut command: Command) -> Terminal {
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        resize(&master, COLUMNS, ROWS);
+        let end = || std::process::Stdio::from(slave.try_clone().unwrap());
+        command.stdin(end()).stdout(end()).stderr(end());
+        command.env("TERM", "xterm-256color");
+        lead_session(&mut command);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("start {command:?}: {e}"));
+        let shown = Arc::new(Shown::default());
+        let master = Arc::new(File::from(master));
+        let (from, to) = (Arc::clone(&master), Arc::clone(&shown));
+        let reader = std::thread::spawn(move || collect(&from, &to));
+        Terminal {
+            child,
+            master: Some(master),
+            reader: Some(reader),
+            slave,
+            shown,
+        }
+    }
+
+    pub fn types(&mut self, keys: &str) {
+        let mut master: &File = self.master.as_ref().expect("the terminal is open");
+        master.write_all(keys.as_bytes()).unwrap();
+        master.flush().unwrap();
+    }
+
+    /// Types what is to be said, sees that it stands there, and sends it.
+    #[track_caller]
+    pub fn says(&mut self, words: &str) {
+        self.types(words);
+        self.sees(words);
+        self.types(ENTER);
+    }
+
+    /// Waits until the screen has this text.
+    #[track_caller]
+    pub fn sees(&self, text: &str) {
+        self.waits(&format!("{text:?} does not come"), |screen| {
+            screen.contains(text)
+        });
+    }
+
+    #[track_caller]
+    pub fn no_longer_sees(&self, text: &str) {
+        self.waits(&format!("{text:?} stays"), |screen| !screen.contains(text));
+    }
+
+    #[track_caller]
+    pub fn waits(&self, why: &str, holds: impl Fn(&str) -> bool) {
+        let end = Instant::now() + LIMIT;
+        let mut state = self.shown.locked();
+        loop {
+            let screen = state.parser.screen().contents();
+            if holds(&screen) {
+                return;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero() && !state.is_over, "{why}:\n{screen}");
+            state = self.shown.wait(state, left);
+        }
+    }
+
+    pub fn screen(&self) -> String {
+        self.shown.locked().parser.screen().contents()
+    }
+
+    /// On the terminal's other screen, where nothing stays.
+    pub fn is_on_other_screen(&self) -> bool {
+        self.shown.locked().parser.screen().alternate_screen()
+    }
+
+    /// Everything that was written, escape sequences and all.
+    pub fn raw(&self) -> String {
+        let state = self.shown.locked();
+        String::from_utf8_lossy(&state.raw).into_owned()
+    }
+
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let mut state = self.shown.locked();
+        state
+            .parser
+            .screen_mut()
+            .set_size(lines(rows), lines(columns));
+        drop(state);
+        resize(self.master.as_ref().unwrap(), columns, rows);
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL: no last word.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The window is closed by its cross.
+    pub fn close(&mut self) {
+        self.shown.locked().is_over = true;
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.master = None;
+    }
+
+    /// Waits for its end by itself.
+    #[track_caller]
+    pub fn ends(&mut self) -> ExitStatus {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                // The rest of its output is in the terminal's buffer.
+                std::thread::sleep(Duration::from_millis(30));
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The process sleeps until it is told to go on.
+    #[track_caller]
+    pub fn sleeps(&self) {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let end = Instant::now() + LIMIT;
+        loop {
+            let stat = std::fs::read_to_string(&path).unwrap();
+            let state = stat.rsplit(") ").next().unwrap_or_default().chars().next();
+            if state == Some('T') {
+                return;
+            }
+            assert!(Instant::now() < end, "it does not sleep: {stat}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The terminal is as a shell wants it: lines are edited and echoed.
+    pub fn is_cooked(&self) -> bool {
+        let modes: Termios = tcgetattr(self.slave.as_fd()).unwrap();
+        modes
+            .local_modes
+            .contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.close();
+    }
+}
+
+fn resize(master: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(master, size).unwrap();
+}
+
+/// Leads a session of its own with the terminal as its own, as under a real one.
+#[allow(
+    unsafe_code,
+    reason = "between fork and exec only two system calls are made"
+)]
+fn lead_session(command: &mut Command) {
+    let lead = || {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        Ok(())
+    };
+    // SAFETY: both are plain system calls that allocate nothing.
+    unsafe { command.pre_exec(lead) };
+}
+
+fn collect(master: &File, to: &Shown) {
+    let patience = Timespec::try_from(Duration::from_millis(20)).unwrap();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let mut fds = [PollFd::new(master, PollFlags::IN)];
+        let ready = poll(&mut fds, Some(&patience));
+        if to.locked().is_over {
+            return;
+        }
+        if !matches!(ready, Ok(n) if n > 0) {
+            continue;
+        }
+        let mut reader = master;
+        let Ok(n) = reader.read(&mut buffer) else {
+            return;
+        };
+        let mut state = to.locked();
+        state.parser.process(&buffer[..n]);
+        state.raw.extend_from_slice(&buffer[..n]);
+        to.more.notify_all();
+    }
+}

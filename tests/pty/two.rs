@@ -1,0 +1,57 @@
+//! Two processes and one session.
+
+use crate::support::Home;
+use crate::terminal::{ENTER, Terminal};
+use crate::{FREE, bash, scripted, step, tell, until_told};
+
+fn working() -> (Home, Terminal) {
+    let home = scripted(&[]);
+    home.write_config(FREE);
+    let steps = [
+        step("", &[bash(&until_told(&home, 0))]),
+        step("So it ended.", &[]),
+    ];
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    let terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("it began");
+    (home, terminal)
+}
+
+#[test]
+fn one_that_is_open_elsewhere_is_watched_live() {
+    let (home, first) = working();
+    let mut second = Terminal::start(&home, &[]);
+    second.sees(&format!("open in process {}", first.id()));
+    second.types(ENTER);
+    second.sees("another process works here");
+    second.sees("build it");
+    tell(&home);
+    first.sees("So it ended.");
+    second.sees("So it ended.");
+    second.says("let me in");
+    second.sees("this session is another process's");
+}
+
+#[test]
+fn one_that_is_open_elsewhere_can_be_taken_over() {
+    let (home, mut first) = working();
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.types("t");
+    first.ends();
+    second.sees("1 command still running");
+    tell(&home);
+    second.sees("So it ended.");
+}
+
+#[test]
+fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
+    let (home, first) = working();
+    let mut second = Terminal::start(&home, &["-c"]);
+    second.sees("watch it?");
+    second.types("y");
+    second.sees("another process works here");
+    tell(&home);
+    second.sees("So it ended.");
+    drop(first);
+}

@@ -1,0 +1,166 @@
+//! A day's work: a task, an edit that is approved, words while it works, a stop.
+
+use serde_json::json;
+
+use crate::support::Home;
+use crate::terminal::{ENTER, ESC, Terminal};
+use crate::{bash, scripted, slowly, step, tell, until_told};
+
+fn home(steps: &[String]) -> Home {
+    scripted(steps)
+}
+
+#[test]
+fn a_task_is_typed_streamed_and_its_edit_approved() {
+    let edit = json!({ "path": "a.txt", "edits": [{ "old": "one", "new": "two" }] });
+    let home = home(&[
+        step("I will read it.", &[("read", json!({ "path": "a.txt" }))]),
+        step("Now the edit.", &[("edit", edit)]),
+        slowly("It is mended, all of it, as you wished."),
+    ]);
+    std::fs::write(home.path("a.txt"), "one\n").unwrap();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.says("mend a.txt");
+    terminal.sees("edit asks");
+    assert_eq!(
+        home.read("a.txt"),
+        "one\n",
+        "nothing is done before the answer"
+    );
+    terminal.types("y");
+    terminal.sees("It is mended");
+    assert_eq!(home.read("a.txt"), "two\n");
+    terminal.sees("as you wished.");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    terminal.sees("to go on: rewake -c");
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+}
+
+#[test]
+fn a_denial_with_its_reason_reaches_the_model() {
+    let home = home(&[
+        step("", &[bash("touch made")]),
+        "[[step]]\nwhen = \"not before lunch\"\ntext = \"As you say.\"\n".to_string(),
+    ]);
+    let mut terminal = Terminal::start(&home, &["make it"]);
+    terminal.sees("bash asks");
+    terminal.types("n");
+    terminal.says("not before lunch");
+    terminal.sees("As you say.");
+    assert!(!home.path("made").exists());
+}
+
+#[test]
+fn always_is_written_into_the_config_and_asks_no_second_time() {
+    let home = home(&[
+        step("", &[bash("touch first")]),
+        step("", &[bash("touch second")]),
+        step("Both are there.", &[]),
+    ]);
+    let mut terminal = Terminal::start(&home, &["make them"]);
+    terminal.sees("always: writes");
+    terminal.types("a");
+    terminal.sees("Both are there.");
+    assert!(home.path("second").exists());
+    let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    assert!(config.contains("touch"), "{config}");
+}
+
+#[test]
+fn what_is_said_while_it_works_waits_its_turn() {
+    let home = scripted(&[]);
+    home.write_config(crate::FREE);
+    let steps = [
+        step("", &[bash(&until_told(&home, 0))]),
+        "[[step]]\nwhen = \"and the docs too\"\ntext = \"The docs too.\"\n".to_string(),
+    ];
+    std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
+    let mut terminal = Terminal::start(&home, &["build it"]);
+    terminal.sees("it began");
+    terminal.says("and the doc");
+    terminal.sees("queued: and the doc");
+    terminal.types("\x1b[A");
+    terminal.sees("✎ queued");
+    terminal.types("s too");
+    terminal.sees("and the docs too");
+    terminal.types(ENTER);
+    terminal.sees("queued: and the docs too");
+    tell(&home);
+    terminal.sees("The docs too.");
+    terminal.no_longer_sees("queued:");
+}
+
+#[test]
+fn escape_stops_and_what_was_said_stays() {
+    let home = home(&[
+        slowly(
+            "A very long answer that takes its time and would go on for quite a while longer, if it were let.",
+        ),
+        step("A second answer.", &[]),
+    ]);
+    let mut terminal = Terminal::start(&home, &["tell me"]);
+    terminal.sees("A very long");
+    terminal.types(ESC);
+    terminal.sees("stopped by you");
+    terminal.sees("[cut off here]");
+    terminal.says("go on then");
+    terminal.sees("A second answer.");
+}
+
+#[test]
+fn a_shell_command_of_the_user_is_run() {
+    let home = home(&[step("I saw it.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.says("!echo from-$((40+2))");
+    terminal.sees("from-42");
+}
+
+#[test]
+fn all_keys_are_shown_and_the_size_may_change() {
+    let home = home(&[]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.types("?");
+    terminal.sees("keys and commands");
+    terminal.resize(40, 12);
+    terminal.waits("it is not drawn anew", |screen| {
+        screen.contains("Esc closes") && screen.lines().count() <= 12
+    });
+    terminal.types(ESC);
+    terminal.resize(120, 40);
+    terminal.sees("say what is to be done · ? keys");
+    terminal.resize(3, 2);
+    terminal.sees("too");
+    terminal.resize(100, 30);
+    terminal.says("/status");
+    terminal.sees("to go on later");
+}
+
+#[test]
+fn a_paste_without_its_end_does_not_swallow_the_keyboard() {
+    let home = home(&[step("I heard you.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.types("\x1b[200~half a paste");
+    terminal.sees("half a paste");
+    terminal.says(" and more");
+    terminal.sees("I heard you.");
+}
+
+#[test]
+fn a_paste_is_not_sent_by_its_line_ends() {
+    let home = home(&[step("I heard you.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.types("\x1b[200~one\rtwo\rthree\x1b[201~");
+    terminal.waits("the lines are not in the box", |screen| {
+        ["> one", "  two", "  three"]
+            .iter()
+            .all(|line| screen.contains(line))
+    });
+    terminal.types(ENTER);
+    terminal.sees("I heard you.");
+}

@@ -1,0 +1,159 @@
+//! The box: lines, lists, chips, earlier prompts.
+
+use std::sync::Arc;
+
+use rewake::ui::app::Msg;
+use rewake::ui::composer::files::Files;
+
+use crate::log::text;
+use crate::stage::{Stage, scene};
+
+#[test]
+fn the_box_grows_with_what_is_typed() {
+    scene!("multi_line", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("first line<S-Enter>second line<C-j>third, which is so long that it does not fit into one row of a narrow terminal");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("one\\<Enter>two<Enter>");
+    assert_eq!(stage.sent(), ["one\ntwo"]);
+}
+
+#[test]
+fn commands_are_completed() {
+    scene!("commands", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("/");
+    });
+    scene!("commands_narrowed", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("/re<Down>");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("/nosuch thing<Enter>");
+    assert!(
+        stage.sent().is_empty(),
+        "a command that is none is no message"
+    );
+    stage.sees("/nosuch");
+}
+
+#[test]
+fn files_are_mentioned() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["parser.rs", "parser_tests.rs", "lexer.rs"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let (listed, ready) = std::sync::mpsc::channel();
+    let root = folder.path().to_path_buf();
+    let files = Files::start(root, move || listed.send(()).unwrap_or_default()).unwrap();
+    ready.recv().unwrap();
+    let files = Arc::new(files);
+    scene!("files", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.app.files = Some(Arc::clone(&files));
+        stage.keys("see @pars");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.app.files = Some(files);
+    stage.keys("see @lex<Tab>please<Enter>");
+    assert_eq!(stage.sent(), ["see @lexer.rs please"]);
+}
+
+#[test]
+fn a_long_paste_is_a_chip_and_is_sent_whole() {
+    let long: String = (1..=40).map(|n| format!("line {n}\n")).collect();
+    scene!("paste", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("look at ");
+        stage.pastes(&long);
+        stage.keys(" please");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.pastes(&long);
+    stage.does_not_see("line 7");
+    stage.keys("<Enter>");
+    assert!(stage.sent()[0].contains("line 1\n") && stage.sent()[0].contains("line 40"));
+}
+
+#[test]
+fn earlier_prompts_come_back() {
+    let mut stage = Stage::new(80, 24);
+    for prompt in ["mend the parser", "write the tests", "and the docs"] {
+        stage.says(prompt);
+        stage.replies(vec![text("Done.")]);
+    }
+    stage.open();
+    stage.rest();
+    stage.keys("draft<Up><Up><Enter>");
+    assert_eq!(stage.sent(), ["write the tests"]);
+    scene!("prompt_search", |stage: &mut Stage| {
+        for prompt in ["mend the parser", "write the tests", "and the docs"] {
+            stage.says(prompt);
+            stage.replies(vec![text("Done.")]);
+        }
+        stage.open();
+        stage.rest();
+        stage.keys("<C-r>pars");
+    });
+}
+
+#[test]
+fn a_shell_command_looks_like_one() {
+    scene!("shell", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("!git status");
+    });
+}
+
+#[test]
+fn wide_characters_are_typed_and_taken_back_whole() {
+    let mut stage = Stage::opened(40, 12);
+    stage.keys("漢字👩‍👩‍👧é<Backspace>x");
+    stage.sees("漢字👩‍👩‍👧x");
+    stage.keys("<Backspace><Backspace>y<Enter>");
+    assert_eq!(stage.sent(), ["漢字y"]);
+}
+
+#[test]
+fn what_was_edited_elsewhere_comes_into_the_box() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("draft<C-g>");
+    stage.tell(Msg::Edited(Ok("from the editor\nin two lines\n".into())));
+    stage.sees("in two lines");
+    stage.tell(Msg::Edited(Err("the editor ended with exit code 1".into())));
+    stage.sees("the editor ended with exit code 1");
+    stage.sees("in two lines");
+}
+
+#[test]
+fn ctrl_c_clears_then_leaves_and_ctrl_d_leaves_an_empty_box() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("words<C-c>");
+    stage.does_not_see("words");
+    assert!(!stage.is_over());
+    stage.keys("<C-c>");
+    stage.sees("Ctrl+C again leaves");
+    assert!(!stage.is_over());
+    stage.keys("<C-c>");
+    assert!(stage.is_over());
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("w<C-d>");
+    assert!(!stage.is_over());
+    stage.keys("<Backspace><C-d>");
+    assert!(stage.is_over());
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("<C-c>");
+    stage.waits(2_500);
+    stage.keys("<C-c>");
+    assert!(
+        !stage.is_over(),
+        "two that are far apart are no wish to leave"
+    );
+}

@@ -1,0 +1,190 @@
+//! The conversation: words, thinking, and what happened to the session itself.
+
+use rewake::core::entry::{Failure, FailureClass, Mode, StepState};
+use rewake::model::Delta;
+use rewake::ui::live::News;
+use serde_json::json;
+
+use crate::log::{bash, call, entry, steps, text, thinking};
+use crate::stage::{Stage, scene};
+
+const ANSWER: &str = "\
+# What was wrong
+
+The loop ended **one token early**, see `src/parser.rs`:
+
+```rust
+fn next(&mut self) -> Option<Token> {
+    // the last one too
+    self.tokens.get(self.at).copied()
+}
+```
+
+1. read the tests
+2. mend the loop
+   - and its *bound*
+
+| case | before | after |
+|------|--------|-------|
+| empty | ok | ok |
+| one | lost | ok |
+
+> It was so since the first version.
+
+More at <https://example.org/parser>.";
+
+#[test]
+fn an_answer_is_shown_as_it_is_meant() {
+    scene!("markdown", |stage: &mut Stage| {
+        stage.open();
+        stage.says("Why is the last token lost?");
+        stage.replies(vec![
+            thinking("Where does the loop end?\nLook at the bound."),
+            text(ANSWER),
+        ]);
+        stage.rest();
+    });
+}
+
+#[test]
+fn what_streams_is_seen_until_its_entry_is_there() {
+    scene!("streaming", |stage: &mut Stage| {
+        stage.open();
+        stage.says("Why is the last token lost?");
+        stage.news(News::Delta(Delta::Thinking("Where does it end?".into())));
+        stage.streams("The loop ends **one tok");
+        stage.news(News::Delta(Delta::Call {
+            name: "read".into(),
+        }));
+        stage.waits(3_000);
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.says("hello");
+    stage.streams("a half ans");
+    stage.sees("a half ans");
+    stage.replies(vec![text("a whole answer")]);
+    stage.does_not_see("a half ans");
+    stage.sees("a whole answer");
+}
+
+#[test]
+fn an_answer_that_is_asked_for_again_says_why() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("hello");
+    stage.streams("void");
+    let failure = Failure {
+        class: FailureClass::Overloaded,
+        message: "the server is busy".into(),
+        hint: None,
+    };
+    stage.news(News::Delta(Delta::Retry {
+        after_ms: 4_000,
+        failure,
+    }));
+    stage.does_not_see("void");
+    stage.sees("the server is busy; asked again in 4 s");
+}
+
+#[test]
+fn what_happened_to_the_session_stands_in_the_conversation() {
+    scene!("markers", |stage: &mut Stage| {
+        stage.says("build it");
+        let call = stage.replies(vec![bash("make all")])[0];
+        stage.log(entry::started(call));
+        stage.log(entry::woke(
+            "resumed 01a1fc18-224f \"build it\", killed 3 min ago: 4 entries, 1 command still running (make all, 4m12s)",
+            Some("I will bui"),
+        ));
+        stage.log(entry::ran(call, 0, "built"));
+        stage.log(entry::failed(
+            "the server refused the key of anthropic (401)",
+            "set ANTHROPIC_API_KEY to a key that is valid",
+        ));
+        stage.says("again");
+        stage.log(entry::stopped("I was about to"));
+        stage.says("go on");
+        stage.replies(vec![text("Done.")]);
+        stage.log(entry::closed(1, 5));
+        stage.log(entry::continued());
+        stage.log(entry::chose(Mode::AcceptEdits));
+        stage.log(entry::noted(
+            "the background command bg1 ended with exit code 0",
+        ));
+        stage.open();
+        stage.rest();
+    });
+}
+
+#[test]
+fn a_plan_ticks() {
+    use StepState::{Current, Done, Left};
+    let plan = [
+        ("read the tests", Done),
+        ("mend the loop", Current),
+        ("run everything", Left),
+    ];
+    scene!("plan", |stage: &mut Stage| {
+        stage.open();
+        stage.says("mend the parser");
+        let id = stage.replies(vec![call("plan", steps(&plan))])[0];
+        stage.log(entry::planned(id, &plan));
+        stage.keys("/plan<Enter>");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.says("mend it");
+    let id = stage.replies(vec![call("plan", steps(&plan))])[0];
+    stage.log(entry::planned(id, &plan));
+    stage.sees("▸ 2/3 mend the loop");
+    let later = [
+        ("read the tests", Done),
+        ("mend the loop", Done),
+        ("run everything", Current),
+    ];
+    let id = stage.replies(vec![call("plan", steps(&later))])[0];
+    stage.log(entry::planned(id, &later));
+    stage.sees("▸ 3/3 run everything");
+    stage.sees("✓ mend the loop");
+}
+
+#[test]
+fn thinking_is_folded_and_unfolds() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("why?");
+    stage.replies(vec![thinking("first thought\nsecond thought"), text("So.")]);
+    stage.does_not_see("second thought");
+    stage.keys("<C-t>");
+    stage.sees("second thought");
+    stage.keys("<C-t>");
+    stage.does_not_see("second thought");
+}
+
+#[test]
+fn a_fork_says_where_it_comes_from_and_closes_its_calls() {
+    let mut stage = Stage::new(80, 24);
+    stage.says("build it");
+    stage.replies(vec![bash("make")]);
+    let seq = stage.log.last_seq();
+    stage.log(rewake::core::entry::Entry::Forked {
+        from: rewake::core::entry::ForkPoint {
+            session: "0197a1b2-c3d4-7000-8000-000000000000".into(),
+            seq,
+        },
+    });
+    stage.open();
+    stage.sees("a copy of 0197a1b2-c3d4 from here on; files are shared");
+    stage.sees("interrupted");
+}
+
+#[test]
+fn a_call_that_is_no_call_is_shown_as_it_is() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let id = stage.replies(vec![call("teleport", json!({ "to": "moon" }))])[0];
+    stage.log(entry::finished(
+        id,
+        rewake::core::entry::Outcome::error("there is no tool teleport"),
+        None,
+    ));
+    stage.sees("teleport");
+    stage.sees("there is no tool teleport");
+}

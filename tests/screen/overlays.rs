@@ -1,0 +1,149 @@
+//! What lies over the conversation: help, context, lists, questions.
+
+use rewake::core::entry::CallId;
+use rewake::session::Which;
+use rewake::ui::app::{Intent, Msg};
+use rewake::ui::overlay::{For, Item, Picker};
+
+use crate::log::{entry, text};
+use crate::stage::{ID, Stage, scene};
+
+fn talk(stage: &mut Stage) {
+    for (question, answer) in [
+        ("mend the parser", "It is mended."),
+        ("and the docs", "Written."),
+    ] {
+        stage.says(question);
+        stage.replies(vec![text(answer)]);
+    }
+    stage.open();
+    stage.rest();
+}
+
+#[test]
+fn the_help_sheet_names_every_key() {
+    scene!("help", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("<F1>");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("?");
+    stage.sees("keys and commands");
+    stage.keys("<End>");
+    stage.sees("runs a shell command of yours");
+    stage.keys("<Esc>");
+    stage.does_not_see("keys and commands");
+    stage.keys("what is this?");
+    stage.does_not_see("keys and commands");
+}
+
+#[test]
+fn the_context_is_shown_with_its_parts() {
+    scene!("context", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("/context<Enter>");
+    });
+}
+
+#[test]
+fn an_earlier_message_is_gone_back_to() {
+    scene!("rewind", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("<Esc><Esc>");
+    });
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("<Esc><Esc><Down><Enter>");
+    let opened = stage.wanted.iter().find_map(|intent| match intent {
+        Intent::Open { which, .. } => Some(which.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        opened,
+        Some(Which::ForkAt {
+            id: ID.into(),
+            seq: 0
+        })
+    );
+    assert_eq!(stage.app.composer.text(), "mend the parser");
+    // With words in the box it is no wish to go back.
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("words<Esc><Esc>");
+    stage.does_not_see("go on from before");
+}
+
+#[test]
+fn a_model_is_chosen_from_a_list_or_by_its_name() {
+    let item = |name: &str| Item {
+        value: name.into(),
+        label: name.into(),
+        detail: "200000 tokens".into(),
+    };
+    let picker = || {
+        let items = [
+            "anthropic/claude-sonnet-4-5",
+            "openai/gpt-5",
+            "ollama/qwen3",
+        ];
+        let mut picker = Picker::new(For::Model, "model", items.map(item).into());
+        picker.note = Some("or type provider/model".into());
+        picker.free = true;
+        picker
+    };
+    scene!("models", |stage: &mut Stage| {
+        talk(stage);
+        stage.tell(Msg::Pick(picker()));
+        stage.keys("o<Down>");
+    });
+    let chosen = |keys: &str| {
+        let mut stage = Stage::opened(80, 24);
+        stage.tell(Msg::Pick(picker()));
+        stage.keys(keys);
+        stage.wanted.into_iter().find_map(|intent| match intent {
+            Intent::UseModel(model) => Some(model),
+            _ => None,
+        })
+    };
+    assert_eq!(chosen("gpt<Enter>").as_deref(), Some("openai/gpt-5"));
+    assert_eq!(chosen("my/own<Enter>").as_deref(), Some("my/own"));
+    assert_eq!(chosen("<Esc>"), None);
+}
+
+#[test]
+fn a_list_that_is_longer_than_the_screen_follows_the_choice() {
+    let item = |n: u32| Item {
+        value: n.to_string(),
+        label: format!("item {n}"),
+        detail: String::new(),
+    };
+    let mut stage = Stage::opened(40, 12);
+    stage.tell(Msg::Pick(Picker::new(
+        For::Resume,
+        "resume",
+        (0..50).map(item).collect(),
+    )));
+    stage.keys(&"<Down>".repeat(30));
+    stage.sees("▸ item 30");
+    stage.keys(&"<PageDown>".repeat(9));
+    stage.sees("▸ item 49");
+}
+
+#[test]
+fn questions_do_not_cover_what_lies_over_the_conversation() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    stage.keys("<F1>");
+    let id = stage.replies(vec![crate::log::bash("make")])[0];
+    stage.asks(id, "why", None);
+    // Keys go to what is read; the question is there when that is closed.
+    stage.keys("y");
+    let answered = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Decide { .. }));
+    assert!(!stage.wanted.iter().any(answered));
+    stage.keys("<Esc>");
+    stage.sees("bash asks");
+    stage.keys("y");
+    assert!(stage.wanted.iter().any(answered));
+    let _: CallId = id;
+    stage.log(entry::allowed(id));
+}

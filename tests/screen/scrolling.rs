@@ -1,0 +1,148 @@
+//! Scrolling, folding by hand, and searching in a long conversation.
+
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use rewake::ui::app::{Intent, Msg};
+
+use crate::log::{bash, text};
+use crate::stage::{Stage, scene};
+
+fn long(stage: &mut Stage) {
+    for n in 1..=30 {
+        stage.says(&format!("question number {n}"));
+        stage.replies(vec![text(&format!(
+            "answer number {n}\n\nwith a second part"
+        ))]);
+    }
+    stage.rest();
+}
+
+fn wheel(up: bool) -> Msg {
+    let kind = match up {
+        true => MouseEventKind::ScrollUp,
+        false => MouseEventKind::ScrollDown,
+    };
+    Msg::Mouse(MouseEvent {
+        kind,
+        column: 3,
+        row: 3,
+        modifiers: KeyModifiers::NONE,
+    })
+}
+
+#[test]
+fn who_reads_above_is_told_that_there_is_more_below() {
+    scene!("scrolled", |stage: &mut Stage| {
+        stage.open();
+        long(stage);
+        stage.keys("<PageUp><PageUp><S-Up>");
+    });
+    let mut stage = Stage::opened(80, 24);
+    long(&mut stage);
+    stage.does_not_see("more below");
+    stage.keys("<Home>");
+    stage.sees("question number 1");
+    stage.sees("more below");
+    stage.keys("<End>");
+    stage.sees("answer number 30");
+    stage.does_not_see("more below");
+}
+
+#[test]
+fn what_is_read_stands_still_while_more_comes() {
+    let mut stage = Stage::opened(80, 24);
+    long(&mut stage);
+    stage.keys("<PageUp><PageUp>");
+    let before: Vec<String> = stage.rows()[..10].to_vec();
+    stage.says("one more");
+    stage.streams("and a stream\n\nof many\n\nlines");
+    assert_eq!(stage.rows()[..10], before[..]);
+}
+
+#[test]
+fn the_wheel_scrolls_there_and_back() {
+    let mut stage = Stage::opened(80, 24);
+    long(&mut stage);
+    let before = stage.screen();
+    stage.tell(wheel(true));
+    assert_ne!(stage.screen(), before);
+    stage.tell(wheel(false));
+    assert_eq!(stage.screen(), before);
+}
+
+#[test]
+fn earlier_entries_are_fetched_once_when_the_first_line_is_reached() {
+    let mut stage = Stage::new(80, 24);
+    long(&mut stage);
+    let all = stage.log.records.clone();
+    stage.log.records.drain(..40);
+    stage.open();
+    stage.keys("<Home><PageUp><PageUp>");
+    let asked = stage
+        .wanted
+        .iter()
+        .filter(|i| matches!(i, Intent::Earlier(40)));
+    assert_eq!(asked.count(), 1);
+    let before = stage.rows()[0].clone();
+    stage.tell(Msg::Earlier(all[..40].to_vec()));
+    assert_eq!(stage.rows()[0], before, "what is read stays where it is");
+    stage.keys("<Home>");
+    stage.sees("question number 1");
+}
+
+#[test]
+fn the_conversation_is_searched() {
+    scene!("search", |stage: &mut Stage| {
+        stage.open();
+        long(stage);
+        stage.keys("<C-f>number 7<Enter>");
+    });
+    let mut stage = Stage::opened(80, 24);
+    long(&mut stage);
+    stage.keys("<C-f>QUESTION number<Enter>");
+    stage.sees("question number 30");
+    stage.keys(&"<Enter>".repeat(10));
+    assert_eq!(stage.rows()[0], "▌ question number 20");
+    stage.keys("<Down><Down>");
+    assert_eq!(stage.rows()[0], "▌ question number 22");
+    stage.keys("<C-f>");
+    stage.keys("<Esc>");
+    stage.keys("<C-f>no such words<Enter>");
+    stage.sees("(not found)");
+    stage.keys("<Esc>");
+    stage.does_not_see("search:");
+}
+
+#[test]
+fn a_click_unfolds_one_block_and_leaves_the_others() {
+    let mut stage = Stage::opened(80, 40);
+    stage.says("go");
+    let printed = |mark: &str| (1..=9).map(|n| format!("{mark}{n}\n")).collect::<String>();
+    stage.runs(bash("first"), 0, &printed("aa"));
+    stage.runs(bash("second"), 0, &printed("bb"));
+    stage.does_not_see("aa1");
+    let row = stage
+        .rows()
+        .iter()
+        .position(|row| row.contains("second"))
+        .unwrap();
+    stage.tell(Msg::Mouse(MouseEvent {
+        kind: MouseEventKind::Down(MouseButton::Left),
+        column: 2,
+        row: u16::try_from(row).unwrap(),
+        modifiers: KeyModifiers::NONE,
+    }));
+    stage.sees("bb1");
+    stage.does_not_see("aa1");
+}
+
+#[test]
+fn another_width_keeps_the_place() {
+    let mut stage = Stage::opened(80, 24);
+    long(&mut stage);
+    stage.keys("<C-f>number 15<Enter><Esc>");
+    stage.sees("number 15");
+    stage.resize(40, 12);
+    stage.sees("number 15");
+    stage.resize(120, 40);
+    stage.sees("number 15");
+}
