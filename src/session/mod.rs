@@ -17,6 +17,7 @@ mod takeover;
 pub use found::{Ending, Found, ago, clock, short_id};
 pub use offer::{Details, Offer, StillRunning};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,7 +29,7 @@ use reading::{Recent, fold, readable};
 
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
-use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq};
+use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq, Usage};
 use crate::core::next::{Judge, Policy};
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
@@ -127,6 +128,8 @@ pub struct Session {
     pub found: Option<Found>,
     /// The last of its entries, when somebody looks on.
     pub recent: Vec<Record>,
+    /// What each model was asked for so far.
+    pub spent: BTreeMap<String, Usage>,
     /// For the user, not for the model.
     pub warnings: Vec<String>,
 }
@@ -137,6 +140,7 @@ struct Opened {
     lock: SessionLock,
     found: Option<Found>,
     recent: Vec<Record>,
+    spent: BTreeMap<String, Usage>,
     warnings: Vec<String>,
 }
 
@@ -308,6 +312,7 @@ impl Surroundings {
             lock,
             found: None,
             recent: vec![first],
+            spent: BTreeMap::new(),
             warnings,
         };
         self.assemble(opened, interactive)
@@ -418,6 +423,7 @@ impl Surroundings {
             log,
             lock,
             found: Some(found),
+            spent: std::mem::take(&mut recent.spent),
             recent: recent.into_records(),
             warnings,
         };
@@ -464,6 +470,7 @@ impl Surroundings {
             lock,
             mut found,
             recent,
+            spent,
             mut warnings,
         } = opened;
         let state = &log.state;
@@ -555,6 +562,7 @@ impl Surroundings {
             figures: Figures::new(config),
             found,
             recent,
+            spent,
             warnings,
         })
     }

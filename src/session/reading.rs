@@ -1,20 +1,23 @@
 //! A session folded from the store, one entry after the other: a long log is never in memory
 //! beside its state.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Parting, SessionError};
-use crate::core::entry::Record;
+use crate::core::entry::{Record, Usage};
 use crate::core::state::State;
 use crate::store::{Head, Store, StoreError};
 
 /// As many of the last entries are kept for whoever looks on.
 const RECENT: usize = 600;
 
-/// The last entries of a session that is read.
+/// What is kept besides the state of a session that is read.
 pub(super) struct Recent {
+    /// Its last entries.
     records: VecDeque<Record>,
     max: usize,
+    /// What each model was asked for in all.
+    pub(super) spent: BTreeMap<String, Usage>,
 }
 
 impl Recent {
@@ -22,10 +25,17 @@ impl Recent {
         Recent {
             records: VecDeque::new(),
             max: if somebody_looks { RECENT } else { 1 },
+            spent: BTreeMap::new(),
         }
     }
 
     fn push(&mut self, record: Record) {
+        for (model, usage) in record.entry.spent() {
+            match self.spent.get_mut(model) {
+                Some(sum) => sum.add(usage),
+                None => drop(self.spent.insert(model.to_string(), *usage)),
+            }
+        }
         if self.records.len() == self.max {
             self.records.pop_front();
         }

@@ -6,6 +6,7 @@
 //!
 //! Invariant: when this is dropped, the engine was told to leave and what runs goes on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
 use crate::core::state::State;
 use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
-use crate::model::Delta;
+use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
 use crate::session::{Found, Session, SessionError, Surroundings, Which};
 use crate::store::{Queued, StoreError};
@@ -70,6 +71,8 @@ pub struct Opening {
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
+    /// What it cost so far, US dollars; `None` when a price is not known.
+    pub cost_usd: Option<f64>,
     pub queued: Vec<Queued>,
     /// What stood unsent in the input box.
     pub input: Option<String>,
@@ -289,10 +292,16 @@ fn opening(
         found,
         warnings: std::mem::take(&mut session.warnings),
         recent: std::mem::take(&mut session.recent),
+        cost_usd: cost(&session.figures, &session.spent),
         queued: store.queued(&session.id)?,
         input: store.drafts(&session.id)?.input,
         now: Now::of(&session.log.state, gauging),
     })
+}
+
+fn cost(figures: &Figures, spent: &BTreeMap<String, Usage>) -> Option<f64> {
+    let one = |(model, usage): (&String, &Usage)| figures.cost(model, usage);
+    spent.iter().map(one).sum()
 }
 
 fn news(state: &State, event: Event<'_>, gauging: &Gauging) -> News {

@@ -84,6 +84,8 @@ const STILL: Duration = Duration::from_millis(1_000);
 const TAKE_IN: Duration = Duration::from_millis(10);
 /// The output of running commands is looked at so often.
 const TAILS: Duration = Duration::from_millis(150);
+/// Somebody may have checked out another branch.
+const BRANCH: Duration = Duration::from_secs(5);
 
 /// Runs until the person leaves. `plain`: not on the terminal's other screen.
 pub fn run(around: Surroundings, start: Start) -> Closed {
@@ -140,10 +142,18 @@ impl Loop<'_> {
             return ended;
         }
         let mut tails_at = Instant::now();
+        let mut branch_at = Instant::now();
+        let mut title = String::new();
         loop {
             let drawn_at = Instant::now();
             if self.screen.draw(self.app).is_err() {
                 return Ended::TerminalGone;
+            }
+            if title != self.app.title() {
+                title = self.app.title();
+                if self.screen.title(&title).is_err() {
+                    return Ended::TerminalGone;
+                }
             }
             if let Some(ended) = self.take_in(drawn_at) {
                 return ended;
@@ -154,6 +164,10 @@ impl Loop<'_> {
             if tails_at.elapsed() >= TAILS {
                 tails_at = Instant::now();
                 self.hands.tails(self.app);
+            }
+            if branch_at.elapsed() >= BRANCH {
+                branch_at = Instant::now();
+                self.hands.branch();
             }
             if let Some(ended) = self.msg(Msg::Tick) {
                 return ended;

@@ -78,6 +78,8 @@ impl Look {
             found: None,
             warnings: Vec::new(),
             recent,
+            // Only the tokens are shown: the price is the other process's to tell.
+            cost_usd: None,
             queued: look.store.queued(&look.id)?,
             input: None,
             now: Now::of(

@@ -87,6 +87,7 @@ impl Stage {
             found: None,
             warnings: Vec::new(),
             recent: self.log.records.clone(),
+            cost_usd: Some(0.0),
             queued: Vec::new(),
             input: None,
             now: self.now(),

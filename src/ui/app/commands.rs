@@ -1,5 +1,7 @@
 //! What the slash commands do.
 
+use std::path::PathBuf;
+
 use ratatui::text::{Line, Span};
 
 use super::{App, Intent, Overlay, Phase};
@@ -176,11 +178,12 @@ impl App {
     }
 
     fn export(&mut self, words: &str) -> Vec<Intent> {
-        let json = words.trim().ends_with("json");
+        let file = Some(words.trim()).filter(|w| !w.is_empty());
         match &self.id {
             Some(id) => vec![Intent::Export {
                 session: id.clone(),
-                json,
+                json: words.trim().ends_with("json"),
+                file: file.map(PathBuf::from),
             }],
             None => Vec::new(),
         }

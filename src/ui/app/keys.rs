@@ -541,7 +541,13 @@ impl App {
                     _ => Vec::new(),
                 };
             }
-            history::Did::Export { id, json } => return vec![Intent::Export { session: id, json }],
+            history::Did::Export { id, json } => {
+                return vec![Intent::Export {
+                    session: id,
+                    json,
+                    file: None,
+                }];
+            }
             history::Did::Rename { id, title } => {
                 return match self.id.as_deref() == Some(id.as_str()) {
                     true => {

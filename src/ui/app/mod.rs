@@ -94,6 +94,8 @@ pub enum Intent {
     Export {
         session: String,
         json: bool,
+        /// Else a free name in the folder.
+        file: Option<PathBuf>,
     },
     Theme(String),
     Themes,
@@ -419,6 +421,13 @@ impl App {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
         vec![Intent::Engine(Command::KeepInput(text))]
+    }
+
+    /// What the terminal's own frame says.
+    pub fn title(&self) -> String {
+        let title = self.now.title.as_deref().unwrap_or("new session");
+        let title = crate::core::text::one_line(title, 60);
+        format!("rewake: {}", super::text::clean_line(&title))
     }
 
     /// Something waits for the person's word, or for Enter.

@@ -68,10 +68,7 @@ impl App {
         }
         self.asked = None;
         self.editing = None;
-        self.cost_usd = Some(0.0);
-        for record in &opening.recent {
-            self.count(record);
-        }
+        self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id);
         self.now = opening.now;
         self.queued = opening.queued;
@@ -136,9 +133,9 @@ impl App {
         self.now = now;
     }
 
-    /// The price of what was answered.
+    /// The price of what models were asked for it.
     fn count(&mut self, record: &Record) {
-        if let Entry::Replied { model, usage, .. } = &record.entry {
+        for (model, usage) in record.entry.spent() {
             let cost = self.figures.cost(model, usage);
             self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
         }

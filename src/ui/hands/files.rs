@@ -87,7 +87,7 @@ impl Hands {
         });
     }
 
-    pub(super) fn export(&self, session: String, json: bool) {
+    pub(super) fn export(&self, session: String, json: bool, file: Option<PathBuf>) {
         let around = Arc::clone(&self.around);
         let format = match json {
             true => Format::Json,
@@ -99,7 +99,14 @@ impl Hands {
                 .open_store()
                 .map_err(|e| e.to_string())
                 .and_then(|store| {
-                    export::to_folder(&store, &session, format, folder).map_err(|e| e.to_string())
+                    let written = match file {
+                        None => export::to_folder(&store, &session, format, folder),
+                        Some(file) => {
+                            let path = folder.join(file);
+                            export::to_file(&store, &session, format, &path).map(|()| path)
+                        }
+                    };
+                    written.map_err(|e| e.to_string())
                 });
             Some(match written {
                 Ok(path) => Msg::Told(Tone::Calm, format!("written to {}", path.display())),

@@ -262,6 +262,10 @@ impl Hands {
             Ok(files) => app.files = Some(Arc::new(files)),
             Err(error) => tracing::warn!(%error, "files cannot be mentioned"),
         }
+        self.branch();
+    }
+
+    pub fn branch(&self) {
         let root = self.around.here.root.clone();
         self.aside(move || Some(Msg::Branch(crate::workspace::branch(&root))));
     }

@@ -117,7 +117,11 @@ impl Hands {
             Intent::Permissions => self.permissions(app),
             Intent::Status => self.status(app),
             Intent::Sessions => self.sessions(),
-            Intent::Export { session, json } => self.export(session, json),
+            Intent::Export {
+                session,
+                json,
+                file,
+            } => self.export(session, json, file),
             Intent::Theme(name) => self.theme(&name, app),
             Intent::Themes => self.themes(),
             Intent::Models => self.models(),
