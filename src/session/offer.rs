@@ -48,15 +48,17 @@ pub struct StillRunning {
 impl Surroundings {
     /// The newest first, without the details.
     pub fn offers(&self, store: &Store) -> Result<Vec<Offer>, SessionError> {
-        let data_dir = &self.paths.data_dir;
-        let offer = |info: SessionInfo| Offer {
-            held_by: self
-                .is_in_use(&info.id)
-                .then(|| SessionLock::holder(data_dir, &info.id).unwrap_or(0)),
+        let unfinished = self.unfinished(store)?.into_iter();
+        Ok(unfinished.map(|info| self.offer(info)).collect())
+    }
+
+    pub fn offer(&self, info: SessionInfo) -> Offer {
+        let holder = || SessionLock::holder(&self.paths.data_dir, &info.id).unwrap_or(0);
+        Offer {
+            held_by: self.is_in_use(&info.id).then(holder),
             info,
             details: None,
-        };
-        Ok(self.unfinished(store)?.into_iter().map(offer).collect())
+        }
     }
 
     /// A look into the log of what is offered.

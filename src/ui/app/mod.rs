@@ -106,6 +106,8 @@ pub enum Intent {
     Redraw,
     /// What a start offers is looked for again.
     Offers,
+    /// A session that another process has is offered all the same.
+    OfferHeld(String),
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,

@@ -1,6 +1,6 @@
 //! What the engine tells, shown.
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Phase};
 use crate::core::entry::{CallId, Entry, Record};
 use crate::engine::{Command, ContextChange};
 use crate::ui::live::{News, NotOpened, Now, Opening};
@@ -11,7 +11,7 @@ impl App {
     pub(super) fn news(&mut self, news: News) -> Vec<Intent> {
         match news {
             News::Opened(opening) => return self.opened(*opening),
-            News::NotOpened(why) => self.not_opened(why),
+            News::NotOpened(why) => return self.not_opened(why),
             News::Working => {
                 if !matches!(self.phase, Phase::Working { .. }) {
                     self.phase = Phase::Working {
@@ -100,14 +100,14 @@ impl App {
         }
     }
 
-    fn not_opened(&mut self, why: NotOpened) {
+    fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
         self.transcript
             .tell(Tone::Bad, format!("{}{hint}", why.message));
-        if let Some((id, pid)) = why.held {
-            self.offer_held(id, pid);
-        }
+        // To be watched, copied or taken over.
+        let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
+        held.into_iter().collect()
     }
 
     fn recorded(&mut self, record: &Record, now: Now) {
@@ -171,11 +171,5 @@ impl App {
     /// The command that makes what waits go on.
     pub(super) fn go_on(&mut self) -> Vec<Intent> {
         vec![Intent::Engine(Command::GoOn)]
-    }
-
-    fn offer_held(&mut self, id: String, _pid: Option<u32>) {
-        let yes = Box::new(Intent::Watch(id));
-        let question = "another process works in this session: watch it?".to_string();
-        self.overlay = Overlay::Confirm { question, yes };
     }
 }

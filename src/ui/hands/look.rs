@@ -12,7 +12,7 @@ use crate::core::text::{clip, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
-use crate::ui::app::{App, Msg};
+use crate::ui::app::{App, Begin, Msg};
 use crate::ui::composer::files::Files;
 use crate::ui::overlay::{For, Item, Picker};
 use crate::ui::text::clean;
@@ -296,6 +296,18 @@ impl Hands {
             }
             Some(Msg::Show("skills".into(), plain_lines(&text.join("\n\n"))))
         });
+    }
+
+    pub(super) fn offer_held(&self, id: &str) {
+        let offered = self.around.open_store().and_then(|store| store.find(id));
+        match offered {
+            Ok(info) => {
+                let offers = vec![self.around.offer(info)];
+                let prompt = None;
+                self.send(Msg::Begin(Box::new(Begin::Offers { offers, prompt })));
+            }
+            Err(e) => self.told(Tone::Bad, e.to_string()),
+        }
     }
 
     pub(super) fn memory(&self, words: String) {

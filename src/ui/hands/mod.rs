@@ -127,6 +127,7 @@ impl Hands {
             Intent::Models => self.models(),
             Intent::UseModel(model) => self.use_model(model),
             Intent::Offers => self.offers(),
+            Intent::OfferHeld(id) => self.offer_held(&id),
             Intent::ChooseModel(model) => self.choose_model(model, app),
             Intent::Trust => self.trust(app),
             Intent::Distrust => self.distrust(),
