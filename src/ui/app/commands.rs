@@ -168,6 +168,16 @@ impl App {
             .into_iter()
             .find(|m| m.name().eq_ignore_ascii_case(name.trim()))
         {
+            // Typed by hand, and still asked.
+            Some(mode @ Mode::BypassPermissions) => {
+                let yes = self.choose_mode(mode).pop().map(Box::new);
+                if let Some(yes) = yes {
+                    let question = "in this mode nothing asks: every command and every change is made at once; deny rules hold";
+                    let question = question.to_string();
+                    self.overlay = Overlay::Confirm { question, yes };
+                }
+                Vec::new()
+            }
             Some(mode) => self.choose_mode(mode),
             None => {
                 let names: Vec<&str> = Mode::ALL.iter().map(|m| m.name()).collect();
