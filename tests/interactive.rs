@@ -362,7 +362,7 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
         .unwrap();
     let stale = signed.replace(&std::process::id().to_string(), &other.id().to_string());
     std::fs::write(&lock, stale).unwrap();
-    let taken = around(&home).take_over(&session.id, SOON);
+    let taken = around(&home).take_over(&session.id, Duration::from_millis(50));
     assert!(matches!(
         taken,
         Err(SessionError::Store(StoreError::Held { pid: None, .. }))

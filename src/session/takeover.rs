@@ -19,41 +19,44 @@ impl Surroundings {
     /// [`StoreError::Held`] when the other process does not leave, is not known, or is this one.
     pub fn take_over(&self, session: &str, patience: Duration) -> Result<(), SessionError> {
         let session = self.open_store()?.find(session)?.id;
-        let asked = self.ask_to_leave(&session);
+        let holder = || SessionLock::holder(&self.paths.data_dir, &session);
         let end = Instant::now() + patience;
+        let mut is_asked = false;
         while self.is_in_use(&session) {
-            if asked.is_none() || Instant::now() > end {
+            let pid = holder();
+            if pid == Some(std::process::id()) || Instant::now() > end {
                 return Err(SessionError::Store(StoreError::Held {
-                    pid: SessionLock::holder(&self.paths.data_dir, &session),
+                    pid,
                     session,
                     since_ms: None,
                 }));
+            }
+            // Without a name it has just come or is just leaving: it is looked at again.
+            if let Some(pid) = pid
+                && !is_asked
+            {
+                is_asked = ask(pid, || holder() == Some(pid));
             }
             sleep(PAUSE);
         }
         Ok(())
     }
-
-    /// `None` when nobody was asked.
-    fn ask_to_leave(&self, session: &str) -> Option<()> {
-        let holder = || SessionLock::holder(&self.paths.data_dir, session);
-        let pid = holder().filter(|pid| *pid != std::process::id())?;
-        ask(Pid::from_raw(i32::try_from(pid).ok()?)?, || {
-            holder() == Some(pid)
-        })
-    }
 }
 
 /// Only the process that holds the session, whatever happens meanwhile: what the system gave
-/// us stands for one process, which was the holder after we had it.
+/// us stands for one process, which was the holder after we had it. False when nobody was asked.
 #[cfg(target_os = "linux")]
-fn ask(pid: Pid, is_holder: impl Fn() -> bool) -> Option<()> {
+fn ask(pid: u32, is_holder: impl Fn() -> bool) -> bool {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    is_holder().then(|| pidfd_send_signal(process, Signal::TERM).ok())?
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    pidfd_open(pid, PidfdFlags::empty())
+        .is_ok_and(|process| is_holder() && pidfd_send_signal(process, Signal::TERM).is_ok())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ask(pid: Pid, is_holder: impl Fn() -> bool) -> Option<()> {
-    is_holder().then(|| rustix::process::kill_process(pid, Signal::TERM).ok())?
+fn ask(pid: u32, is_holder: impl Fn() -> bool) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| is_holder() && rustix::process::kill_process(pid, Signal::TERM).is_ok())
 }
