@@ -1,6 +1,7 @@
-//! Reading a small text file that somebody else may have put there.
+//! Reading a small text file that somebody else may have put there; and the lock of one that
+//! is replaced.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -19,6 +20,19 @@ pub enum ReadError {
     NotUtf8,
     #[error("{0}")]
     Io(io::Error),
+}
+
+/// Waits for the lock of a file that is replaced as a whole. It is a file of its own: the
+/// other one's lock would go with it.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// The text of a regular file of at most `max_bytes`, without a byte order mark. Neither a

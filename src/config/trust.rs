@@ -2,14 +2,13 @@
 //! path. A folder cannot speak for itself, nor for one above or below it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{ReadError, read_text};
+use super::file::{ReadError, lock, read_text};
 use super::paths::create_private_dir;
 use super::{ConfigError, Paths};
 
@@ -106,15 +105,7 @@ fn change(paths: &Paths, edit: impl FnOnce(&mut Trusted) -> bool) -> Result<bool
     create_private_dir(&paths.config_dir)?;
     let file = file(paths);
     let failed = |e: io::Error| ConfigError::new(format!("cannot write {}: {e}", file.display()));
-    // A file of its own: the other one is replaced, and its lock would go with it.
-    let lock = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(paths.config_dir.join("trusted.lock"))
-        .map_err(failed)?;
-    lock.lock().map_err(failed)?;
+    let _lock = lock(&paths.config_dir.join("trusted.lock")).map_err(failed)?;
     let mut trusted = read(&file)?;
     let changed = edit(&mut trusted);
     if changed {

@@ -7,9 +7,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
+use super::file::lock;
+use super::paths::create_private_dir;
 use super::{ConfigError, Paths};
+
+/// A chain of links that is longer goes round in a circle.
+const MAX_LINKS: usize = 40;
 
 /// Adds a rule to `permissions.allow`. False when it is there already.
 pub fn allow(paths: &Paths, rule: &str) -> Result<bool, ConfigError> {
@@ -28,44 +33,93 @@ pub fn allow(paths: &Paths, rule: &str) -> Result<bool, ConfigError> {
         if allow.iter().any(|known| known.as_str() == Some(rule)) {
             return Ok(false);
         }
-        allow.push(rule);
+        add(allow, rule);
         Ok(true)
     })
 }
 
 /// Sets a key at the top of the file. False when it has the value already.
 pub fn set(paths: &Paths, key: &str, to: &str) -> Result<bool, ConfigError> {
-    change(paths, |document| {
-        if document.get(key).and_then(Item::as_str) == Some(to) {
-            return Ok(false);
+    change(paths, |document| match document.get_mut(key) {
+        Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
+        Some(Item::Value(known)) => {
+            let decor = known.decor().clone();
+            *known = Value::from(to);
+            *known.decor_mut() = decor;
+            Ok(true)
         }
-        document[key] = value(to);
-        Ok(true)
+        Some(Item::Table(_) | Item::ArrayOfTables(_)) => Err("it is a table there"),
+        Some(Item::None) | None => {
+            document.insert(key, value(to));
+            Ok(true)
+        }
     })
 }
 
+/// In a list of a line each it gets one, and a comment stays with what it stands behind.
+fn add(list: &mut Array, rule: &str) {
+    let text = |raw: Option<&str>| raw.unwrap_or_default().to_string();
+    let mut behind = text(list.trailing().as_str());
+    let indent = list
+        .get(0)
+        .map(|first| text(first.decor().prefix().and_then(|p| p.as_str())));
+    if !list.trailing_comma()
+        && let Some(last) = list.len().checked_sub(1).and_then(|at| list.get_mut(at))
+    {
+        let decor = last.decor_mut();
+        behind.insert_str(0, &text(decor.suffix().and_then(|s| s.as_str())));
+        decor.set_suffix("");
+    }
+    match indent.filter(|indent| indent.contains('\n')) {
+        Some(indent) => {
+            let indent = indent.rsplit('\n').next().unwrap_or_default();
+            let prefix = format!("{}\n{indent}", behind.trim_end());
+            list.push_formatted(Value::from(rule).decorated(prefix, ""));
+            list.set_trailing("\n");
+            list.set_trailing_comma(true);
+        }
+        None => list.push(rule),
+    }
+}
+
+/// Reads, changes and replaces the file under a lock, so that two at once both count.
 fn change(
     paths: &Paths,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, &'static str>,
 ) -> Result<bool, ConfigError> {
+    create_private_dir(&paths.config_dir)?;
     let file = paths.config_file();
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
+    let _lock = lock(&paths.config_dir.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(cannot(e.to_string())),
     };
+    let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
+    let text = if is_dos {
+        text.replace("\r\n", "\n")
+    } else {
+        text
+    };
     let mut document: DocumentMut = text.parse().map_err(|e| cannot(format!("{e}")))?;
     if !edit(&mut document).map_err(|why| cannot(why.to_string()))? {
         return Ok(false);
     }
-    replace(&file, &document.to_string()).map_err(|e| cannot(e.to_string()))?;
+    let text = document.to_string();
+    let text = if is_dos {
+        text.replace('\n', "\r\n")
+    } else {
+        text
+    };
+    replace(&file, &text).map_err(|e| cannot(e.to_string()))?;
     Ok(true)
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let target: PathBuf = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+    let target = followed(file)?;
     let folder = target.parent().unwrap_or(Path::new("/"));
+    // Only for its owner.
     let mut staged = tempfile::NamedTempFile::new_in(folder)?;
     staged.write_all(text.as_bytes())?;
     // As it was: a file that others may read stays one.
@@ -75,6 +129,19 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     staged.as_file().sync_all()?;
     staged.persist(&target).map_err(|e| e.error)?;
     fs::File::open(folder)?.sync_all()
+}
+
+/// Where links lead, also when nothing is there yet.
+fn followed(file: &Path) -> io::Result<PathBuf> {
+    let mut target = file.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = fs::read_link(&target) else {
+            return Ok(target);
+        };
+        // A link that says `x` means the one beside it.
+        target = target.parent().unwrap_or(Path::new("/")).join(next);
+    }
+    Err(io::Error::other("its links go round in a circle"))
 }
 
 #[cfg(test)]
@@ -106,6 +173,86 @@ mod tests {
             now.contains("\"Bash(x)\", # x") && now.contains("\"Read(~/n/**)\""),
             "{now}"
         );
+    }
+
+    /// What `text` becomes with another rule and another model.
+    fn changed(text: &str) -> String {
+        let home = tempfile::tempdir().unwrap();
+        let paths = paths(home.path());
+        fs::write(paths.config_file(), text).unwrap();
+        assert!(allow(&paths, "B").unwrap());
+        assert!(set(&paths, "model", "c/d").unwrap());
+        fs::read_to_string(paths.config_file()).unwrap()
+    }
+
+    #[test]
+    fn every_way_to_write_a_list_is_kept() {
+        for (before, after) in [
+            ("", "model = \"c/d\"\n[permissions]\nallow = [\"B\"]\n"),
+            (
+                "model = \"a/b\" # mine\npermissions.allow = [\"A\"] # some\n",
+                "model = \"c/d\" # mine\npermissions.allow = [\"A\", \"B\"] # some\n",
+            ),
+            (
+                "permissions = { allow = [\"A\"], deny = [] }\n",
+                "permissions = { allow = [\"A\", \"B\"], deny = [] }\nmodel = \"c/d\"\n",
+            ),
+            (
+                "[permissions]\nallow = [\n  \"A\" # a\n]\n",
+                "model = \"c/d\"\n[permissions]\nallow = [\n  \"A\", # a\n  \"B\",\n]\n",
+            ),
+            (
+                "[permissions]\nallow = [\n  # all\n  \"A\", # a\n  # end\n]\n",
+                "model = \"c/d\"\n[permissions]\nallow = [\n  # all\n  \"A\", # a\n  # end\n  \"B\",\n]\n",
+            ),
+            (
+                "model = \"a/b\"\r\n[permissions]\r\nallow = [\r\n\t\"A\",\r\n]\r\n",
+                "model = \"c/d\"\r\n[permissions]\r\nallow = [\r\n\t\"A\",\r\n\t\"B\",\r\n]\r\n",
+            ),
+        ] {
+            assert_eq!(changed(before), after);
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_a_new_file_is_private() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let (home, dotfiles) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let paths = paths(home.path());
+        let target = dotfiles.path().join("rewake.toml");
+        symlink(&target, paths.config_file()).unwrap();
+        // First it leads nowhere, then to a file that others may read.
+        for (mode, model) in [(0o600, "a/b"), (0o644, "c/d")] {
+            assert!(set(&paths, "model", model).unwrap());
+            assert!(
+                fs::symlink_metadata(paths.config_file())
+                    .unwrap()
+                    .is_symlink()
+            );
+            assert!(fs::read_to_string(&target).unwrap().contains(model));
+            assert_eq!(
+                fs::metadata(&target).unwrap().permissions().mode() & 0o777,
+                mode
+            );
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::remove_file(&target).unwrap();
+        symlink(paths.config_file(), &target).unwrap();
+        assert!(set(&paths, "model", "a/b").is_err());
+    }
+
+    #[test]
+    fn two_at_once_both_count() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = paths(home.path());
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let paths = &paths;
+                scope.spawn(move || allow(paths, &format!("Bash(r{n})")).unwrap());
+            }
+        });
+        let text = fs::read_to_string(paths.config_file()).unwrap();
+        assert_eq!(text.matches("Bash(r").count(), 8, "{text}");
     }
 
     #[test]

@@ -232,6 +232,8 @@ pub enum Via {
     Queue,
     /// A signal from outside.
     Signal,
+    /// Not said but told besides: in the inbox only, whence it becomes `Noted`.
+    Note,
 }
 
 /// A part of an answer, in the order the model gave it.

@@ -13,7 +13,7 @@ use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
 use crate::core::next::{Fate, fate};
 use crate::core::policy::Rule;
 use crate::model::Delta;
-use crate::store::{self, Queued, StoreError};
+use crate::store;
 use crate::world::World;
 
 /// A step that has been silent for so long goes on for a while: a model that reads, a command
@@ -75,7 +75,7 @@ impl<W: World> Engine<W> {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
-                    if self.hear(command).await? {
+                    if self.overhear(command).await? {
                         return Ok(None);
                     }
                 }
@@ -171,9 +171,7 @@ impl<W: World> Engine<W> {
 
     /// What came while no step was in progress.
     pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
-        while let Some(command) = self.unheard.pop_front() {
-            self.hear(command).await?;
-        }
+        self.hear_all().await?;
         while let Ok(command) = self.commands.try_recv() {
             self.hear(command).await?;
         }
@@ -181,25 +179,45 @@ impl<W: World> Engine<W> {
     }
 
     /// True when the step in progress is to be dropped. A command that cannot be obeyed, since
-    /// there is no room to record it, is obeyed when there is.
+    /// there is no room to record it, is obeyed when there is, before all that came after it.
     pub(super) async fn hear(&mut self, command: Command) -> Result<bool, EngineError> {
-        let obeyed = self.obey(command.clone()).await;
-        if obeyed.is_err() {
-            self.unheard.push_front(command);
+        self.unheard.push_back(command);
+        self.hear_all().await
+    }
+
+    async fn hear_all(&mut self) -> Result<bool, EngineError> {
+        let mut drops_step = false;
+        while let Some(command) = self.unheard.pop_front() {
+            match self.obey(command.clone()).await {
+                Ok(drops) => drops_step |= drops,
+                Err(error) => {
+                    self.unheard.push_front(command);
+                    return Err(error);
+                }
+            }
         }
-        obeyed
+        Ok(drops_step)
+    }
+
+    /// [`Engine::hear`] beside a step: a full disk or a busy store does not end the step, unless
+    /// it is to be dropped anyway. No other one is begun before the command is obeyed.
+    async fn overhear(&mut self, command: Command) -> Result<bool, EngineError> {
+        let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
+        match self.hear(command).await {
+            Err(EngineError::Store(error))
+                if error.is_passing() && !self.unheard.iter().any(drops_step) =>
+            {
+                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                Ok(false)
+            }
+            heard => heard,
+        }
     }
 
     async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
-                let at_ms = self.world.now_ms();
-                let id = self
-                    .store
-                    .queue(self.head.session(), &message, &blobs, at_ms)?;
-                self.inbox_is_held = false;
-                let queued = Queued { id, at_ms, message };
-                (self.on_event)(&self.state, Event::Queued(&queued));
+                self.say(message, &blobs)?;
                 Ok(false)
             }
             Command::Decide { call, verdict } => {
@@ -208,6 +226,7 @@ impl<W: World> Engine<W> {
             }
             Command::Stop => {
                 self.inbox_is_held = true;
+                self.compaction_wished = false;
                 if self.state.is_stopped() {
                     // It is being obeyed already.
                     return Ok(false);
@@ -223,6 +242,7 @@ impl<W: World> Engine<W> {
             }
             Command::Leave(reason) => {
                 self.keep_draft()?;
+                self.keep_input_again();
                 // Leaving a session in which nothing is owed is nothing to remember.
                 if self.changed || self.state.unfinished() {
                     self.save(reason).await?;
@@ -235,28 +255,27 @@ impl<W: World> Engine<W> {
                 Ok(false)
             }
             Command::GoOn => {
-                self.inbox_is_held = false;
-                self.wishes.go_on = true;
+                self.go_on().await?;
                 Ok(false)
             }
             Command::EditQueued { id, message } => {
-                self.edit_queued(id, message)?;
+                self.edit_queued(id, message).await?;
                 Ok(false)
             }
             Command::KeepInput(text) => {
-                self.keep_input(&text);
+                self.keep_input(text);
                 Ok(false)
             }
             Command::Name(title) => {
-                self.wishes.name = Some(title);
+                self.record(Write::of(Entry::Named { title })).await?;
                 Ok(false)
             }
             Command::Note(text) => {
-                self.wishes.notes.push(text);
+                self.note(text)?;
                 Ok(false)
             }
             Command::Compact => {
-                self.wishes.compact = true;
+                self.compaction_wished = true;
                 Ok(false)
             }
             Command::Judge(judge) => {
@@ -313,7 +332,7 @@ impl<W: World> Engine<W> {
                 (self.on_event)(&self.state, Event::Kept(Ok(())));
                 Ok(())
             }
-            Err(error @ (StoreError::Full { .. } | StoreError::Busy { .. })) => {
+            Err(error) if error.is_passing() => {
                 self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
                 (self.on_event)(&self.state, Event::Kept(Err(&error)));
                 Ok(())
@@ -325,10 +344,17 @@ impl<W: World> Engine<W> {
     /// The timer's checkpoint, when anything changed since the last one.
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.keep_draft()?;
+        self.keep_input_again();
         let printed = self.world.printed_bytes();
         if self.changed || printed != self.printed_bytes {
-            self.printed_bytes = printed;
-            self.save(SaveReason::Timer).await?;
+            match self.save(SaveReason::Timer).await {
+                Ok(()) => self.printed_bytes = printed,
+                // The next one may find room: nothing is lost by waiting for it.
+                Err(EngineError::Store(error)) if error.is_passing() => {
+                    (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

@@ -400,13 +400,15 @@ impl<W: World> Engine<W> {
     /// often in a row: it is a failure then.
     pub(super) async fn learn(
         &mut self,
+        model: &str,
         failure: &Failure,
         bytes: u64,
     ) -> Result<bool, EngineError> {
         if failure.class != FailureClass::TooLong || self.state.learned >= MAX_LEARNED {
             return Ok(false);
         }
-        let budget = self.budget();
+        // Not the session's own: that may have been changed while this one was asked.
+        let budget = self.settings.policy.budget_of(&self.state, model);
         let said = limits::figures(&failure.message);
         let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
         let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
@@ -415,10 +417,9 @@ impl<W: World> Engine<W> {
             .limit
             .filter(|l| *l < budget.window || said.counted.is_some())
             .unwrap_or(guess);
-        let model = self.state.model.clone();
-        self.store.learn_limit(&model, limit)?;
+        self.store.learn_limit(model, limit)?;
         let learned = Entry::Learned {
-            model,
+            model: model.to_string(),
             limit,
             tokens: said.counted,
             bytes,

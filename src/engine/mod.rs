@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::entry::{
-    About, By, CallId, Entry, Guard, Layers, Mode, Record, SaveReason, Verdict,
+    About, By, CallId, Entry, Guard, Layers, Mode, Record, SaveReason, Verdict, Via,
 };
 use crate::core::next::{Judge, Policy, Step, Why, next};
 use crate::core::policy::Rule;
@@ -48,7 +48,8 @@ pub enum Command {
     Stop,
     /// Do what waits after a stop or a failure, and lift a hold.
     GoOn,
-    /// Another text for a queued message; `None` takes it out. Too late is no harm.
+    /// Another text for a queued message; `None` takes it out. When it was said already the
+    /// new text is one more message.
     EditQueued {
         id: InboxId,
         message: Option<Message>,
@@ -61,7 +62,8 @@ pub enum Command {
         mode: Option<Mode>,
     },
     Name(String),
-    /// What the model is told besides, when no call is open.
+    /// What the model is told besides, when no call is open. It waits in the inbox, also
+    /// when the rest of that is held.
     Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
@@ -160,7 +162,12 @@ pub struct Engine<W> {
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
     /// Asked for by a person, and done when no call is open.
-    wishes: idle::Wishes,
+    compaction_wished: bool,
+    /// What the store had no room for of the input box.
+    unkept_input: Option<String>,
+    /// The log could not be read again after an append that failed: the state is not to be
+    /// relied on.
+    is_stale: bool,
 }
 
 impl<W: World> Engine<W> {
@@ -192,7 +199,9 @@ impl<W: World> Engine<W> {
             printed_bytes: 0,
             left: None,
             inbox_is_held: false,
-            wishes: idle::Wishes::default(),
+            compaction_wished: false,
+            unkept_input: None,
+            is_stale: false,
         }
     }
 
@@ -215,6 +224,8 @@ impl<W: World> Engine<W> {
     /// When the log cannot be written. What was done stays to be settled by the next start.
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
         loop {
+            self.refresh()?;
+            self.begin_as_chosen().await?;
             self.take_commands().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
@@ -238,16 +249,24 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What this start brings with it goes into the log before the first step of its own.
-    async fn renew(&mut self) -> Result<(), EngineError> {
-        if let Some(chosen) = self.settings.chosen.take() {
+    /// What this start was told to use goes into the log before anything else, so that what
+    /// a person chooses after that wins.
+    async fn begin_as_chosen(&mut self) -> Result<(), EngineError> {
+        if let Some(chosen) = self.settings.chosen.clone() {
             self.record(Write::of(chosen)).await?;
+            self.settings.chosen = None;
         }
+        Ok(())
+    }
+
+    /// What another version renders goes into the log before the first step of its own.
+    async fn renew(&mut self) -> Result<(), EngineError> {
         if self.state.first_open().is_none()
-            && let Some((version, layers)) = self.settings.renewed.take()
+            && let Some((version, layers)) = self.settings.renewed.clone()
         {
             self.record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
+            self.settings.renewed = None;
         }
         Ok(())
     }
@@ -260,19 +279,34 @@ impl<W: World> Engine<W> {
 
     /// Between steps, when no call is open, what waits in the inbox is said, the oldest first.
     async fn take_inbox(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_some() || self.inbox_is_held {
+        if self.state.first_open().is_some() {
             return Ok(());
         }
-        while let Some(queued) = self.store.oldest_queued(self.head.session())? {
+        while let Some(queued) = self.next_queued()? {
             let Message { text, images, via } = queued.message;
-            let said = Entry::Said { text, images, via };
+            let entry = match via {
+                Via::Note => Entry::Noted { text, about: None },
+                Via::Prompt | Via::Queue | Via::Signal => Entry::Said { text, images, via },
+            };
             self.record(Write {
                 taken: Some(queued.id),
-                ..Write::of(said)
+                ..Write::of(entry)
             })
             .await?;
         }
         Ok(())
+    }
+
+    fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
+        let session = self.head.session();
+        match self.inbox_is_held {
+            false => self.store.oldest_queued(session),
+            true => Ok(self
+                .store
+                .queued(session)?
+                .into_iter()
+                .find(Queued::is_note)),
+        }
     }
 
     /// The model is told of background commands that ended, also while nobody was there.
@@ -318,6 +352,7 @@ impl<W: World> Engine<W> {
     /// The state is folded first, since what the row of the session says (is it unfinished?)
     /// follows from it. When the log cannot be written, the state is read from it again.
     async fn record(&mut self, write: Write) -> Result<(), EngineError> {
+        self.refresh()?;
         let kind = write.entries.first().map_or("none", Entry::kind);
         self.world.boundary(Boundary::BeforeAppend(kind)).await;
         let at_ms = self.world.now_ms();
@@ -333,7 +368,10 @@ impl<W: World> Engine<W> {
                 return Err(illegal.into());
             }
         }
-        let checkpoint = write.entries.iter().any(Entry::is_checkpoint);
+        let changed = match &write.entries[..] {
+            [] => self.changed,
+            entries => !entries.iter().any(Entry::is_checkpoint),
+        };
         let batch = Batch {
             at_ms,
             entries: write.entries,
@@ -358,7 +396,7 @@ impl<W: World> Engine<W> {
             }
         };
         self.world.boundary(Boundary::AfterAppend(kind)).await;
-        self.changed = !checkpoint;
+        self.changed = changed;
         for record in &records {
             (self.on_event)(&self.state, Event::Recorded(record));
         }
@@ -366,10 +404,19 @@ impl<W: World> Engine<W> {
     }
 
     fn reload(&mut self) -> Result<(), EngineError> {
+        self.is_stale = true;
         let (head, records) = self.store.load(self.head.session())?;
-        self.head = head;
         self.state = State::of(&records)?;
+        self.head = head;
+        self.is_stale = false;
         Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<(), EngineError> {
+        match self.is_stale {
+            true => self.reload(),
+            false => Ok(()),
+        }
     }
 }
 

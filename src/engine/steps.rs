@@ -67,7 +67,7 @@ impl<W: World> Engine<W> {
                 took_ms: u64::try_from(world.now_ms() - began_ms).unwrap_or(0),
                 asked_bytes,
             },
-            Err(error) if self.learn(&error, asked_bytes).await? => {
+            Err(error) if self.learn(&model, &error, asked_bytes).await? => {
                 self.draft.reset();
                 return Ok(());
             }

@@ -29,7 +29,8 @@ use reading::{Recent, fold, readable};
 
 use crate::command::{self, RunState, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Origin, Paths, Setting};
-use crate::core::entry::{Entry, ForkPoint, Guard, Record, Seq, Usage};
+use crate::core::budget::Budget;
+use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record, Seq, Usage};
 use crate::core::next::{Judge, Policy};
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
@@ -45,6 +46,9 @@ use crate::world::machine::{Machine, Shell};
 /// them name before the command, and with the third `cd` leads elsewhere. The rules judge
 /// the line as it stands.
 const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
+
+/// Of blank sessions here so many are looked at: more are open at once only by chance.
+const MAX_BLANK: u32 = 20;
 
 /// The version that renders layers and opens sessions.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -139,9 +143,20 @@ struct Opened {
     log: Log,
     lock: SessionLock,
     found: Option<Found>,
+    /// What the config says holds for it.
+    as_new: bool,
     recent: Vec<Record>,
     spent: BTreeMap<String, Usage>,
     warnings: Vec<String>,
+}
+
+/// How a session that is there is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    Up,
+    Copy(Parting),
+    /// As if it had been opened now.
+    Blank,
 }
 
 /// Where a copy of a session parts from it.
@@ -280,13 +295,8 @@ impl Surroundings {
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
-        let (mut layers, warnings) = Renderer::new(self).render(&budget, now_ms);
-        if self.config().context.cross_session {
-            let workspace = self.workspace();
-            let room = layers::list_bytes(&budget);
-            let told = last_session(&store, &workspace, |id| self.is_in_use(id), room);
-            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
-        }
+        let (layers, warnings) = Renderer::new(self).render(&budget, now_ms);
+        let layers = self.with_last_session(layers, &store, &budget);
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {
             folder: folder.clone(),
@@ -311,6 +321,7 @@ impl Surroundings {
             log,
             lock,
             found: None,
+            as_new: true,
             recent: vec![first],
             spent: BTreeMap::new(),
             warnings,
@@ -318,22 +329,23 @@ impl Surroundings {
         self.assemble(opened, interactive)
     }
 
+    /// The first request of a session is told how the last one here ended.
+    fn with_last_session(&self, mut layers: Layers, store: &Store, budget: &Budget) -> Layers {
+        if self.config().context.cross_session {
+            let workspace = self.workspace();
+            let room = layers::list_bytes(budget);
+            let told = last_session(store, &workspace, |id| self.is_in_use(id), room);
+            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
+        }
+        layers
+    }
+
     /// A session here that was opened and in which nothing was ever said: who starts anew goes
     /// on with it, and finds the words that stood in its input box.
     fn blank(&self, store: &Store) -> Result<Option<SessionInfo>, StoreError> {
-        let workspace = self.workspace();
-        let filter = SessionFilter {
-            workspace: Some(&workspace),
-            unfinished: false,
-        };
         let folder = self.here.folder.to_string_lossy();
-        let is_blank = |info: &SessionInfo| {
-            info.is_blank()
-                && info.folder == folder
-                && info.version.as_deref() == Some(VERSION)
-                && !self.is_in_use(&info.id)
-        };
-        Ok(store.sessions(filter, 5)?.into_iter().find(is_blank))
+        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        Ok(blank.into_iter().find(|info| !self.is_in_use(&info.id)))
     }
 
     /// A blank session is as if it had been opened now.
@@ -343,31 +355,32 @@ impl Surroundings {
         blank: SessionInfo,
         now_ms: i64,
     ) -> Result<Session, SessionError> {
-        let mut session = match self.reopen(store, blank, None, now_ms, true) {
+        let folder = blank.folder.clone();
+        let mut session = match self.reopen(store, blank, Taking::Blank, now_ms, true) {
             // Another start was faster.
             Err(SessionError::Store(StoreError::Held { .. })) => {
                 return self.create(self.open_store()?, now_ms, true);
             }
             session => session?,
         };
-        session.found = None;
-        let state = &session.log.state;
-        let model = self.config().model_name(&self.env)?.to_string();
-        let mode = self.config().permission_mode;
-        let model = Some(model).filter(|m| *m != state.model);
-        let mode = Some(mode).filter(|m| *m != state.mode);
-        session.settings.chosen =
-            (model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode });
-        let asked = session.settings.chosen.as_ref();
-        let model = match asked {
-            Some(Entry::Chose { model: Some(m), .. }) => m.clone(),
-            _ => state.model.clone(),
-        };
-        let budget = session.settings.policy.budget_of(state, &model);
-        let layers = (session.settings.render)(&budget);
-        if layers != state.layers {
-            session.settings.renewed = Some((VERSION.to_string(), layers));
+        let store = &session.log.store;
+        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        if !blank.iter().any(|info| info.id == session.id) {
+            // Another process had it, and said something, before it was locked.
+            drop(session);
+            return self.create(self.open_store()?, now_ms, true);
         }
+        let state = &session.log.state;
+        let model = match &session.settings.chosen {
+            Some(Entry::Chose { model: Some(m), .. }) => m,
+            _ => &state.model,
+        };
+        let budget = session.settings.policy.budget_of(state, model);
+        let layers = (session.settings.render)(&budget);
+        let layers = self.with_last_session(layers, store, &budget);
+        session.settings.renewed = (layers != state.layers || state.version != VERSION)
+            .then(|| (VERSION.to_string(), layers));
+        session.found = None;
         Ok(session)
     }
 
@@ -380,7 +393,8 @@ impl Surroundings {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let its = self.of(&info)?;
-        let mut session = its.reopen(store, info, parting, now_ms, interactive)?;
+        let taking = parting.map_or(Taking::Up, Taking::Copy);
+        let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
         // What is wrong with the config here was told already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);
         let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
@@ -394,18 +408,18 @@ impl Surroundings {
         &self,
         mut store: Store,
         info: SessionInfo,
-        parting: Option<Parting>,
+        taking: Taking,
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
-        let (id, lock) = match parting {
-            Some(parting) => {
+        let (id, lock) = match taking {
+            Taking::Copy(parting) => {
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);
                 (id, lock)
             }
-            None => {
+            Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
                 (info.id.clone(), lock)
             }
@@ -416,7 +430,7 @@ impl Surroundings {
         let queued = store.queued(&id)?.len();
         let title = info.title.as_deref();
         let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
-        found.forked = parting.is_some();
+        found.forked = matches!(taking, Taking::Copy(_));
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {
@@ -424,6 +438,7 @@ impl Surroundings {
             lock,
             found: Some(found),
             spent: std::mem::take(&mut recent.spent),
+            as_new: taking == Taking::Blank,
             recent: recent.into_records(),
             warnings,
         };
@@ -469,6 +484,7 @@ impl Surroundings {
             log,
             lock,
             mut found,
+            as_new,
             recent,
             spent,
             mut warnings,
@@ -492,7 +508,7 @@ impl Surroundings {
             output_cap_bytes: config.shell.output_cap_bytes,
             env_remove: unseen_by_commands(config),
         };
-        let chosen = self.choices(state)?;
+        let chosen = self.choices(state, as_new)?;
         let model = match &chosen {
             Some(Entry::Chose {
                 model: Some(model), ..
@@ -567,9 +583,10 @@ impl Surroundings {
         })
     }
 
-    /// A flag of this start wins over what the session was using.
-    fn choices(&self, state: &State) -> Result<Option<Entry>, SessionError> {
-        let by_flag = |key: &str| matches!(self.loaded.origins.of(key), Origin::Flag(_));
+    /// A flag of this start wins over what the session was using, and in one in which nothing
+    /// was said yet so does the config.
+    fn choices(&self, state: &State, as_new: bool) -> Result<Option<Entry>, SessionError> {
+        let by_flag = |key: &str| as_new || matches!(self.loaded.origins.of(key), Origin::Flag(_));
         let model = match by_flag("model") {
             true => Some(self.config().model_name(&self.env)?.to_string()),
             false => None,

@@ -4,43 +4,59 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 
 use super::{SessionError, Surroundings};
 use crate::store::{SessionLock, StoreError};
 
-/// The other process gets so long: it records that it leaves.
-const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Surroundings {
-    /// Returns when the session is free. Nobody holds it for us meanwhile: opening it may
-    /// still find it taken.
+    /// Returns when the session is free; the other process gets `patience` to record that it
+    /// leaves. Nobody holds the session for us meanwhile: opening it may still find it taken.
     ///
     /// # Errors
-    /// [`StoreError::Held`] when the other process does not leave, or is not known.
-    pub fn take_over(&self, session: &str) -> Result<(), SessionError> {
+    /// [`StoreError::Held`] when the other process does not leave, is not known, or is this one.
+    pub fn take_over(&self, session: &str, patience: Duration) -> Result<(), SessionError> {
         let session = self.open_store()?.find(session)?.id;
-        let data_dir = &self.paths.data_dir;
-        let holder = SessionLock::holder(data_dir, &session);
-        let pid = holder.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        if self.is_in_use(&session)
-            && let Some(pid) = pid
-        {
-            // One that is gone already is what is wanted.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let end = Instant::now() + PATIENCE;
+        let holder = || SessionLock::holder(&self.paths.data_dir, &session);
+        let end = Instant::now() + patience;
+        let mut is_asked = false;
         while self.is_in_use(&session) {
-            if Instant::now() > end {
+            let pid = holder();
+            if pid == Some(std::process::id()) || Instant::now() > end {
                 return Err(SessionError::Store(StoreError::Held {
+                    pid,
                     session,
-                    pid: holder,
                     since_ms: None,
                 }));
+            }
+            // Without a name it has just come or is just leaving: it is looked at again.
+            if let Some(pid) = pid
+                && !is_asked
+            {
+                is_asked = ask(pid, || holder() == Some(pid));
             }
             sleep(PAUSE);
         }
         Ok(())
     }
+}
+
+/// Only the process that holds the session, whatever happens meanwhile: what the system gave
+/// us stands for one process, which was the holder after we had it. False when nobody was asked.
+#[cfg(target_os = "linux")]
+fn ask(pid: u32, is_holder: impl Fn() -> bool) -> bool {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    pidfd_open(pid, PidfdFlags::empty())
+        .is_ok_and(|process| is_holder() && pidfd_send_signal(process, Signal::TERM).is_ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask(pid: u32, is_holder: impl Fn() -> bool) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| is_holder() && rustix::process::kill_process(pid, Signal::TERM).is_ok())
 }

@@ -103,6 +103,11 @@ impl StoreError {
                     .to_string()
             }
             StoreError::NotFound {
+                what: "entry",
+                near: Some(last),
+                ..
+            } => format!("the last is {last}"),
+            StoreError::NotFound {
                 near: Some(near), ..
             } => format!("the nearest is {near}"),
             StoreError::NotFound { near: None, .. } => {
@@ -122,6 +127,11 @@ impl StoreError {
                 return None;
             }
         })
+    }
+
+    /// It may be gone soon, nothing was changed, and the same can be tried again.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, StoreError::Full { .. } | StoreError::Busy { .. })
     }
 
     pub(super) fn damaged(what: impl Into<String>) -> StoreError {

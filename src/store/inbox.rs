@@ -5,6 +5,7 @@ use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::blobs::{Packed, insert_blob};
+use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::load::read_head;
 use super::{Store, StoreError};
@@ -33,6 +34,13 @@ pub struct Queued {
     pub message: Message,
 }
 
+impl Queued {
+    /// Nothing that was said: see [`Via::Note`].
+    pub fn is_note(&self) -> bool {
+        self.message.via == Via::Note
+    }
+}
+
 impl Store {
     /// The session counts as unfinished from now on. `blobs` are the message's images.
     pub fn queue(
@@ -41,6 +49,28 @@ impl Store {
         message: &Message,
         blobs: &[Vec<u8>],
         at_ms: i64,
+    ) -> Result<InboxId, StoreError> {
+        self.insert(session, message, blobs, at_ms, None)
+    }
+
+    /// [`Store::queue`] of what stood in the input box: it is never in both places.
+    pub fn send(
+        &mut self,
+        session: &str,
+        message: &Message,
+        blobs: &[Vec<u8>],
+        at_ms: i64,
+    ) -> Result<InboxId, StoreError> {
+        self.insert(session, message, blobs, at_ms, Some(Draft::Input))
+    }
+
+    fn insert(
+        &mut self,
+        session: &str,
+        message: &Message,
+        blobs: &[Vec<u8>],
+        at_ms: i64,
+        draft: Option<Draft>,
     ) -> Result<InboxId, StoreError> {
         let body = serde_json::to_string(message).doing(WHAT)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
@@ -53,6 +83,9 @@ impl Store {
             .and_then(|mut s| s.execute(params![key, at_ms, body]))
             .doing(WHAT)?;
         let id = InboxId(tx.last_insert_rowid());
+        if let Some(draft) = draft {
+            clear(&tx, key, draft).doing(WHAT)?;
+        }
         tx.prepare_cached("UPDATE sessions SET unfinished = 1 WHERE key = ?1")
             .and_then(|mut s| s.execute([key]))
             .doing(WHAT)?;

@@ -12,6 +12,7 @@ use super::error::Doing;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
 use super::search::text_of;
+use super::sessions::IS_BLANK;
 use super::sessions::{SELECT, info};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
@@ -39,9 +40,9 @@ pub struct SaidIn {
 }
 
 /// Sessions of one workspace stand together: first those of `?1`, then the workspace with the
-/// newest entry. In each the newest first. One in which nothing ever happened is not listed.
-const LISTING: &str = "SELECT key, title FROM sessions
-WHERE (trashed_ms IS NOT NULL) = ?2 AND (length > 1 OR unfinished)
+/// newest entry. In each the newest first. One in which nothing was said is not listed.
+const LISTING: &str = "SELECT s.key, s.title FROM sessions s
+WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK})
 ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head DESC";
 
 /// Newest first, as the index has them: it ends when enough are found.
@@ -53,7 +54,7 @@ impl Store {
     /// The sessions that are in the trash, or those that are not.
     pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<Listed>, StoreError> {
         self.conn
-            .prepare_cached(LISTING)
+            .prepare_cached(&LISTING.replace("{IS_BLANK}", IS_BLANK))
             .and_then(|mut s| {
                 s.query_map(params![here, in_trash], |row| {
                     Ok(Listed {

@@ -33,6 +33,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct SessionLock {
     file: File,
+    /// What makes the name in `file` more than a number: see [`SessionLock::holder`].
+    _presence: Option<NamedTempFile>,
 }
 
 impl SessionLock {
@@ -53,17 +55,31 @@ impl SessionLock {
                 Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
             }
         }
-        sign(&mut file).map_err(|e| io_error(format!("write {}", path.display()), e))?;
-        Ok(SessionLock { file })
+        // On a full disk it is held without a name: then nobody can ask us to leave.
+        let presence = announce(data_dir).ok();
+        if let Some(presence) = &presence {
+            let _ = sign(&mut file, presence);
+        }
+        Ok(SessionLock {
+            file,
+            _presence: presence,
+        })
     }
 
-    /// The process that seems to have the session. Nothing is locked to find that out, so
-    /// nobody who wants the session is kept from it.
+    /// The process that has the session. The lock is not touched to find that out, so nobody
+    /// who wants the session is kept from it.
+    ///
+    /// Never another process that came to bear the pid of a dead one: what is named in the
+    /// lock's file is a file of the holder's own, which is locked while it lives.
     pub fn holder(data_dir: &Path, session: &str) -> Option<u32> {
         let id = Uuid::try_parse(session).ok()?;
         let file = File::open(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
-        let (pid, _) = signature(&file);
-        pid.filter(|pid| present(data_dir).contains(pid))
+        let name = signature(&file).presence?;
+        let presence = data_dir.join(PROCESSES).join(&name);
+        let lives = File::open(presence)
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+        let pid = name.split('-').next()?.parse().ok();
+        pid.filter(|_| lives)
     }
 
     /// Whether another process has the session. Nothing is made, signed or kept.
@@ -86,32 +102,47 @@ impl Drop for SessionLock {
 }
 
 fn held(session: &str, file: &mut File) -> StoreError {
-    let (pid, since_ms) = signature(file);
+    let signature = signature(file);
     StoreError::Held {
         session: session.to_string(),
-        pid,
-        since_ms,
+        pid: signature.pid,
+        since_ms: signature.since_ms,
     }
 }
 
-fn signature(file: &File) -> (Option<u32>, Option<i64>) {
-    let mut text = String::new();
-    // The owner may be writing it right now; then nobody is named.
-    let _ = file.take(64).read_to_string(&mut text);
-    let mut words = text.split_whitespace();
-    let pid = words.next().and_then(|w| w.parse().ok());
-    (pid, words.next().and_then(|w| w.parse().ok()))
+struct Signature {
+    pid: Option<u32>,
+    since_ms: Option<i64>,
+    /// A file name.
+    presence: Option<String>,
 }
 
-/// `<pid> <time in ms>`
-fn sign(file: &mut File) -> io::Result<()> {
+fn signature(file: &File) -> Signature {
+    let mut text = String::new();
+    // The owner may be writing it right now; then nobody is named.
+    let _ = file.take(128).read_to_string(&mut text);
+    let mut words = text.split_whitespace();
+    Signature {
+        pid: words.next().and_then(|w| w.parse().ok()),
+        since_ms: words.next().and_then(|w| w.parse().ok()),
+        presence: words
+            .next()
+            .filter(|w| !w.contains('/'))
+            .map(str::to_string),
+    }
+}
+
+/// `<pid> <time in ms> <file of the process>`
+fn sign(file: &mut File, presence: &NamedTempFile) -> io::Result<()> {
     let now_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_millis();
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{} {now_ms}", std::process::id())
+    let presence = presence.path().file_name().unwrap_or_default().display();
+    // At once, so that nobody reads a part of it.
+    file.write_all(format!("{} {now_ms} {presence}\n", std::process::id()).as_bytes())
 }
 
 /// The lock every open store holds, shared.

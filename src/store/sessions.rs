@@ -35,13 +35,6 @@ pub struct SessionInfo {
     pub bytes: u64,
 }
 
-impl SessionInfo {
-    /// Opened, and nothing was ever said in it.
-    pub fn is_blank(&self) -> bool {
-        self.entries == 1 && !self.unfinished
-    }
-}
-
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
     /// Only those of this workspace.
@@ -55,8 +48,20 @@ pub(super) const SELECT: &str =
   s.cache_written, s.output, s.bytes
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
+/// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
+/// walk ends at the first entry of another kind, and is taken only where there is no title.
+pub(super) const IS_BLANK: &str =
+    "s.title IS NULL AND s.forked_from IS NULL AND NOT s.unfinished AND NOT EXISTS (
+  WITH RECURSIVE chain (id, parent, kind) AS (
+    SELECT id, parent, kind FROM entries WHERE id = s.head
+    UNION ALL
+    SELECT e.id, e.parent, e.kind FROM chain JOIN entries e ON e.id = chain.parent
+    WHERE e.parent IS NULL OR e.parent < e.id)
+  SELECT 1 FROM chain WHERE kind NOT IN ('opened', 'woke', 'chose', 'rendered', 'saved'))";
+
 impl Store {
-    /// The newest first, by their last entry. What is in the trash is none of them.
+    /// The newest first, by their last entry. Neither what is in the trash nor what is blank:
+    /// see [`Store::blank`].
     pub fn sessions(
         &self,
         filter: SessionFilter<'_>,
@@ -69,7 +74,7 @@ impl Store {
         };
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
-             ORDER BY s.head DESC LIMIT ?3"
+             AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
         );
         self.conn
             .prepare_cached(&sql)
@@ -80,7 +85,27 @@ impl Store {
             .doing(WHAT)
     }
 
-    /// The session with the last entry.
+    /// Sessions of a folder in which nothing was said yet, the newest first.
+    pub fn blank(
+        &self,
+        workspace: &str,
+        folder: &str,
+        limit: u32,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE s.workspace = ?1 AND s.folder = ?2 AND s.trashed_ms IS NULL AND {IS_BLANK}
+             ORDER BY s.head DESC LIMIT ?3"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| {
+                s.query_map(params![workspace, folder, limit], info)?
+                    .collect()
+            })
+            .doing(WHAT)
+    }
+
+    /// The session with the last entry, blank ones left out.
     pub fn newest(&self, workspace: Option<&str>) -> Result<Option<SessionInfo>, StoreError> {
         let filter = SessionFilter {
             workspace,

@@ -21,10 +21,13 @@ use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
 use crate::session::{Found, Session, SessionError, Surroundings, Which};
-use crate::store::{Queued, StoreError};
+use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// A process whose session is taken over gets so long to leave it.
+const TAKING_OVER: Duration = Duration::from_secs(10);
 
 /// Leaving is waited for so long: a commit, and a busy store.
 const LEAVING: Duration = Duration::from_secs(8);
@@ -186,7 +189,7 @@ fn work(
     tell: &Tell,
 ) {
     let opened = match (which, take_over) {
-        (Which::Named { id, .. }, true) => around.take_over(id),
+        (Which::Named { id, .. }, true) => around.take_over(id, TAKING_OVER),
         _ => Ok(()),
     };
     let session = match opened.and_then(|()| around.open(which, true)) {
@@ -231,6 +234,7 @@ async fn live(
     // Who makes a copy wants to say what is to be another in it.
     let mut waits = found.as_ref().is_some_and(|found| found.forked);
     let mut wake = found.map(|found| found.line());
+    let mut is_last_try = false;
     loop {
         let step = async {
             if let Some(found) = &wake {
@@ -254,13 +258,14 @@ async fn live(
         match step.await {
             Ok(true) => return None,
             Ok(false) => {}
-            Err(EngineError::Store(error))
-                if matches!(error, StoreError::Full { .. } | StoreError::Busy { .. }) =>
-            {
+            // Who leaves does not wait for room. What was said last was tried once more.
+            Err(EngineError::Store(error)) if error.is_passing() && is_last_try => {
+                return Some((error.to_string(), error.hint()));
+            }
+            Err(EngineError::Store(error)) if error.is_passing() => {
                 tell(News::Paused(error.to_string(), error.hint()));
-                if !pause(&mut engine).await {
-                    return None;
-                }
+                tokio::time::sleep(AGAIN).await;
+                is_last_try = engine.is_abandoned();
                 tell(News::GoesOn);
             }
             Err(error) => {
@@ -275,12 +280,6 @@ async fn live(
     }
 }
 
-/// False when it is to end: who leaves does not wait for room.
-async fn pause<W: crate::world::World>(engine: &mut Engine<W>) -> bool {
-    tokio::time::sleep(AGAIN).await;
-    !engine.is_abandoned()
-}
-
 fn opening(
     session: &mut Session,
     found: Option<Found>,
@@ -293,7 +292,7 @@ fn opening(
         warnings: std::mem::take(&mut session.warnings),
         recent: std::mem::take(&mut session.recent),
         cost_usd: cost(&session.figures, &session.spent),
-        queued: store.queued(&session.id)?,
+        queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
         now: Now::of(&session.log.state, gauging),
     })
@@ -302,6 +301,13 @@ fn opening(
 fn cost(figures: &Figures, spent: &BTreeMap<String, Usage>) -> Option<f64> {
     let one = |(model, usage): (&String, &Usage)| figures.cost(model, usage);
     spent.iter().map(one).sum()
+}
+
+/// What is shown of the inbox.
+pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, StoreError> {
+    let mut queued = store.queued(session)?;
+    queued.retain(|q| !q.is_note());
+    Ok(queued)
 }
 
 fn news(state: &State, event: Event<'_>, gauging: &Gauging) -> News {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::Tell;
-use super::live::{News, NotOpened, Now, Opening};
+use super::live::{News, NotOpened, Now, Opening, waiting};
 use crate::core::state::State;
 use crate::model::Delta;
 use crate::session::{SessionError, Surroundings};
@@ -80,7 +80,7 @@ impl Look {
             recent,
             // Only the tokens are shown: the price is the other process's to tell.
             cost_usd: None,
-            queued: look.store.queued(&look.id)?,
+            queued: waiting(&look.store, &look.id)?,
             input: None,
             now: Now::of(
                 &look.state,
@@ -107,7 +107,7 @@ impl Look {
                 let now = Now::of(&self.state, &gauging);
                 tell(News::Recorded(Box::new(record), Box::new(now)));
             }
-            tell(News::Requeued(self.store.queued(&self.id)?));
+            tell(News::Requeued(waiting(&self.store, &self.id)?));
             self.told.clear();
         }
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();

@@ -17,6 +17,8 @@ use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::person::Person;
+
 pub const MODEL: &str = "test/model";
 
 /// What the user says while the agent works.
@@ -200,6 +202,7 @@ pub struct Outside {
     pub crash: Arc<Notify>,
     pub stop_at: Option<u64>,
     pub say_at: Option<u64>,
+    pub person: Person,
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
@@ -229,6 +232,7 @@ impl Outside {
             crash: Arc::new(Notify::new()),
             stop_at: None,
             say_at: None,
+            person: Person::default(),
             commands: None,
             acknowledged: Vec::new(),
             clock_ms: 0,
@@ -257,6 +261,14 @@ impl Outside {
             if run.running {
                 run.running = false;
                 run.ended = true;
+            }
+        }
+    }
+
+    pub fn send(&self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            if let Some(sender) = &self.commands {
+                let _ = sender.send(command);
             }
         }
     }
@@ -367,6 +379,8 @@ impl Fake {
                 };
                 let _ = commands.send(say);
             }
+            let does = outside.person.at_boundary(now);
+            outside.send(does);
             (outside.crashes.contains(&now), outside.crash.clone())
         };
         if die {

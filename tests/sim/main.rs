@@ -10,28 +10,32 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod check;
 mod fake;
+mod person;
+mod stage;
 
 #[path = "../valid/mod.rs"]
 mod valid;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
+use check::{check_acknowledged, check_end};
 use fake::{Fake, Outside, Rng, Script};
+use person::Person;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::{Policy, Why};
 use rewake::core::policy::Decision;
 use rewake::core::state::State;
-use rewake::core::summary::Fallback;
-use rewake::core::tool::{Class, Input};
+use rewake::core::tool::Input;
 use rewake::core::window::Windows;
-use rewake::engine::{Engine, Event, Log, OnEvent, Rest, Settings, Summarising};
-use rewake::store::{Batch, NewFork, NewSession, Store, new_id};
+use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
+use rewake::store::{NewFork, Store, new_id};
+use stage::{begin, fresh_store, settings};
 use tokio::sync::mpsc::unbounded_channel;
 
 /// What happens to a session in one run of the simulation.
@@ -61,40 +65,6 @@ struct Ran {
     boundaries: u64,
     records: Vec<Record>,
     looks: BTreeMap<CallId, u32>,
-}
-
-/// A folder of its own in memory where there is such a thing: what dies here is a process,
-/// not a disk.
-fn scratch() -> PathBuf {
-    let shm = Path::new("/dev/shm");
-    if shm.is_dir() {
-        shm.to_path_buf()
-    } else {
-        std::env::temp_dir()
-    }
-}
-
-/// A migrated, empty store, made once for each thread.
-fn template() -> PathBuf {
-    thread_local! {
-        static TEMPLATE: tempfile::TempDir = {
-            let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
-            drop(Store::open(dir.path()).expect("a new store"));
-            dir
-        };
-    }
-    TEMPLATE.with(|dir| dir.path().to_path_buf())
-}
-
-fn fresh_store() -> tempfile::TempDir {
-    let dir = tempfile::tempdir_in(scratch()).expect("a scratch folder");
-    for file in std::fs::read_dir(template()).expect("the template") {
-        let file = file.expect("a file");
-        if file.file_type().expect("its type").is_file() {
-            std::fs::copy(file.path(), dir.path().join(file.file_name())).expect("a copy");
-        }
-    }
-    dir
 }
 
 fn policy(window: u64) -> Policy {
@@ -130,27 +100,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().bulk = case.bulk;
     outside.borrow_mut().summariser_fails = case.summariser_fails;
 
-    let mut store = Store::open(dir.path()).expect("the store opens");
-    let new = NewSession {
-        id: new_id(),
-        workspace: "/w".into(),
-        folder: "/w".into(),
-    };
-    let (mut head, _) = store.create(&new, 0, fake::opened()).expect("a session");
-    let session = head.session().to_string();
-    let said = Entry::Said {
-        text: "go".into(),
-        images: vec![],
-        via: Via::Prompt,
-    };
-    let batch = Batch {
-        entries: vec![said],
-        unfinished: true,
-        ..Batch::default()
-    };
-    store.append(&mut head, &batch).expect("said");
-    drop(store);
-
+    let session = begin(dir.path());
     go_on(case, dir.path(), &session, &outside);
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
@@ -251,20 +201,7 @@ fn one_process(
                 Event::Requeued(_) | Event::Kept(_) => {}
             }
         });
-        let settings = Settings {
-            policy: policy(outside.borrow().window),
-            checkpoint_interval: Duration::from_secs(600),
-            summarising: Summarising {
-                model: None,
-                instructions: "summarise".into(),
-                continuation: "continue".into(),
-                fallback: Fallback::Digest,
-                patience: Duration::from_secs(60),
-            },
-            render: Box::new(|_| fake::layers()),
-            renewed: None,
-            chosen: None,
-        };
+        let settings = settings(policy(outside.borrow().window));
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
         let life = async {
@@ -279,19 +216,6 @@ fn one_process(
             rest = life => Some(rest),
         }
     })
-}
-
-/// What was told to be in the log is in the log.
-fn check_acknowledged(records: &[Record], session: &str, outside: &Rc<RefCell<Outside>>) {
-    for (of, record) in &outside.borrow().acknowledged {
-        if of == session {
-            assert_eq!(
-                records.get(record.seq as usize),
-                Some(record),
-                "an acknowledged entry is lost"
-            );
-        }
-    }
 }
 
 /// Messages that were not said: only behind a stop.
@@ -332,112 +256,6 @@ fn check_results(records: &[Record]) {
             _ => {}
         }
     }
-}
-
-/// Each `Finished` that keeps something has its one row, and no row is without.
-fn check_memories(dir: &Path, session: &str, records: &[Record]) {
-    let database = rusqlite::Connection::open(dir.join("rewake.db")).expect("the database");
-    let mut rows = database
-        .prepare(
-            "SELECT m.seq, m.text FROM memories m JOIN sessions s ON s.key = m.session
-             WHERE s.id = ?1 ORDER BY m.seq, m.id",
-        )
-        .expect("the memories");
-    let rows: Vec<(i64, String)> = rows
-        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))
-        .and_then(Iterator::collect)
-        .expect("the rows");
-    // What a fork has from its ancestors is theirs.
-    let own = records
-        .iter()
-        .rposition(|r| matches!(r.entry, Entry::Forked { .. }))
-        .unwrap_or(0);
-    let kept: Vec<(i64, String)> = records[own..]
-        .iter()
-        .filter_map(|r| match &r.entry {
-            Entry::Finished {
-                fact: Some(Fact::Remembered { memory }),
-                ..
-            } => Some((r.seq as i64, memory.text.clone())),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(rows, kept, "memories kept, and rows of them");
-}
-
-/// The invariants of a session that is at rest.
-fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
-    let store = Store::open(dir).expect("the store opens");
-    let (_, records) = store.load(session).expect("the session loads");
-    let state = State::of(&records).expect("the log folds");
-    assert!(state.first_open().is_none(), "no call is left open");
-    assert!(!state.owed || state.halted.is_some(), "the model answered");
-    check_acknowledged(&records, session, outside);
-    check_memories(dir, session, &records);
-    let outside = outside.borrow();
-    let results = |call: CallId| {
-        records.iter().find_map(|r| match &r.entry {
-            Entry::Finished {
-                call: c, outcome, ..
-            } if *c == call => Some(outcome),
-            _ => None,
-        })
-    };
-    let fork = records
-        .iter()
-        .rposition(|r| matches!(r.entry, Entry::Forked { .. }))
-        .unwrap_or(0) as u64;
-    for record in &records {
-        let Entry::Replied { blocks, .. } = &record.entry else {
-            continue;
-        };
-        for call in fake::calls(record.seq, blocks) {
-            let times = outside
-                .effects
-                .get(&fake::marker(call.id))
-                .copied()
-                .unwrap_or(0);
-            assert!(
-                times <= 1,
-                "the effect of call {} happened {times} times",
-                call.id
-            );
-            let outcome = match results(call.id) {
-                Some(outcome) => outcome,
-                None if record.seq < fork => continue,
-                None => panic!("call {} has no result", call.id),
-            };
-            match (call.class(), outcome) {
-                (Some(Class::Pure), Outcome::Done { output }) => {
-                    assert!(
-                        output
-                            .text
-                            .starts_with(&format!("{}\n", fake::look(call.id))),
-                        "another call's result"
-                    );
-                }
-                (Some(Class::Pure) | None, _) => {}
-                (Some(_), Outcome::Done { output }) => {
-                    assert_eq!(times, 1, "call {} is done but had no effect", call.id);
-                    assert!(
-                        output.text.contains(&fake::marker(call.id)),
-                        "a made-up result: {}",
-                        output.text
-                    );
-                }
-                (Some(_), Outcome::Error { .. } | Outcome::Denied { .. }) => {
-                    assert_eq!(
-                        times, 0,
-                        "call {} failed or was denied, and had an effect",
-                        call.id
-                    );
-                }
-                // Told: it may have happened, once.
-                (Some(_), Outcome::Interrupted { .. }) => {}
-            }
-        }
-    }
-    records
 }
 
 #[test]
@@ -520,6 +338,22 @@ fn every_message() {
                 crashes,
                 ..Case::default()
             });
+        }
+    }
+}
+
+/// A person does each thing at each boundary, the last of them at rest, and the process dies at
+/// every one near it.
+#[test]
+fn every_command() {
+    let last = person::run(Person::default(), vec![]).boundaries;
+    for does in person::ALL {
+        for at in 1..=last + 1 {
+            for crash in [None, Some(0), Some(2), Some(5)] {
+                let crashes = crash.map(|after| at + after).into_iter().collect();
+                let done = person::run(Person::new(at, does), crashes);
+                assert!(!done.was_full && !done.was_paused);
+            }
         }
     }
 }

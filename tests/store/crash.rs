@@ -18,7 +18,9 @@ fn child_appends_until_killed() {
         return;
     };
     let mut store = Store::open(folder.as_ref()).unwrap();
-    let id = store.newest(None).unwrap().unwrap().id;
+    let mut blank = store.blank(HERE, &format!("{HERE}/src"), 1).unwrap();
+    let newest = store.newest(None).unwrap();
+    let id = newest.or(blank.pop()).unwrap().id;
     let (mut head, records) = store.load(&id).unwrap();
     let mut next = said_texts(&records).len() as u64;
     loop {

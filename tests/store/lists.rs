@@ -9,9 +9,11 @@ use crate::story::*;
 fn the_newest_is_the_one_with_the_last_entry() {
     let (_dir, mut store) = scratch();
     assert_eq!(store.newest(None).unwrap(), None);
-    let mut first = session(&mut store, HERE);
-    let second = session(&mut store, HERE);
-    let elsewhere = session(&mut store, "/elsewhere");
+    let [mut first, second, elsewhere] = [HERE, HERE, "/elsewhere"].map(|workspace| {
+        let mut head = session(&mut store, workspace);
+        append(&mut store, &mut head, vec![said("first")]);
+        head
+    });
     let newest =
         |store: &rewake::store::Store, workspace| store.newest(workspace).unwrap().unwrap().id;
     assert_eq!(newest(&store, None), elsewhere.session());
@@ -22,6 +24,45 @@ fn the_newest_is_the_one_with_the_last_entry() {
     store.append(&mut first, &late).unwrap();
     assert_eq!(newest(&store, Some(HERE)), first.session());
     assert_eq!(store.newest(Some("/nowhere")).unwrap(), None);
+}
+
+/// It is opened, left and opened again, and the mode is changed: nothing was said yet.
+#[test]
+fn a_blank_session_is_in_no_list_but_its_own() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let folder = store.find(head.session()).unwrap().folder;
+    let set_up = [
+        Entry::Woke {
+            by: rewake::core::entry::By::Start,
+            found: String::new(),
+            draft: None,
+        },
+        Entry::Chose {
+            model: None,
+            mode: Some(rewake::core::entry::Mode::Plan),
+        },
+        Entry::Saved {
+            reason: rewake::core::entry::SaveReason::Exit,
+            tree: None,
+        },
+    ];
+    for entry in set_up {
+        append(&mut store, &mut head, vec![entry]);
+        assert_eq!(store.newest(None).unwrap(), None);
+        let blank = store.blank(HERE, &folder, 9).unwrap();
+        assert_eq!(blank[0].id, head.session());
+        assert_eq!(store.find(head.session()).unwrap().id, head.session());
+    }
+    assert_eq!(store.blank("/elsewhere", &folder, 9).unwrap(), []);
+    let text = "told".to_string();
+    append(
+        &mut store,
+        &mut head,
+        vec![Entry::Noted { text, about: None }],
+    );
+    assert_eq!(store.blank(HERE, &folder, 9).unwrap(), []);
+    assert_eq!(store.newest(None).unwrap().unwrap().id, head.session());
 }
 
 #[test]

@@ -223,7 +223,6 @@ impl Hands {
             let now = now_ms();
             let items = sessions
                 .into_iter()
-                .filter(|info| !info.is_blank())
                 .map(|info| {
                     let state = match info.unfinished {
                         _ if around.is_in_use(&info.id) => "open elsewhere",

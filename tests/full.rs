@@ -1,0 +1,67 @@
+//! A person asks for something while the disk is full: it is done when there is room again,
+//! once. The limit holds for the whole process, so this is one test in a binary of its own.
+
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+#[path = "sim/check.rs"]
+mod check;
+#[path = "sim/fake.rs"]
+#[allow(dead_code, reason = "the simulation uses the rest")]
+mod fake;
+#[path = "sim/person.rs"]
+mod person;
+#[path = "sim/stage.rs"]
+mod stage;
+mod valid;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use person::{Does, Person};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// No file can be written any more, or all of them again.
+fn fill(full: bool) {
+    let limit = Rlimit {
+        current: full.then_some(0),
+        maximum: getrlimit(Resource::Fsize).maximum,
+    };
+    setrlimit(Resource::Fsize, limit).expect("set the limit");
+}
+
+#[test]
+fn a_full_disk_delays_every_command_and_loses_none() {
+    let ignored = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored).expect("ignore it");
+    let last = person::run(Person::default(), vec![]).boundaries;
+    let (mut met, mut went_on) = (0, 0);
+    for does in person::ALL {
+        for at in 1..=last + 1 {
+            let mut person = Person::new(at, does);
+            person.fill_disk = Some(fill);
+            let ran = std::panic::catch_unwind(|| person::run(person, vec![]));
+            fill(false);
+            match ran {
+                Ok(done) => {
+                    met += u64::from(done.was_full);
+                    let step_went_on = done.was_full && !done.was_paused;
+                    went_on += u64::from(step_went_on && does == Does::Name);
+                }
+                Err(_) => panic!("{does:?} at boundary {at}"),
+            }
+        }
+    }
+    // Going on, compacting and stopping have nothing to record at some of them.
+    let all = person::ALL.len() as u64 * (last + 1);
+    assert!(met * 10 > all * 8, "{met} of {all} met a full disk");
+    assert!(
+        went_on > 0,
+        "{went_on} steps went on while the disk was full"
+    );
+}
