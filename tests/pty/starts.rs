@@ -90,3 +90,13 @@ fn a_new_session_begins_behind_the_one_before() {
     terminal.sees("First answer.");
     terminal.types(ENTER);
 }
+
+#[test]
+fn the_history_opens_and_a_checkpoint_is_gone_on_from() {
+    let (home, _) = talked();
+    let mut terminal = Terminal::start(&home, &["-r"]);
+    terminal.sees("remember me");
+    terminal.no_longer_sees("say what is to be done");
+    terminal.types(ENTER);
+    terminal.sees("First answer.");
+}
