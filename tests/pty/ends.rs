@@ -98,8 +98,12 @@ fn an_output_that_is_closed_is_no_panic() {
 fn under_shell(home: &Home, script: &str) -> std::process::Command {
     let program = home.rewake([""; 0]);
     let mut shell = std::process::Command::new("/bin/bash");
-    shell.args(["--norc", "-mc", script]).arg(program.get_program());
-    let env = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    shell
+        .args(["--norc", "-mc", script])
+        .arg(program.get_program());
+    let env = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
     shell.env_clear().envs(env).current_dir(home.workspace());
     shell
 }

@@ -134,7 +134,9 @@ impl Terminal {
     #[track_caller]
     pub fn sees(&self, text: &str) {
         let text = unbroken(text);
-        self.waits(&format!("{text:?} does not come"), |screen| unbroken(screen).contains(&text));
+        self.waits(&format!("{text:?} does not come"), |screen| {
+            unbroken(screen).contains(&text)
+        });
     }
 
     #[track_caller]

@@ -91,7 +91,11 @@ fn the_price_is_said_where_it_is_known() {
 
 #[test]
 fn only_what_is_inside_the_home_is_said_to_be() {
-    for (home, said) in [("/home/ann", "~/parser"), ("/home/an", "/home/ann/parser"), ("/home/ann/parser", "· ~ (main)")] {
+    for (home, said) in [
+        ("/home/ann", "~/parser"),
+        ("/home/an", "/home/ann/parser"),
+        ("/home/ann/parser", "· ~ (main)"),
+    ] {
         let mut stage = Stage::opened(120, 40);
         stage.app.place.home = Some(home.into());
         let line = status(&mut stage);

@@ -57,7 +57,9 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     lines.push(Line::styled("Enter chooses · q quits", theme.dim));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     // The choice that is made and the keys stay in sight.
-    let over = lines.len().saturating_sub(usize::from(area.height.saturating_sub(2)));
+    let over = lines
+        .len()
+        .saturating_sub(usize::from(area.height.saturating_sub(2)));
     lines.drain(..over.min(choices + first.at));
     let inner = boxed(
         frame,
