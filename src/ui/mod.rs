@@ -82,6 +82,8 @@ const MOVING: Duration = Duration::from_millis(100);
 const STILL: Duration = Duration::from_millis(1_000);
 /// What came meanwhile is taken in for so long before it is drawn.
 const TAKE_IN: Duration = Duration::from_millis(10);
+/// A config that is being written is not read: half of it, or nothing, would lift its rules.
+const SETTLED: Duration = Duration::from_millis(100);
 /// The output of running commands is looked at so often.
 const TAILS: Duration = Duration::from_millis(150);
 /// Somebody may have checked out another branch.
@@ -115,6 +117,7 @@ pub fn run(around: Surroundings, start: Start) -> Closed {
         screen: &mut screen,
         wakes: &wakes,
         signals: &signals,
+        config_changed: None,
     }
     .run(intents);
     close(app, hands, screen, plain, ended)
@@ -134,6 +137,8 @@ struct Loop<'a> {
     screen: &'a mut Screen,
     wakes: &'a Receiver<Wake>,
     signals: &'a Signals,
+    /// When a file of the config last changed, until it is read.
+    config_changed: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -158,6 +163,10 @@ impl Loop<'_> {
             if let Some(ended) = self.take_in(drawn_at) {
                 return ended;
             }
+            if self.config_changed.is_some_and(|at| at.elapsed() >= SETTLED) {
+                self.config_changed = None;
+                self.hands.reload(self.app);
+            }
             if let Some(code) = self.signals.last() {
                 return Ended::Signal(code);
             }
@@ -177,7 +186,7 @@ impl Loop<'_> {
 
     /// Waits for something to happen, and takes in all that did until the next frame is due.
     fn take_in(&mut self, drawn_at: Instant) -> Option<Ended> {
-        let patience = match self.app.moves() {
+        let patience = match self.app.moves() || self.config_changed.is_some() {
             true => MOVING,
             false => STILL,
         };
@@ -197,7 +206,7 @@ impl Loop<'_> {
             let ended = match wake {
                 Wake::Msg(msg) => self.msg(msg),
                 Wake::Config => {
-                    self.hands.reload(self.app);
+                    self.config_changed = Some(Instant::now());
                     None
                 }
                 Wake::Gone => Some(Ended::TerminalGone),

@@ -53,12 +53,13 @@ fn a_closed_window_loses_nothing() {
 #[test]
 fn it_sleeps_and_comes_back() {
     let home = scripted(&[step("I am awake.", &[])]);
-    let mut terminal = Terminal::start(&home, &[]);
+    let script = "\"$0\"; echo it sleeps; read line; fg";
+    let mut terminal = Terminal::of(under_shell(&home, script));
     terminal.sees("say what is to be done");
     terminal.types("words\x1a");
-    terminal.sleeps();
-    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
-    terminal.signal(Signal::CONT);
+    terminal.sees("it sleeps");
+    assert!(!terminal.is_on_other_screen());
+    terminal.types(ENTER);
     terminal.sees("> words");
     assert!(terminal.is_on_other_screen());
     terminal.types(ENTER);
@@ -91,4 +92,18 @@ fn an_output_that_is_closed_is_no_panic() {
         run.stderr
     );
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+}
+
+/// A shell with jobs, as people have it; `$0` is the program.
+fn under_shell(home: &Home, script: &str) -> std::process::Command {
+    let program = home.rewake([""; 0]);
+    let mut shell = std::process::Command::new("/bin/bash");
+    shell
+        .args(["--norc", "-mc", script])
+        .arg(program.get_program());
+    let env = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    shell.env_clear().envs(env).current_dir(home.workspace());
+    shell
 }

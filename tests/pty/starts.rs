@@ -90,3 +90,37 @@ fn a_new_session_begins_behind_the_one_before() {
     terminal.sees("First answer.");
     terminal.types(ENTER);
 }
+
+#[test]
+fn the_history_opens_and_a_session_is_gone_on_with() {
+    let (home, _) = talked();
+    let mut terminal = Terminal::start(&home, &["-r"]);
+    terminal.sees("remember me");
+    terminal.types("nothing like it");
+    terminal.no_longer_sees("remember me");
+    terminal.types("\x15remember");
+    terminal.sees("remember me");
+    // Into its checkpoints, and from the last of them on.
+    terminal.types(ENTER);
+    terminal.sees("go on");
+    terminal.types("r");
+    terminal.sees("▌ remember me");
+    terminal.says("and now?");
+    terminal.sees("Second answer.");
+}
+
+#[test]
+fn a_checkpoint_is_gone_on_from_in_a_copy() {
+    let (home, id) = talked();
+    home.run(["-p", "-c", "a wrong way"]).expect(0);
+    let mut terminal = Terminal::start(&home, &["-r"]);
+    terminal.sees("remember me");
+    terminal.types(ENTER);
+    terminal.sees("First answer.");
+    terminal.types("\x1b[H");
+    terminal.types("f");
+    terminal.sees(&format!("a copy of {id}"));
+    assert!(!terminal.screen().contains("a wrong way"));
+    terminal.says("another way");
+    terminal.sees("▌ another way");
+}

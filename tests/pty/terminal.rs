@@ -72,6 +72,11 @@ impl Default for State {
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 100;
 
+/// With one blank for each run of blanks and line ends.
+fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn lines(count: u16) -> NonZero<u16> {
     NonZero::new(count).unwrap()
 }
@@ -125,11 +130,12 @@ impl Terminal {
         self.types(ENTER);
     }
 
-    /// Waits until the screen has this text.
+    /// Waits until the screen has this text, wherever its lines break.
     #[track_caller]
     pub fn sees(&self, text: &str) {
+        let text = unbroken(text);
         self.waits(&format!("{text:?} does not come"), |screen| {
-            screen.contains(text)
+            unbroken(screen).contains(&text)
         });
     }
 
@@ -213,22 +219,6 @@ impl Terminal {
                 return status;
             }
             assert!(Instant::now() < end, "it does not end:\n{}", self.screen());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// The process sleeps until it is told to go on.
-    #[track_caller]
-    pub fn sleeps(&self) {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let end = Instant::now() + LIMIT;
-        loop {
-            let stat = std::fs::read_to_string(&path).unwrap();
-            let state = stat.rsplit(") ").next().unwrap_or_default().chars().next();
-            if state == Some('T') {
-                return;
-            }
-            assert!(Instant::now() < end, "it does not sleep: {stat}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

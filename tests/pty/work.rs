@@ -164,3 +164,19 @@ fn a_paste_is_not_sent_by_its_line_ends() {
     terminal.types(ENTER);
     terminal.sees("I heard you.");
 }
+
+#[test]
+fn what_a_command_prints_does_not_command_the_terminal() {
+    let home = home(&[
+        step("\u{1b}]0;from-the-model\u{7}\u{1b}[?1049lHere.", &[bash("printf '\\033]0;from-a-comm''and\\007\\033[2Jprint''ed'")]),
+        step("It is over.", &[]),
+    ]);
+    home.write_config(crate::FREE);
+    let terminal = Terminal::start(&home, &["print it"]);
+    terminal.sees("printed");
+    terminal.sees("It is over.");
+    assert!(terminal.is_on_other_screen());
+    for title in ["\x1b]0;from-the-model", "\x1b]0;from-a-command"] {
+        assert!(!terminal.raw().contains(title));
+    }
+}

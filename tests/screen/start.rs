@@ -215,8 +215,9 @@ fn a_first_run_says_what_was_looked_for() {
     scene!("first_run", |stage: &mut Stage| {
         stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     });
-    let mut stage = Stage::new(80, 24);
+    let mut stage = Stage::new(40, 12);
     stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.sees("▸ use ollama/qwen3");
     stage.keys("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::ChooseModel(model) if model == "ollama/qwen3"));
     let mut stage = Stage::new(80, 24);

@@ -66,12 +66,13 @@ fn what_runs_in_the_background_is_counted() {
 
 #[test]
 fn what_matters_most_stays_where_there_is_no_room() {
-    for width in [20, 30, 40, 60, 80, 120] {
+    for width in [30, 40, 60, 80, 120] {
         let mut stage = Stage::opened(width, 12);
         stage.says("hello");
         stage.replies(vec![text("Hello.")]);
         let line = status(&mut stage);
         assert!(line.contains("saved 0.0 s"), "{width}: {line:?}");
+        assert!(line.contains("default"), "{width}: {line:?}");
         assert!(rewake::ui::text::width(&line) <= usize::from(width));
     }
 }
@@ -86,4 +87,18 @@ fn the_price_is_said_where_it_is_known() {
     }
     let line = status(&mut stage);
     assert!(line.contains("↑42.0k ↓1.5k $0.0"), "{line}");
+}
+
+#[test]
+fn only_what_is_inside_the_home_is_said_to_be() {
+    for (home, said) in [
+        ("/home/ann", "~/parser"),
+        ("/home/an", "/home/ann/parser"),
+        ("/home/ann/parser", "· ~ (main)"),
+    ] {
+        let mut stage = Stage::opened(120, 40);
+        stage.app.place.home = Some(home.into());
+        let line = status(&mut stage);
+        assert!(line.contains(said), "{line}");
+    }
 }

@@ -156,16 +156,14 @@ impl App {
 
     fn explain_rest(&mut self, why: crate::core::next::Why) {
         use crate::core::next::Why;
-        self.hint = match why {
-            Why::Idle | Why::Halted => None,
-            Why::Held => Some(
-                "held: the last starts all ended without getting anywhere; Enter goes on".into(),
-            ),
-            Why::Turns => Some("the number of turns is used up; say something to go on".into()),
-            Why::Nonsense => {
-                Some("the model's last answers cannot be used; say what is wanted".into())
-            }
+        let hint = match why {
+            // What was said before stays until the next key.
+            Why::Idle | Why::Halted => return,
+            Why::Held => "held: the last starts all ended without getting anywhere; Enter goes on",
+            Why::Turns => "the number of turns is used up; say something to go on",
+            Why::Nonsense => "the model's last answers cannot be used; say what is wanted",
         };
+        self.hint = Some(hint.into());
     }
 
     /// The command that makes what waits go on.

@@ -149,7 +149,13 @@ impl Transcript {
                     },
                 );
             }
-            Entry::Noted { text, .. } => self.push(at, Kind::Noted { text: text.clone() }),
+            Entry::Noted { text, about } => {
+                self.push(at, Kind::Noted { text: text.clone() });
+                // A command of the user's own: what it printed is what was wanted.
+                if let (None, Some(block)) = (about, self.blocks.last_mut()) {
+                    block.unfolded = Some(true);
+                }
+            }
             Entry::Closed {
                 first, last, by, ..
             } => {

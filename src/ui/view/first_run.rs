@@ -45,6 +45,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         .iter()
         .map(|model| format!("use {model}"))
         .chain(["see the demo: no key, no network".to_string()]);
+    let choices = lines.len();
     for (place, row) in rows.enumerate() {
         let (mark, style) = match place == first.at {
             true => ("▸ ", theme.accent),
@@ -55,6 +56,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     lines.push(Line::default());
     lines.push(Line::styled("Enter chooses · q quits", theme.dim));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    // The choice that is made and the keys stay in sight.
+    let over = lines
+        .len()
+        .saturating_sub(usize::from(area.height.saturating_sub(2)));
+    lines.drain(..over.min(choices + first.at));
     let inner = boxed(
         frame,
         centred(area, width, height),

@@ -218,6 +218,8 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
             (format!("working {age} · Esc stops"), theme.running)
         }
         Phase::Working { .. } => (String::new(), theme.dim),
+        // Why words were not taken must be seen whole.
+        Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
             let what = "another process works here; you look on · /fork goes your own way";
             (what.to_string(), theme.warn)

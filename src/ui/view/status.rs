@@ -19,18 +19,19 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let mut left = left(app);
     let mut right = right(app);
     // What matters least goes first where there is no room.
-    while sum(&left) + sum(&right) + 1 > columns && left.len() + right.len() > 2 {
+    while sum(&left) + sum(&right) + 1 > columns && left.len() + right.len() > 3 {
         if right.len() > 1 {
             right.remove(0);
         } else {
             left.pop();
         }
     }
-    let room = columns.saturating_sub(sum(&right) + 1);
-    if let [model] = left.as_mut_slice()
+    // Of the model, as much as there is room for beside the mode.
+    if let [model, mode] = left.as_mut_slice()
         && let [name] = model.as_mut_slice()
     {
-        name.content = clip_middle(&name.content, room).into();
+        let others = sum(std::slice::from_ref(mode)) + sum(&right) + 1;
+        name.content = clip_middle(&name.content, columns.saturating_sub(others)).into();
     }
     let gap = columns.saturating_sub(sum(&left) + sum(&right));
     let mut spans: Vec<Span<'static>> = left.into_iter().flatten().collect();
@@ -63,24 +64,26 @@ fn left(app: &App) -> Vec<Part> {
             mode_style,
         )],
     ];
-    let folder = match (&app.place.home, app.now.folder.as_str()) {
-        (_, "") => app.place.folder.clone(),
-        (Some(home), folder) if folder.starts_with(home.as_str()) => {
-            format!("~{}", &folder[home.len()..])
-        }
-        (_, folder) => folder.to_string(),
+    let folder = match app.now.folder.as_str() {
+        "" => &app.place.folder,
+        folder => folder,
+    };
+    let home = app.place.home.as_deref();
+    let folder = match home.and_then(|home| folder.strip_prefix(home)) {
+        Some(inside) if inside.is_empty() || inside.starts_with('/') => format!("~{inside}"),
+        _ => folder.to_string(),
     };
     let branch = match &app.branch {
         Some(branch) => format!(" ({})", clean_line(branch)),
         None => String::new(),
     };
-    let place = format!(" · {}{branch}", clip_middle(&clean_line(&folder), 40));
-    parts.push(vec![Span::styled(place, theme.dim)]);
     let background = app.now.background.len();
     if background > 0 {
-        let what = format!(" · {background} in the background (/ps)");
+        let what = format!(" · {background} running (/ps)");
         parts.push(vec![Span::styled(what, theme.running)]);
     }
+    let place = format!(" · {}{branch}", clip_middle(&clean_line(&folder), 40));
+    parts.push(vec![Span::styled(place, theme.dim)]);
     parts
 }
 
