@@ -38,8 +38,11 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
+/// In the last answer of the long session, and nowhere else.
+pub const LAST_WORD: &str = "thelastwordofall";
+
 /// One user message, then reads and their results, then a last word.
-fn long_session(home: &Home) -> String {
+pub fn long_session(home: &Home) -> String {
     let mut store = Store::open(&home.rewake_home()).expect("open the store");
     let folder = home.workspace().canonicalize().expect("the workspace");
     let folder = folder.to_string_lossy().into_owned();
@@ -71,7 +74,10 @@ fn entry(seq: u64, noise: &mut Noise) -> Entry {
             images: Vec::new(),
             via: Via::Prompt,
         },
-        _ if seq + 1 == ENTRIES => replied(vec![Block::text(text)], StopReason::EndTurn),
+        _ if seq + 1 == ENTRIES => {
+            let text = format!("{text}\n\n{LAST_WORD}");
+            replied(vec![Block::text(text)], StopReason::EndTurn)
+        }
         _ if seq.is_multiple_of(2) => {
             let call = Block::call("read", r#"{"path":"src/lib.rs"}"#);
             replied(vec![Block::text(text), call], StopReason::ToolUse)

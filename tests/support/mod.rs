@@ -26,6 +26,7 @@ mod gemini;
 mod home;
 mod http;
 mod prefix;
+mod pty;
 mod responses;
 mod seal;
 mod server;
@@ -33,6 +34,7 @@ mod server;
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};
+pub use pty::Pty;
 pub use server::{KEY, Logged, Options, Seen, Server};
 
 /// What a real API gives with these thoughts and calls, for requests made by hand.
