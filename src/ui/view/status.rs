@@ -63,12 +63,9 @@ fn left(app: &App) -> Vec<Part> {
             mode_style,
         )],
     ];
-    let folder = match (&app.place.home, app.now.folder.as_str()) {
-        (_, "") => app.place.folder.clone(),
-        (Some(home), folder) if folder.starts_with(home.as_str()) => {
-            format!("~{}", &folder[home.len()..])
-        }
-        (_, folder) => folder.to_string(),
+    let folder = match app.now.folder.as_str() {
+        "" => app.place.shown(&app.place.folder),
+        folder => app.place.shown(folder),
     };
     let branch = match &app.branch {
         Some(branch) => format!(" ({})", clean_line(branch)),
