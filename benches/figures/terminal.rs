@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::child;
-use crate::opening::{LAST_WORD, long_session};
+use crate::opening::{Context, LAST_WORD, long_session};
 use crate::sample::{Times, process, ratio};
 use crate::starting::instants;
 use crate::support::{Answer, Home, Live, Protocol, Pty, Server};
@@ -22,6 +22,9 @@ const CALLS: usize = 20;
 
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
+
+/// In the status line of every frame: what would be lost.
+const STATUS: &str = "sav";
 
 const LIMIT: Duration = Duration::from_secs(30);
 const FIRST_FRAME: Duration = Duration::from_millis(100);
@@ -39,7 +42,7 @@ pub fn rows() -> Vec<Row> {
     let server = Server::start(|_| Answer::text("not asked"));
     let home = super::wide_home(&server, Protocol::Anthropic);
     let mut rows = vec![first_frame(&home, "an empty store", &floor)];
-    let id = long_session(&home);
+    let id = long_session(&home, Context::Closed);
     rows.extend(long(&home, &id, &floor));
     let bytes = grow(&home);
     let large = format!("{} in {MANY_SESSIONS} sessions", mb(bytes));
@@ -53,7 +56,7 @@ fn first_frame(home: &Home, store: &str, floor: &str) -> Row {
     for round in 0..=STARTS {
         let since = Instant::now();
         let mut pty = Pty::spawn(home.rewake::<&str>([]), COLUMNS, ROWS);
-        pty.wait_until(LIMIT, "a first frame", |text| !text.trim().is_empty());
+        pty.wait_for(LIMIT, STATUS);
         let time = since.elapsed();
         leave(&mut pty);
         // The first one makes the store.
@@ -73,7 +76,7 @@ fn long(home: &Home, id: &str, floor: &str) -> Vec<Row> {
     for _ in 0..OPENINGS {
         let since = Instant::now();
         let mut pty = Pty::spawn(home.rewake(["-r", id]), COLUMNS, ROWS);
-        pty.wait_until(LIMIT, "a first frame", |text| !text.trim().is_empty());
+        pty.wait_for(LIMIT, STATUS);
         first.push(since.elapsed());
         pty.wait_for(LIMIT, LAST_WORD);
         whole.push(since.elapsed());
@@ -97,8 +100,10 @@ fn long(home: &Home, id: &str, floor: &str) -> Vec<Row> {
 fn grow(home: &Home) -> u64 {
     let path = home.rewake_home().join("rewake.db");
     let conn = Connection::open(path).expect("open the database");
-    conn.pragma_update(None, "synchronous", "OFF").expect("quick");
-    conn.pragma_update(None, "foreign_keys", false).expect("as it stands");
+    conn.pragma_update(None, "synchronous", "OFF")
+        .expect("quick");
+    conn.pragma_update(None, "foreign_keys", false)
+        .expect("as it stands");
     let size = |what: &str| -> u64 {
         let number = conn.query_row(&format!("PRAGMA {what}"), [], |row| row.get::<_, i64>(0));
         number.expect("the size of the database").unsigned_abs()
@@ -164,5 +169,9 @@ fn leave(pty: &mut Pty) {
 }
 
 fn both(times: &Times) -> String {
-    format!("{}, p99 {}", ms(times.median()), ms(times.worst_of_hundred()))
+    format!(
+        "{}, p99 {}",
+        ms(times.median()),
+        ms(times.worst_of_hundred())
+    )
 }

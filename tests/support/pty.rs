@@ -102,20 +102,11 @@ impl Pty {
                 return;
             }
             let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "not seen in {limit:?}: {what}\n{text}");
-            screen = self.seen.more.wait_timeout(screen, left).unwrap().0;
-        }
-    }
-
-    /// Until nothing changed for so long.
-    pub fn settle(&self, calm: Duration) {
-        let mut screen = self.seen.screen.lock().unwrap();
-        loop {
-            let (again, waited) = self.seen.more.wait_timeout(screen, calm).unwrap();
-            if waited.timed_out() {
-                return;
+            if left.is_zero() {
+                drop(screen);
+                panic!("not seen in {limit:?}: {what}\n{text}");
             }
-            screen = again;
+            screen = self.seen.more.wait_timeout(screen, left).unwrap().0;
         }
     }
 
