@@ -11,7 +11,7 @@ use crate::child;
 use crate::opening::{Context, LAST_WORD, long_session};
 use crate::sample::{Times, process, ratio};
 use crate::starting::instants;
-use crate::support::{Answer, Home, Live, Protocol, Pty, Server};
+use crate::support::{Answer, Home, Live, Protocol, Server, Terminal};
 use crate::table::{Row, mb, ms};
 
 const STARTS: usize = 30;
@@ -19,9 +19,6 @@ const OPENINGS: usize = 7;
 const KILLS: usize = 10;
 /// Calls that are done before the kill.
 const CALLS: usize = 20;
-
-const COLUMNS: u16 = 120;
-const ROWS: u16 = 40;
 
 /// In the status line of every frame: what would be lost.
 const STATUS: &str = "sav";
@@ -55,10 +52,10 @@ fn first_frame(home: &Home, store: &str, floor: &str) -> Row {
     let mut times = Times::default();
     for round in 0..=STARTS {
         let since = Instant::now();
-        let mut pty = Pty::spawn(home.rewake::<&str>([]), COLUMNS, ROWS);
-        pty.wait_for(LIMIT, STATUS);
+        let terminal = Terminal::start(home, &[]);
+        terminal.sees(STATUS);
         let time = since.elapsed();
-        leave(&mut pty);
+        terminal.kill();
         // The first one makes the store.
         if round > 0 {
             times.push(time);
@@ -75,13 +72,13 @@ fn long(home: &Home, id: &str, floor: &str) -> Vec<Row> {
     let mut peak = 0;
     for _ in 0..OPENINGS {
         let since = Instant::now();
-        let mut pty = Pty::spawn(home.rewake(["-r", id]), COLUMNS, ROWS);
-        pty.wait_for(LIMIT, STATUS);
+        let terminal = Terminal::start(home, &["-r", id]);
+        terminal.sees(STATUS);
         first.push(since.elapsed());
-        pty.wait_for(LIMIT, LAST_WORD);
+        terminal.sees(LAST_WORD);
         whole.push(since.elapsed());
-        peak = peak.max(child::peak_bytes(pty.id()));
-        leave(&mut pty);
+        peak = peak.max(child::peak_bytes(terminal.id()));
+        terminal.kill();
     }
     vec![
         Row::new("… to the first frame, 10,000 entries, 100 MB", both(&first))
@@ -150,22 +147,14 @@ fn after_a_kill(floor: &str) -> Row {
         live.wait(LIMIT);
 
         let since = Instant::now();
-        let mut pty = Pty::spawn(home.rewake(["-c", "--yolo"]), COLUMNS, ROWS);
+        let terminal = Terminal::start(&home, &["-c", "--yolo"]);
         let at = asked.recv_timeout(LIMIT).expect("the request again");
         times.push(at - since);
-        leave(&mut pty);
+        terminal.kill();
     }
     Row::new("the screen after a kill to the first request", both(&times))
         .beside(floor)
         .target("50 ms", times.median() <= Duration::from_millis(50))
-}
-
-/// Ctrl+D on an empty box. What does not leave so is killed: it is another subject.
-fn leave(pty: &mut Pty) {
-    pty.send("\x04");
-    if pty.wait(Duration::from_secs(2)).is_none() {
-        pty.kill();
-    }
 }
 
 fn both(times: &Times) -> String {

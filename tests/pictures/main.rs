@@ -25,12 +25,8 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use support::{Home, Pty};
+use support::{ENTER, ESC, Home, Terminal};
 
-const COLUMNS: u16 = 100;
-const ROWS: u16 = 30;
-
-const LIMIT: Duration = Duration::from_secs(30);
 /// Colours of code and previews come a moment after their text. A screen with a clock on it
 /// is never calm for long.
 const CALM: Duration = Duration::from_millis(400);
@@ -116,59 +112,69 @@ fn pictures() {
     let home = Home::new();
     let project = project(&home);
 
-    let mut pty = start(&home, &project);
-    pty.wait_for(LIMIT, "say what is to be done");
-    pty.send(TASK);
-    pty.send("\r");
-    pty.wait_for(LIMIT, "edit asks");
-    take(&pty, "approval", "The model asks before it changes a file");
-    pty.send("y");
-    pty.wait_for(LIMIT, "checking part 2 of 6");
-    pty.send("and then say what was wrong");
-    pty.send("\r");
-    pty.wait_for(LIMIT, "queued");
+    let mut terminal = start(&home, &project);
+    terminal.sees("say what is to be done");
+    terminal.types(TASK);
+    terminal.types(ENTER);
+    terminal.sees("edit asks");
     take(
-        &pty,
+        &terminal,
+        "approval",
+        "The model asks before it changes a file",
+    );
+    terminal.types("y");
+    terminal.sees("checking part 2 of 6");
+    terminal.types("and then say what was wrong");
+    terminal.types(ENTER);
+    terminal.sees("queued");
+    take(
+        &terminal,
         "conversation",
         "A conversation: the diff, the plan, a command that runs",
     );
-    pty.kill();
+    terminal.kill();
 
-    let mut pty = start(&home, &project);
-    pty.wait_for(LIMIT, "still running");
-    pty.wait_for(LIMIT, "checking part");
+    let mut terminal = start(&home, &project);
+    terminal.sees("still running");
+    terminal.sees("checking part");
     take(
-        &pty,
+        &terminal,
         "resume",
         "After the kill: what was going on, and what still runs",
     );
-    pty.send("\r");
-    pty.wait_for(LIMIT, "the whole test passes");
-    take(&pty, "resumed", "The command's real output arrived");
-    pty.send("?");
-    pty.wait_for(LIMIT, "Conversation");
-    take(&pty, "help", "Every key");
-    pty.send("\x1b");
-    pty.wait_until(LIMIT, "the help is closed", |text| {
-        !text.contains("Esc closes")
-    });
-    pty.send("/context\r");
-    pty.wait_for(LIMIT, "window");
-    take(&pty, "context", "What the context window is filled with");
-    pty.send("\x1b");
-    pty.wait_until(LIMIT, "the figures are closed", |text| {
-        !text.contains("Esc closes")
-    });
-    pty.send("\x1bOQ");
-    pty.wait_until(LIMIT, "the history", |text| {
-        !text.contains("total.sh subtracted")
-    });
+    terminal.types(ENTER);
+    terminal.sees("the whole test passes");
+    take(&terminal, "resumed", "The command's real output arrived");
+    terminal.types("?");
+    terminal.sees("Conversation");
+    take(&terminal, "help", "Every key");
+    terminal.types(ESC);
+    terminal.no_longer_sees("Esc closes");
+    terminal.types("/context\r");
+    terminal.sees("window");
     take(
-        &pty,
-        "history",
-        "History: sessions, their checkpoints, and what was said there",
+        &terminal,
+        "context",
+        "What the context window is filled with",
     );
-    pty.kill();
+    terminal.types(ESC);
+    terminal.no_longer_sees("Esc closes");
+    terminal.types("\x1bOQ");
+    terminal.no_longer_sees("total.sh subtracted");
+    take(
+        &terminal,
+        "history",
+        "History: all sessions, filtered as you type",
+    );
+    terminal.types("\t");
+    terminal.types(ENTER);
+    terminal.sees("answer");
+    take(
+        &terminal,
+        "checkpoints",
+        "The checkpoints of a session, and what was said there",
+    );
+    terminal.kill();
 }
 
 /// A folder `~/project` with a small program whose test fails.
@@ -188,34 +194,39 @@ fn project(home: &Home) -> PathBuf {
     project
 }
 
-fn start(home: &Home, project: &Path) -> Pty {
+fn start(home: &Home, project: &Path) -> Terminal {
     let mut command = home.rewake::<&str>([]);
     command
         .env("COLORTERM", "truecolor")
         .env("LANG", "C.UTF-8")
         .current_dir(project);
-    Pty::spawn(command, COLUMNS, ROWS)
+    Terminal::of(command)
 }
 
-fn take(pty: &Pty, name: &str, title: &str) {
+fn take(terminal: &Terminal, name: &str, title: &str) {
     std::thread::sleep(CALM);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/pictures");
-    let picture = pty.with(|screen| svg::picture(screen, title));
-    std::fs::write(folder.join(format!("{name}.svg")), same_each_time(picture))
-        .expect("write a picture");
+    let picture = terminal.cells(|screen| svg::picture(screen, title, same_each_time()));
+    std::fs::write(folder.join(format!("{name}.svg")), picture).expect("write a picture");
 }
 
-/// What no two runs have in common, as long as it was.
-fn same_each_time(picture: String) -> String {
+/// What no two runs have in common, written over.
+fn same_each_time() -> impl Fn(&str) -> String {
     let rules = [
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}\b", "01a1fc18-224f"),
         (r"saved \d\.\d s ago", "saved 0.2 s ago"),
         (r"saved \d\d s ago", "saved 20 s ago"),
+        (r"running in \d{5}\b", "running in 14458"),
         (r"\b20\d\d-\d\d-\d\d", "2026-11-21"),
         (r"\b\d\d:\d\d\b", "10:24"),
+        (r"\S*/rewake-test-\w+/user", "~"),
     ];
-    rules.iter().fold(picture, |picture, (pattern, same)| {
-        let pattern = Regex::new(pattern).expect("a pattern");
-        pattern.replace_all(&picture, *same).into_owned()
-    })
+    let rules = rules.map(|(pattern, same)| (Regex::new(pattern).expect("a pattern"), same));
+    move |text| {
+        rules
+            .iter()
+            .fold(text.to_string(), |text, (pattern, same)| {
+                pattern.replace_all(&text, *same).into_owned()
+            })
+    }
 }

@@ -23,7 +23,8 @@ struct Look {
     underline: bool,
 }
 
-pub fn picture(screen: &vt100::Screen, title: &str) -> String {
+/// `rewrite` is given each text that looks the same, and may make it shorter.
+pub fn picture(screen: &vt100::Screen, title: &str, rewrite: impl Fn(&str) -> String) -> String {
     let (rows, columns) = screen.size();
     let (rows, columns) = (rows.get(), columns.get());
     let width = f64::from(columns) * CELL_WIDTH + 2.0 * MARGIN;
@@ -36,13 +37,19 @@ pub fn picture(screen: &vt100::Screen, title: &str) -> String {
         escaped(title)
     );
     for row in 0..rows {
-        line(screen, row, columns, &mut svg);
+        line(screen, row, columns, &rewrite, &mut svg);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn line(screen: &vt100::Screen, row: u16, columns: u16, svg: &mut String) {
+fn line(
+    screen: &vt100::Screen,
+    row: u16,
+    columns: u16,
+    rewrite: &impl Fn(&str) -> String,
+    svg: &mut String,
+) {
     let mut column = 0;
     while column < columns {
         let from = column;
@@ -58,7 +65,17 @@ fn line(screen: &vt100::Screen, row: u16, columns: u16, svg: &mut String) {
             }
             column += 1;
         }
-        run(svg, row, from..column, &text, &first);
+        let at = from..column;
+        let shown = rewrite(&text);
+        let lost = text.chars().count().saturating_sub(shown.chars().count());
+        let lost = u16::try_from(lost).unwrap_or(0);
+        run(
+            svg,
+            row,
+            at.start..at.end.saturating_sub(lost),
+            &shown,
+            &first,
+        );
     }
 }
 

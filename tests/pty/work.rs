@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::Home;
-use crate::terminal::{ENTER, ESC, Terminal};
+use crate::support::{ENTER, ESC, Terminal};
 use crate::{bash, scripted, slowly, step, tell, until_told};
 
 fn home(steps: &[String]) -> Home {
