@@ -38,8 +38,7 @@ pub fn run(mut command: Command, look_every: Duration) -> Cost {
     let told = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let mut cost = Cost::default();
     while !has_ended(&child) {
-        let peak = number(&proc(&child, "status"), "VmHWM:").unwrap_or(0) * 1024;
-        cost.peak_bytes = cost.peak_bytes.max(peak);
+        cost.peak_bytes = cost.peak_bytes.max(peak_bytes(child.id()));
         assert!(since.elapsed() < LIMIT, "{command:?} takes too long");
         std::thread::sleep(look_every);
     }
@@ -50,6 +49,12 @@ pub fn run(mut command: Command, look_every: Duration) -> Cost {
     let told = told.join().unwrap_or_default();
     assert!(status.success(), "{command:?}: {status}\n{told}");
     cost
+}
+
+/// The kernel's high-water mark of a process that lives.
+pub fn peak_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    number(&status, "VmHWM:").unwrap_or(0) * 1024
 }
 
 /// It stays a zombie, so that what it cost can still be read.
@@ -71,7 +76,7 @@ fn number(text: &str, key: &str) -> Option<u64> {
 }
 
 /// proc_pid_stat(5): utime, stime, cutime, cstime are fields 14 to 17.
-fn cpu(stat: &str) -> (Duration, Duration) {
+pub fn cpu(stat: &str) -> (Duration, Duration) {
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: Vec<u32> = behind_name
         .split_whitespace()

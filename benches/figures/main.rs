@@ -24,11 +24,13 @@ mod noise;
 mod opening;
 mod request;
 mod sample;
+mod screen;
 mod starting;
 mod stream;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod table;
+mod terminal;
 mod turns;
 
 use std::path::Path;
@@ -38,9 +40,11 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 8] = [
+const SUBJECTS: [(&str, Subject); 10] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
+    ("screen", screen::rows),
+    ("terminal", terminal::rows),
     ("turns", turns::rows),
     ("thousand", turns::thousand),
     ("starting", starting::rows),

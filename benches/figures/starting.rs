@@ -98,7 +98,7 @@ fn after_a_kill() -> Row {
 }
 
 /// A server that tells when it is asked.
-fn instants(
+pub fn instants(
     script: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
 ) -> (Server, Receiver<Instant>) {
     let (sender, asked): (Sender<Instant>, _) = channel();

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::append::planned;
 use super::error::Doing;
-use super::row::{BodyReader, Place, RawRow, SELECT_ROW, count};
-use super::{Store, StoreError};
+use super::row::{BodyReader, Place, SELECT_ROW, count};
+use super::{Store, StoreError, ahead};
 use crate::core::entry::{Entry, Record, Seq};
 
 const WHAT: &str = "read the session";
@@ -75,24 +75,10 @@ impl Store {
         let mut head = read_head(&tx, session)?;
         let chain = chain(&tx, &head, 0)?;
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        let mut bodies = BodyReader::new()?;
-        let mut parent = None;
-        for (seq, id) in (0..).zip(chain.into_iter().rev()) {
-            let place = Place {
-                session,
-                id,
-                parent,
-                seq,
-            };
-            let record = statement
-                .query_row([id], |row| {
-                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
-                })
-                .doing(WHAT)??;
+        ahead::records(session, &chain, &mut statement, |record| {
             head.note(&record.entry);
-            each(record)?;
-            parent = Some(id);
-        }
+            each(record)
+        })?;
         Ok(head)
     }
 }
@@ -132,11 +118,7 @@ impl Store {
                 parent,
                 seq,
             };
-            let record = statement
-                .query_row([id], |row| {
-                    RawRow::take(row).map(|row| row.verify(&place, &mut bodies))
-                })
-                .doing(WHAT)??;
+            let record = ahead::record(&mut statement, &place, &mut bodies)?;
             records.push(record);
             parent = Some(id);
         }

@@ -12,6 +12,7 @@
 //! entries may still turn up when the database is next opened; they were never acted on.)
 //! Invariant: an entry that cannot be read is an error that names it, never skipped.
 
+mod ahead;
 mod append;
 mod blobs;
 mod checkpoints;

@@ -134,6 +134,41 @@ pub(super) struct Place<'a> {
     pub seq: Seq,
 }
 
+/// A row that outlives the statement, for another thread.
+pub(super) struct KeptRow {
+    id: i64,
+    parent: Option<i64>,
+    seq: i64,
+    at_ms: i64,
+    kind: Vec<u8>,
+    checksum: Vec<u8>,
+    body: Vec<u8>,
+    /// `None` where a row has neither text nor bytes.
+    is_text: Option<bool>,
+}
+
+impl KeptRow {
+    pub(super) fn as_raw(&self) -> RawRow<'_> {
+        RawRow {
+            id: self.id,
+            parent: self.parent,
+            seq: self.seq,
+            at_ms: self.at_ms,
+            kind: &self.kind,
+            checksum: &self.checksum,
+            body: match self.is_text {
+                Some(true) => ValueRef::Text(&self.body),
+                Some(false) => ValueRef::Blob(&self.body),
+                None => ValueRef::Null,
+            },
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+}
+
 impl<'a> RawRow<'a> {
     pub(super) fn take(row: &'a Row<'_>) -> rusqlite::Result<RawRow<'a>> {
         Ok(RawRow {
@@ -145,6 +180,24 @@ impl<'a> RawRow<'a> {
             checksum: row.get_ref(5)?.as_bytes()?,
             body: row.get_ref(6)?,
         })
+    }
+
+    pub(super) fn keep(&self) -> KeptRow {
+        let (body, is_text) = match self.body {
+            ValueRef::Text(text) => (text, Some(true)),
+            ValueRef::Blob(bytes) => (bytes, Some(false)),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => (&[][..], None),
+        };
+        KeptRow {
+            id: self.id,
+            parent: self.parent,
+            seq: self.seq,
+            at_ms: self.at_ms,
+            kind: self.kind.to_vec(),
+            checksum: self.checksum.to_vec(),
+            body: body.to_vec(),
+            is_text,
+        }
     }
 
     pub(super) fn verify(

@@ -163,7 +163,10 @@ impl Loop<'_> {
             if let Some(ended) = self.take_in(drawn_at) {
                 return ended;
             }
-            if self.config_changed.is_some_and(|at| at.elapsed() >= SETTLED) {
+            if self
+                .config_changed
+                .is_some_and(|at| at.elapsed() >= SETTLED)
+            {
                 self.config_changed = None;
                 self.hands.reload(self.app);
             }

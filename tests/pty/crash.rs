@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::Home;
-use crate::terminal::{ENTER, Terminal};
+use crate::support::{ENTER, Terminal};
 use crate::{FREE, bash, scripted, slowly, step, tell, until_told};
 
 /// A command that runs, with what follows it.

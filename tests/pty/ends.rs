@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::support::Home;
-use crate::terminal::{ENTER, Terminal};
+use crate::support::{ENTER, Terminal};
 use crate::{FREE, bash, scripted, step, tell, until_told};
 
 fn working() -> (Home, Terminal) {

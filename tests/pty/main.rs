@@ -16,7 +16,6 @@ mod crash;
 mod ends;
 mod settings;
 mod starts;
-mod terminal;
 mod two;
 mod work;
 

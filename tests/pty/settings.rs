@@ -1,6 +1,6 @@
 //! The config is read again when its file changes, and a broken one says so.
 
-use crate::terminal::Terminal;
+use crate::support::Terminal;
 use crate::{CONFIG, bash, scripted, step};
 
 #[test]

@@ -1,7 +1,7 @@
 //! The ways to begin: a prompt, the newest session, one that is named, the first run, trust.
 
 use crate::support::Home;
-use crate::terminal::{ENTER, Terminal};
+use crate::support::{ENTER, Terminal};
 use crate::{CONFIG, scripted, step};
 
 fn talked() -> (Home, String) {

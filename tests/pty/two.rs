@@ -1,7 +1,7 @@
 //! Two processes and one session.
 
 use crate::support::Home;
-use crate::terminal::{ENTER, Terminal};
+use crate::support::{ENTER, Terminal};
 use crate::{FREE, bash, scripted, step, tell, until_told};
 
 fn working() -> (Home, Terminal) {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::Home;
-use crate::terminal::{ENTER, ESC, Terminal};
+use crate::support::{ENTER, ESC, Terminal};
 use crate::{bash, scripted, slowly, step, tell, until_told};
 
 fn home(steps: &[String]) -> Home {
@@ -168,7 +168,12 @@ fn a_paste_is_not_sent_by_its_line_ends() {
 #[test]
 fn what_a_command_prints_does_not_command_the_terminal() {
     let home = home(&[
-        step("\u{1b}]0;from-the-model\u{7}\u{1b}[?1049lHere.", &[bash("printf '\\033]0;from-a-comm''and\\007\\033[2Jprint''ed'")]),
+        step(
+            "\u{1b}]0;from-the-model\u{7}\u{1b}[?1049lHere.",
+            &[bash(
+                "printf '\\033]0;from-a-comm''and\\007\\033[2Jprint''ed'",
+            )],
+        ),
         step("It is over.", &[]),
     ]);
     home.write_config(crate::FREE);

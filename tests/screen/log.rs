@@ -283,11 +283,4 @@ pub mod entry {
             mode: Some(mode),
         }
     }
-
-    pub fn left() -> Entry {
-        Entry::Saved {
-            reason: SaveReason::Exit,
-            tree: None,
-        }
-    }
 }

@@ -76,6 +76,37 @@ fn any_changed_column_is_seen() {
     }
 }
 
+/// So long that rows are checked while the next ones are read.
+#[test]
+fn a_long_session_is_given_in_order_up_to_what_is_damaged() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let words: Vec<String> = (1..=700).map(|n| format!("words {n}")).collect();
+    let entries = words.iter().map(|words| said(words)).collect();
+    append(&mut store, &mut head, entries);
+    let id = head.session();
+    assert_eq!(said_texts(&store.load(id).unwrap().1), words);
+
+    raw(dir.path())
+        .execute("UPDATE entries SET body = '{}' WHERE seq = 650", [])
+        .unwrap();
+    assert_corrupt(&store, id, 650);
+    let mut given = Vec::new();
+    let read = store.load_each(id, |record| {
+        given.push(record);
+        Ok::<(), StoreError>(())
+    });
+    assert!(matches!(read, Err(StoreError::Corrupt { seq: 650, .. })));
+    assert_eq!(said_texts(&given), words[..649]);
+
+    // Who has enough is not given more.
+    let enough = |_| Err(StoreError::Locked { pids: vec![7] });
+    assert!(matches!(
+        store.load_each(id, enough),
+        Err(StoreError::Locked { .. })
+    ));
+}
+
 #[test]
 fn a_missing_row_is_seen_and_those_before_it_can_be_forked() {
     let (dir, mut store) = scratch();

@@ -29,11 +29,13 @@ mod prefix;
 mod responses;
 mod seal;
 mod server;
+mod terminal;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
+pub use terminal::{ENTER, ESC, Terminal};
 
 /// What a real API gives with these thoughts and calls, for requests made by hand.
 pub mod given {

@@ -173,6 +173,23 @@ pub struct Place {
     pub version: &'static str,
 }
 
+impl Place {
+    /// A folder as a person writes it: `~/project`.
+    pub fn shown(&self, folder: &str) -> String {
+        let below = |home: &str| Path::new(folder).strip_prefix(home).ok();
+        match self
+            .home
+            .as_deref()
+            .filter(|h| !h.is_empty())
+            .and_then(below)
+        {
+            Some(below) if below.as_os_str().is_empty() => "~".to_string(),
+            Some(below) => format!("~/{}", below.display()),
+            None => folder.to_string(),
+        }
+    }
+}
+
 pub struct App {
     pub place: Place,
     pub branch: Option<String>,
@@ -480,4 +497,20 @@ pub enum Begin {
     FirstRun(FirstRun),
     Trust(Box<Begin>),
     History,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn a_folder_below_the_home_is_shown_as_below_it() {
+        let place = Place {
+            home: Some("/home/ann".into()),
+            ..Place::default()
+        };
+        assert_eq!(place.shown("/home/ann/project"), "~/project");
+        assert_eq!(place.shown("/home/ann"), "~");
+        assert_eq!(place.shown("/home/anna/project"), "/home/anna/project");
+    }
 }

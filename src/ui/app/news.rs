@@ -115,22 +115,24 @@ impl App {
         self.kept.trouble = None;
         self.count(record);
         match &record.entry {
-            Entry::Said { .. } => {
-                // It was the oldest that was queued; it is in the log now.
-                if !self.queued.is_empty() {
-                    let said = self.queued.remove(0);
-                    if self.editing == Some(said.id) {
-                        self.editing = None;
-                        self.hint =
-                            Some("the queued message was sent meanwhile; this is a copy".into());
-                    }
-                }
-            }
+            Entry::Said { .. } => self.said(),
             Entry::Decided { call, .. } | Entry::Finished { call, .. } => self.answered(*call),
             _ => {}
         }
         self.transcript.fold(record);
         self.now = now;
+    }
+
+    /// It was the oldest that was queued; it is in the log now.
+    fn said(&mut self) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let said = self.queued.remove(0);
+        if self.editing == Some(said.id) {
+            self.editing = None;
+            self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
+        }
     }
 
     /// The price of what models were asked for it.

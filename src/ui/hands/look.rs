@@ -221,25 +221,23 @@ impl Hands {
                 Err(e) => return Some(Msg::Told(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
-            let items = sessions
-                .into_iter()
-                .map(|info| {
-                    let state = match info.unfinished {
-                        _ if around.is_in_use(&info.id) => "open elsewhere",
-                        true => "unfinished",
-                        false => "done",
-                    };
-                    Item {
-                        label: info.title.clone().unwrap_or_else(|| "untitled".into()),
-                        detail: format!(
-                            "{state} · {} ago · {} entries · {}",
-                            ago(now - info.updated_ms),
-                            info.entries,
-                            short_id(&info.id)
-                        ),
-                        value: info.id,
-                    }
-                });
+            let items = sessions.into_iter().map(|info| {
+                let state = match info.unfinished {
+                    _ if around.is_in_use(&info.id) => "open elsewhere",
+                    true => "unfinished",
+                    false => "done",
+                };
+                Item {
+                    label: info.title.clone().unwrap_or_else(|| "untitled".into()),
+                    detail: format!(
+                        "{state} · {} ago · {} entries · {}",
+                        ago(now - info.updated_ms),
+                        info.entries,
+                        short_id(&info.id)
+                    ),
+                    value: info.id,
+                }
+            });
             Some(Msg::Pick(Picker::new(
                 For::Resume,
                 "go on with",

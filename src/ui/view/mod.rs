@@ -146,7 +146,8 @@ fn mark(lines: &mut [Line<'static>], words: &str, style: ratatui::style::Style) 
 
 fn welcome(app: &App) -> Vec<Line<'static>> {
     let theme = &app.theme;
-    let folder = clean_line(&app.place.folder).into_owned();
+    let folder = app.place.shown(&app.place.folder);
+    let folder = clean_line(&folder).into_owned();
     vec![
         Line::from(vec![
             Span::raw("  "),

@@ -65,13 +65,8 @@ fn left(app: &App) -> Vec<Part> {
         )],
     ];
     let folder = match app.now.folder.as_str() {
-        "" => &app.place.folder,
-        folder => folder,
-    };
-    let home = app.place.home.as_deref();
-    let folder = match home.and_then(|home| folder.strip_prefix(home)) {
-        Some(inside) if inside.is_empty() || inside.starts_with('/') => format!("~{inside}"),
-        _ => folder.to_string(),
+        "" => app.place.shown(&app.place.folder),
+        folder => app.place.shown(folder),
     };
     let branch = match &app.branch {
         Some(branch) => format!(" ({})", clean_line(branch)),

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::support::Home;
+use super::Home;
 
 /// Nothing that is waited for takes so long.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -157,6 +157,11 @@ impl Terminal {
             assert!(!left.is_zero() && !state.is_over, "{why}:\n{screen}");
             state = self.shown.wait(state, left);
         }
+    }
+
+    /// Cells and their colours.
+    pub fn cells<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.shown.locked().parser.screen())
     }
 
     pub fn screen(&self) -> String {

@@ -1,0 +1,143 @@
+//! The rows of a chain, first to last, each checked. A long chain is read by the thread that
+//! has the database while another one checks and parses what was read: that is most of the
+//! work, and a person waits for it.
+//!
+//! Invariant: records come in their order, and an error where its row stands, whichever
+//! thread met it.
+//! Invariant: only a few rows are in memory, however long the chain.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rusqlite::Statement;
+
+use super::StoreError;
+use super::error::Doing;
+use super::row::{BodyReader, KeptRow, Place, RawRow};
+use crate::core::entry::{Record, Seq};
+
+const WHAT: &str = "read the session";
+
+/// Shorter chains are read before a thread is started.
+const LONG: usize = 256;
+
+/// Rows that are handed over together end with one of these.
+const BATCH_ROWS: usize = 32;
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// Batches that were read and not yet given.
+const AHEAD: usize = 3;
+
+type Read<'a> = Result<(Place<'a>, KeptRow), StoreError>;
+type Checked = Vec<Result<Record, StoreError>>;
+
+/// Gives the records of `chain`, which is newest first, from the first entry on.
+pub(super) fn records<E: From<StoreError>>(
+    session: &str,
+    chain: &[i64],
+    statement: &mut Statement<'_>,
+    mut each: impl FnMut(Record) -> Result<(), E>,
+) -> Result<(), E> {
+    let parents = std::iter::once(None).chain(chain.iter().rev().copied().map(Some));
+    let ids = (0..).zip(chain.iter().rev().copied()).zip(parents);
+    let mut places = ids.map(|((seq, id), parent): ((Seq, i64), _)| Place {
+        session,
+        id,
+        parent,
+        seq,
+    });
+    if chain.len() >= LONG {
+        return ahead(&mut places, statement, each);
+    }
+    let mut bodies = BodyReader::new()?;
+    for place in places {
+        each(record(statement, &place, &mut bodies)?)?;
+    }
+    Ok(())
+}
+
+/// The one record at this place.
+pub(super) fn record(
+    statement: &mut Statement<'_>,
+    place: &Place<'_>,
+    bodies: &mut BodyReader,
+) -> Result<Record, StoreError> {
+    statement
+        .query_row([place.id], |row| {
+            RawRow::take(row).map(|row| row.verify(place, bodies))
+        })
+        .doing(WHAT)?
+}
+
+fn ahead<'a, E: From<StoreError>>(
+    places: &mut dyn Iterator<Item = Place<'a>>,
+    statement: &mut Statement<'_>,
+    mut each: impl FnMut(Record) -> Result<(), E>,
+) -> Result<(), E> {
+    let (to_check, to_be_checked) = channel();
+    let (checked, records) = channel();
+    let bodies = BodyReader::new()?;
+    std::thread::scope(|threads| {
+        let started = std::thread::Builder::new()
+            .name("check".to_string())
+            .spawn_scoped(threads, move || check(bodies, &to_be_checked, &checked));
+        started.map_err(|e| super::error::io(WHAT, e))?;
+        // Whatever ends this early drops its channel, and the thread ends.
+        let to_check = to_check;
+        let mut under_way = 0;
+        loop {
+            let batch = read(places, statement);
+            let is_last = batch.is_empty();
+            if !is_last {
+                // A thread that ended has given its last records.
+                let _ = to_check.send(batch);
+                under_way += 1;
+            }
+            while under_way > 0 && (is_last || under_way >= AHEAD) {
+                let Ok(batch) = records.recv() else {
+                    let ended = std::io::Error::other("the thread that checks ended");
+                    return Err(super::error::io(WHAT, ended).into());
+                };
+                under_way -= 1;
+                for record in batch {
+                    each(record?)?;
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    })
+}
+
+/// The next rows as they lie there. An error is the last of them.
+fn read<'a>(
+    places: &mut dyn Iterator<Item = Place<'a>>,
+    statement: &mut Statement<'_>,
+) -> Vec<Read<'a>> {
+    let mut batch = Vec::with_capacity(BATCH_ROWS);
+    let mut bytes = 0;
+    while batch.len() < BATCH_ROWS && bytes < BATCH_BYTES {
+        let Some(place) = places.next() else {
+            break;
+        };
+        let row = statement
+            .query_row([place.id], |row| RawRow::take(row).map(|row| row.keep()))
+            .doing(WHAT);
+        let row = row.map(|row| (place, row));
+        bytes += row.as_ref().map_or(BATCH_BYTES, |(_, row)| row.bytes());
+        batch.push(row);
+    }
+    batch
+}
+
+fn check(mut bodies: BodyReader, read: &Receiver<Vec<Read<'_>>>, checked: &Sender<Checked>) {
+    for batch in read {
+        let records = batch.into_iter().map(|row| {
+            let (place, row) = row?;
+            row.as_raw().verify(&place, &mut bodies)
+        });
+        if checked.send(records.collect()).is_err() {
+            return;
+        }
+    }
+}
