@@ -137,7 +137,8 @@ mod tests {
     fn entries_are_only_met_by_their_key() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        let listing = plan(&store, LISTING, params!["/w", false]);
+        let listing = LISTING.replace("{IS_BLANK}", IS_BLANK);
+        let listing = plan(&store, &listing, params!["/w", false]);
         assert!(!listing.contains("entries"), "{listing}");
         let saying = plan(&store, SAYING, params!["\"a\"", 9]);
         assert!(
