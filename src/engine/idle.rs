@@ -166,7 +166,7 @@ impl<W: World> Engine<W> {
             tracing::warn!(%error, "the unsent words were not kept");
             self.unkept_input = Some(text);
         }
-        (self.on_event)(&self.state, Event::Kept(kept.as_ref().map(|()| ())));
+        (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
     }
 
     pub(super) fn keep_input_again(&mut self) {
