@@ -83,15 +83,10 @@ fn without_the_other_screen_the_conversation_stays() {
 #[test]
 fn an_output_that_is_closed_is_no_panic() {
     let home = scripted(&[]);
-    let mut command = home.rewake(["how much?"]);
-    command.stdin(std::process::Stdio::null());
-    let run = crate::support::run(command, std::time::Duration::from_secs(20)).expect(2);
-    assert!(
-        run.stderr.contains("the screen needs a terminal"),
-        "{}",
-        run.stderr
-    );
-    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    let terminal = Terminal::of(under_shell(&home, "\"$0\" >&-; echo code $?; read line"));
+    terminal.sees("the screen needs a terminal");
+    terminal.sees("code 2");
+    assert!(!terminal.screen().contains("panicked"));
 }
 
 /// A shell with jobs, as people have it; `$0` is the program.

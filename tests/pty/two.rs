@@ -48,8 +48,8 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
 fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &["-c"]);
-    second.sees("watch it?");
-    second.types("y");
+    second.sees(&format!("open in process {}", first.id()));
+    second.types("w");
     second.sees("another process works here");
     tell(&home);
     second.sees("So it ended.");

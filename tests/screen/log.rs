@@ -3,7 +3,7 @@
 
 use rewake::core::entry::{
     Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome, Output,
-    Plan, PlanStep, Record, SaveReason, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
+    Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
 };
 use rewake::core::state::State;
 use serde_json::{Value, json};

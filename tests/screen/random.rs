@@ -143,7 +143,7 @@ fn happen(stage: &mut Stage, what: &Happens) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_panics_and_nothing_is_obeyed(
