@@ -191,7 +191,7 @@ fn opened(records: &[Record]) -> App {
         found: None,
         warnings: Vec::new(),
         recent: records.to_vec(),
-        cost_usd: None,
+        cost_usd: Some(0.0),
         queued: Vec::new(),
         input: None,
         now: Now {
