@@ -28,6 +28,15 @@
 //! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
+//! # One key press
+//!
+//! With a screen the same engine runs on a thread of its own ([`ui::live`]). A key is bytes
+//! ([`ui::input`]), then a message to [`ui::app`], which is all that the screen shows and does
+//! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::hands`] carries it out: here, a command
+//! to the engine, which puts the words into the inbox. From there on it is the path above. What
+//! the engine recorded comes back as news, is folded into [`ui::transcript`], and is drawn by
+//! [`ui::view`]. The screen keeps nothing that is not in the log, the inbox or the drafts.
+//!
 //! # Invariants
 //!
 //! 1. **Record, then act, then record.** What cannot be recorded is not done.
@@ -60,7 +69,7 @@
 //! |---|---|
 //! | `main` | the keeper's word first, then [`cli`] |
 //! | [`cli`] | arguments; one file for each subcommand |
-//! | [`ui`] | the terminal: what is on the screen, made from the log |
+//! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
 //! | [`session`] | a session put together: which one, lock, log, layers, rules, world |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
@@ -79,14 +88,17 @@
 //! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
 //! context begins again from; [`core::budget`] shares out the window. What left the context has
 //! a [`core::address`] by which a tool reads it whole; the engine brings back by itself what
-//! the user's words speak of. `next` asks for it only
-//! at the hard limit; before that the engine does it in the background, from the state.
+//! the user's words speak of. `next` asks for it only at the hard limit; before that the
+//! engine does it in the background, from the state.
 //!
 //! # Deliberately absent
 //!
 //! No event bus, no queue of effects, no message list that is edited, no `recover()`, no trait
 //! with one implementation besides the seam. Streams are never entries: the text streamed so
 //! far goes to a draft, is shown after a crash, and is not sent.
+//!
+//! A shell command that the user types with `!` has no keeper: killed with the program, what it
+//! printed is lost. It is the user's own act, not a call of the model.
 
 pub mod cli;
 pub mod command;

@@ -72,6 +72,6 @@ mod status;
 pub use look::Ended;
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};
-pub use run::{Found, RunInfo, RunState, Running, Runs, Stopped};
+pub use run::{Found, QUIET, RunInfo, RunState, Running, Runs, Stopped};
 pub use spec::{COMMAND_MAX_BYTES, Spec, default_shell};
 pub use status::How;

@@ -23,7 +23,7 @@ use super::spec::Spec;
 use super::status::{self, Begun, Slot};
 
 /// What makes programs wait for a person, or paint, is turned off.
-const QUIET: [(&str, &str); 4] = [
+pub const QUIET: [(&str, &str); 4] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),

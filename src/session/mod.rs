@@ -200,6 +200,12 @@ impl Surroundings {
         }
     }
 
+    /// The variables that commands are run without: those that hold keys, and those that
+    /// change what a line means.
+    pub fn unseen_by_commands(&self) -> Vec<String> {
+        unseen_by_commands(self.config())
+    }
+
     /// The rules as they are now, for a session that works in this folder.
     pub fn judge_of(&self, folder: &str) -> Result<Judge, SessionError> {
         let folder = match folder {

@@ -6,6 +6,7 @@ use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 
 use super::Hands;
+use crate::command::QUIET;
 use crate::core::entry::{Image, Via};
 use crate::core::text::{neutralise, one_line};
 use crate::engine::Command;
@@ -67,11 +68,13 @@ impl Hands {
     pub(super) fn shell(&mut self, command: String) {
         let shell = self.around.config().shell.program(&self.around.env);
         let folder = self.around.here.folder.clone();
+        // The model is told what it prints, so keys are as far from it as from the model's own.
+        let unseen = self.around.unseen_by_commands();
         let engine = self.live.as_ref().map(|live| live.sender());
         let sender = self.to_screen.clone();
         self.told(Tone::Calm, format!("running {}", one_line(&command, 60)));
         std::thread::spawn(move || {
-            let text = match run(&shell, &folder, &command) {
+            let text = match run(&shell, &folder, &unseen, &command) {
                 Ok((code, printed)) => format!(
                     "the user ran a command: {command}\n{code}\n{}",
                     neutralise(&printed)
@@ -80,9 +83,13 @@ impl Hands {
                     format!("the user ran a command that could not be started: {command}\n{e}")
                 }
             };
-            match engine {
-                Some(engine) => drop(engine.send(Command::Note(text))),
-                None => drop(sender.send(crate::ui::Wake::Msg(Msg::Told(Tone::Calm, text)))),
+            // The session may have been left meanwhile: then only the user is told.
+            let unsaid = match engine {
+                Some(engine) => engine.send(Command::Note(text)).err().map(|e| e.0),
+                None => Some(Command::Note(text)),
+            };
+            if let Some(Command::Note(text)) = unsaid {
+                let _ = sender.send(crate::ui::Wake::Msg(Msg::Told(Tone::Warn, text)));
             }
         });
     }
@@ -150,16 +157,28 @@ fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     Ok((media_type, bytes))
 }
 
-fn run(shell: &Path, folder: &Path, command: &str) -> std::io::Result<(String, String)> {
+fn run(
+    shell: &Path,
+    folder: &Path,
+    unseen: &[String],
+    command: &str,
+) -> std::io::Result<(String, String)> {
     let (read, write) = std::io::pipe()?;
-    let mut child = Process::new(shell)
+    let mut process = Process::new(shell);
+    for name in unseen {
+        process.env_remove(name);
+    }
+    let mut child = process
         .arg("-c")
         .arg(command)
         .current_dir(folder)
+        .envs(QUIET)
         .stdin(Stdio::null())
         .stdout(write.try_clone()?)
         .stderr(write)
         .spawn()?;
+    // It holds the pipe's other end, and with that open the reading would never end.
+    drop(process);
     let mut printed = Vec::new();
     // Read on to the end, or the command would wait for ever on a full pipe.
     let mut read = read;
@@ -179,4 +198,19 @@ fn run(shell: &Path, folder: &Path, command: &str) -> std::io::Result<(String, S
         None => "ended by a signal".to_string(),
     };
     Ok((code, String::from_utf8_lossy(&printed).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_the_user_ends_and_sees_no_key() {
+        let sh = Path::new("/bin/sh");
+        // A variable that is there in every test.
+        let unseen = ["PATH".to_string()];
+        let line = "echo path=$(/usr/bin/env | /bin/grep -c ^PATH=) >&2; exit 3";
+        let (code, printed) = run(sh, Path::new("/"), &unseen, line).unwrap();
+        assert_eq!((code.as_str(), printed.trim()), ("exit code 3", "path=0"));
+    }
 }
