@@ -44,6 +44,7 @@ pub fn rows() -> Vec<Row> {
     let bytes = grow(&home);
     let large = format!("{} in {MANY_SESSIONS} sessions", mb(bytes));
     rows.push(first_frame(&home, &large, &floor));
+    rows.extend(history(&home, &large, &floor));
     rows.push(after_a_kill(&floor));
     rows
 }
@@ -64,6 +65,40 @@ fn first_frame(home: &Home, store: &str, floor: &str) -> Row {
     Row::new(format!("exec to the first frame, {store}"), both(&times))
         .beside(floor)
         .target("100 ms", times.median() <= FIRST_FRAME)
+}
+
+/// The history pane over a large store: opened, and narrowed by what is typed, of which every
+/// letter is on the screen before the list is.
+fn history(home: &Home, store: &str, floor: &str) -> Vec<Row> {
+    const F2: &str = "\x1bOQ";
+    const NARROW: &str = "number 777";
+    let (mut opened, mut echoed, mut narrowed) =
+        (Times::default(), Times::default(), Times::default());
+    for _ in 0..OPENINGS {
+        let mut terminal = Terminal::start(home, &[]);
+        terminal.sees(STATUS);
+        let since = Instant::now();
+        terminal.types(F2);
+        terminal.sees("task number");
+        opened.push(since.elapsed());
+        let since = Instant::now();
+        terminal.types(NARROW);
+        terminal.sees(&format!("/{NARROW}"));
+        echoed.push(since.elapsed());
+        terminal.sees("task number 7770");
+        narrowed.push(since.elapsed());
+        terminal.kill();
+    }
+    vec![
+        Row::new(
+            format!("F2 to the list of the history, {store}"),
+            both(&opened),
+        )
+        .beside(floor)
+        .target("100 ms", opened.median() <= FIRST_FRAME),
+        Row::new("… what is typed to filter is on the screen", both(&echoed)),
+        Row::new("… and the list is narrowed", both(&narrowed)),
+    ]
 }
 
 /// The long session by its id: the first frame, the conversation, and what it takes.

@@ -11,10 +11,9 @@ use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
 use crate::store::Message;
-use crate::ui::composer::{Did, Submission, Surround};
-use crate::ui::history;
+use crate::ui::composer::{Composer, Did, Submission, Surround};
 use crate::ui::keys::Action;
-use crate::ui::overlay::{Answer, Approval, Chosen, Picked, Setup};
+use crate::ui::overlay::{Answer, Approval};
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -52,18 +51,7 @@ impl App {
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let was_typed = !self.composer.is_empty();
-        let place = std::mem::take(&mut self.place);
-        let files = self.files.take();
-        let around = Surround {
-            files: files.as_deref(),
-            folder: Path::new(&place.folder),
-            home: place.home.as_deref().map(Path::new),
-            working: self.is_busy(),
-            queued: !self.queued.is_empty(),
-        };
-        let did = self.composer.key(key, at, &around);
-        self.place = place;
-        self.files = files;
+        let did = self.in_box(|composer, around| composer.key(key, at, around));
         if was_typed {
             self.quit_asked_ms = None;
         }
@@ -93,19 +81,20 @@ impl App {
             (Overlay::None, None) => {}
             _ => return Vec::new(),
         }
-        let place = std::mem::take(&mut self.place);
-        let files = self.files.take();
+        let did = self.in_box(|composer, around| composer.paste(text, around));
+        self.did(did)
+    }
+
+    /// The box at work, with what it must know of the screen around it.
+    pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
         let around = Surround {
-            files: files.as_deref(),
-            folder: Path::new(&place.folder),
-            home: place.home.as_deref().map(Path::new),
-            working: self.is_busy(),
+            files: self.files.as_deref(),
+            folder: Path::new(&self.place.folder),
+            home: self.place.home.as_deref().map(Path::new),
+            working: matches!(self.phase, Phase::Working { .. } | Phase::Opening),
             queued: !self.queued.is_empty(),
         };
-        let did = self.composer.paste(text, &around);
-        self.place = place;
-        self.files = files;
-        self.did(did)
+        work(&mut self.composer, &around)
     }
 
     fn did(&mut self, did: Did) -> Vec<Intent> {
@@ -377,200 +366,5 @@ impl App {
         };
         self.asked = None;
         intents
-    }
-
-    fn over_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        match &mut self.overlay {
-            Overlay::None => Vec::new(),
-            Overlay::Card(card) => {
-                let chosen = card.key(key);
-                self.card_chosen(chosen)
-            }
-            Overlay::FirstRun(first) => match first.key(key) {
-                Setup::Nothing => Vec::new(),
-                Setup::Model(model) => {
-                    self.overlay = Overlay::None;
-                    vec![Intent::ChooseModel(model)]
-                }
-                Setup::Demo => vec![Intent::Demo],
-                Setup::Quit => vec![Intent::Quit],
-            },
-            Overlay::Trust => self.trust_key(key),
-            Overlay::History(pane) => {
-                let did = pane.key(key);
-                self.history_did(did)
-            }
-            Overlay::Picker(picker) => match picker.key(key) {
-                Picked::Nothing => Vec::new(),
-                Picked::Closed => {
-                    self.overlay = Overlay::None;
-                    Vec::new()
-                }
-                Picked::Value(value) => {
-                    let what = picker.what;
-                    self.overlay = Overlay::None;
-                    self.picked(what, value)
-                }
-                Picked::Stop(value) => {
-                    self.overlay = Overlay::None;
-                    vec![Intent::StopRun(value)]
-                }
-            },
-            Overlay::Viewer(viewer) => {
-                if !viewer.key(key) {
-                    self.overlay = Overlay::None;
-                }
-                Vec::new()
-            }
-            Overlay::Search { .. } => {
-                self.search_key(key);
-                Vec::new()
-            }
-            Overlay::Confirm { .. } => self.confirm_key(key),
-        }
-    }
-
-    fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
-        let which = match chosen {
-            Chosen::Nothing => return Vec::new(),
-            Chosen::Quit => return vec![Intent::Quit],
-            Chosen::History => return self.open_history(""),
-            Chosen::Watch(id) => {
-                self.overlay = Overlay::None;
-                return vec![Intent::Watch(id)];
-            }
-            Chosen::New => Which::New,
-            Chosen::Resume(id) => Which::Named { id, fork: false },
-            Chosen::Fork(id) => Which::Named { id, fork: true },
-            Chosen::TakeOver(id) => {
-                self.overlay = Overlay::None;
-                let which = Which::Named { id, fork: false };
-                return vec![Intent::Open {
-                    which,
-                    take_over: true,
-                }];
-            }
-        };
-        self.overlay = Overlay::None;
-        vec![Intent::Open {
-            which,
-            take_over: false,
-        }]
-    }
-
-    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        let mut intents = match key.code {
-            KeyCode::Char('y') => vec![Intent::Trust],
-            KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
-            KeyCode::Char('c') => return vec![Intent::Quit],
-            _ => return Vec::new(),
-        };
-        self.overlay = Overlay::None;
-        if let Some(begin) = self.after_trust.take() {
-            intents.extend(self.begin(*begin));
-        }
-        intents
-    }
-
-    fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        match key.code {
-            KeyCode::Char('y') | KeyCode::Enter => {}
-            KeyCode::Char('n' | 'q') | KeyCode::Esc => {
-                self.overlay = Overlay::None;
-                return Vec::new();
-            }
-            _ => return Vec::new(),
-        }
-        match std::mem::replace(&mut self.overlay, Overlay::None) {
-            Overlay::Confirm { yes, .. } => vec![*yes],
-            _ => Vec::new(),
-        }
-    }
-
-    fn search_key(&mut self, key: &KeyEvent) {
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let Overlay::Search { words, missed, at } = &mut self.overlay else {
-            return;
-        };
-        let backwards = match key.code {
-            KeyCode::Esc => {
-                self.overlay = Overlay::None;
-                return;
-            }
-            KeyCode::Char('c') if ctrl => {
-                self.overlay = Overlay::None;
-                return;
-            }
-            KeyCode::Backspace => {
-                words.pop();
-                (*missed, *at) = (false, None);
-                return;
-            }
-            KeyCode::Char('f') if ctrl => true,
-            KeyCode::Char(c) if !ctrl => {
-                words.push(c);
-                (*missed, *at) = (false, None);
-                return;
-            }
-            KeyCode::Enter | KeyCode::Up => true,
-            KeyCode::Down => false,
-            _ => return,
-        };
-        let (sought, last) = (words.clone(), *at);
-        if sought.is_empty() {
-            return;
-        }
-        let height = self.seen_height;
-        let (mut look, transcript) = self.look();
-        let found = transcript.find(&sought, backwards, last, height, &mut look);
-        if let Overlay::Search { missed, at, .. } = &mut self.overlay {
-            *missed = found.is_none();
-            *at = found.or(*at);
-        }
-    }
-
-    pub(super) fn history_did(&mut self, did: history::Did) -> Vec<Intent> {
-        let which = match did {
-            history::Did::Nothing => return Vec::new(),
-            history::Did::Ask(ask) => return vec![Intent::History(ask)],
-            history::Did::Close => {
-                self.overlay = Overlay::None;
-                return match self.phase {
-                    // Nothing was chosen yet: the offers come back, or a new session.
-                    Phase::Nothing => vec![Intent::Offers],
-                    _ => Vec::new(),
-                };
-            }
-            history::Did::Export { id, json } => {
-                return vec![Intent::Export {
-                    session: id,
-                    json,
-                    file: None,
-                }];
-            }
-            history::Did::Rename { id, title } => {
-                return match self.id.as_deref() == Some(id.as_str()) {
-                    true => {
-                        if let Overlay::History(pane) = &mut self.overlay {
-                            let outcome = Ok(title.clone());
-                            pane.found(history::Found::Renamed { id, outcome });
-                        }
-                        vec![Intent::Engine(Command::Name(title))]
-                    }
-                    false => vec![Intent::History(history::Ask::Rename { id, title })],
-                };
-            }
-            history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {
-                self.overlay = Overlay::None;
-                return Vec::new();
-            }
-            history::Did::Resume(id) => Which::Named { id, fork: false },
-            history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
-        };
-        self.overlay = Overlay::None;
-        vec![Intent::Open {
-            which,
-            take_over: false,
-        }]
     }
 }

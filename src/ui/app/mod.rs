@@ -6,6 +6,7 @@
 mod commands;
 mod keys;
 mod news;
+mod over;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use std::time::Instant;
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
+use super::composer::Composer;
 use super::composer::files::Files;
-use super::composer::{Composer, Surround};
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{News, Now};
@@ -365,18 +366,7 @@ impl App {
     }
 
     fn files_listed(&mut self) {
-        let place = std::mem::take(&mut self.place);
-        let files = self.files.take();
-        let around = Surround {
-            files: files.as_deref(),
-            folder: Path::new(&place.folder),
-            home: place.home.as_deref().map(Path::new),
-            working: self.is_busy(),
-            queued: !self.queued.is_empty(),
-        };
-        self.composer.files_listed(&around);
-        self.place = place;
-        self.files = files;
+        self.in_box(|composer, around| composer.files_listed(around));
     }
 
     /// The run that the viewer is attached to.

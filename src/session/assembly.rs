@@ -1,0 +1,143 @@
+//! A session that is open, put together with its world, its rules and its settings.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::context::{self, Gauging, Known};
+use super::layers::Renderer;
+use super::{
+    Opened, Session, SessionError, Surroundings, VERSION, judge, now_ms, unseen_by_commands,
+};
+use crate::config::Origin;
+use crate::core::entry::Entry;
+use crate::core::next::Policy;
+use crate::core::state::State;
+use crate::engine::Settings;
+use crate::model::{Figures, Models};
+use crate::tools::Place;
+use crate::world::machine::{Machine, Shell};
+
+impl Surroundings {
+    pub(super) fn assemble(
+        &self,
+        opened: Opened,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let Opened {
+            log,
+            lock,
+            mut found,
+            as_new,
+            recent,
+            spent,
+            mut warnings,
+        } = opened;
+        let state = &log.state;
+        let id = log.head.session().to_string();
+        let config = self.config();
+        let folder = PathBuf::from(&state.folder);
+        let runs = self.runs()?;
+        let (judge, hidden) = judge::judge(self, &folder, runs.clone())?;
+        let place = Place {
+            folder,
+            root: self.here.root.clone(),
+            home: self.env.home().map(PathBuf::from),
+            inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
+            hidden,
+        };
+        let shell = Shell {
+            path: config.shell.program(&self.env),
+            timeout_ms: config.shell.timeout_ms,
+            output_cap_bytes: config.shell.output_cap_bytes,
+            env_remove: unseen_by_commands(config),
+        };
+        let chosen = self.choices(state, as_new)?;
+        let model = match &chosen {
+            Some(Entry::Chose {
+                model: Some(model), ..
+            }) => model.clone(),
+            _ => state.model.clone(),
+        };
+        if let (
+            Some(found),
+            Some(Entry::Chose {
+                mode: Some(mode), ..
+            }),
+        ) = (&mut found, &chosen)
+        {
+            found.mode = *mode;
+        }
+        let asked = Models::new(config.clone(), self.env.clone());
+        warnings.extend(asked.check(&model)?);
+        let mode_is_chosen = matches!(&chosen, Some(Entry::Chose { mode: Some(_), .. }));
+        if state.mode != config.permission_mode && !mode_is_chosen {
+            warnings.push(format!(
+                "this session goes on in mode {}, as it was left; --permission-mode changes it",
+                state.mode.name()
+            ));
+        }
+        let world = Machine::new(
+            place,
+            shell,
+            runs,
+            asked,
+            id.clone(),
+            self.paths.data_dir.clone(),
+        );
+        let mut models = vec![model.as_str(), state.model.as_str()];
+        models.extend(config.summary_model.as_deref());
+        let known = Known::read(self, &log.store, &models)?;
+        let policy = Policy {
+            judge,
+            interactive,
+            max_turns: config
+                .max_turns
+                .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            budget: known.clone().budgeting(),
+            windows: context::windows(config),
+        };
+        let renderer = Renderer::new(self);
+        let budget = policy.budget_of(state, &model);
+        let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
+        let settings = Settings {
+            policy,
+            checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
+            summarising: context::summarising(config),
+            render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
+            renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
+            chosen,
+        };
+        let world = Rc::new(world);
+        Ok(Session {
+            id,
+            lock,
+            log,
+            world,
+            settings,
+            gauging: Gauging {
+                known,
+                windows: context::windows(config),
+            },
+            figures: Figures::new(config),
+            found,
+            recent,
+            spent,
+            warnings,
+        })
+    }
+
+    /// A flag of this start wins over what the session was using, and in one in which nothing
+    /// was said yet so does the config.
+    fn choices(&self, state: &State, as_new: bool) -> Result<Option<Entry>, SessionError> {
+        let by_flag = |key: &str| as_new || matches!(self.loaded.origins.of(key), Origin::Flag(_));
+        let model = match by_flag("model") {
+            true => Some(self.config().model_name(&self.env)?.to_string()),
+            false => None,
+        };
+        let model = model.filter(|m| *m != state.model);
+        let mode = Some(self.config().permission_mode)
+            .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
+        Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
+    }
+}

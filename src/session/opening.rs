@@ -1,0 +1,298 @@
+//! Opening a session: a new one, one that is there, or a copy of one that goes its own way.
+//!
+//! Invariant: a session is locked before anything is written to it, and a new one before
+//! anybody can see it.
+
+use std::collections::BTreeMap;
+
+use super::context::Known;
+use super::found::Found;
+use super::last::last_session;
+use super::layers::{self, Renderer};
+use super::reading::{Recent, fold, readable};
+use super::{Opened, Parting, Session, SessionError, Surroundings, VERSION, Which, now_ms};
+use crate::command::{RunState, Runs};
+use crate::core::budget::Budget;
+use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
+use crate::core::state::State;
+use crate::engine::Log;
+use crate::model::Models;
+use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
+
+/// Of blank sessions here so many are looked at: more are open at once only by chance.
+const MAX_BLANK: u32 = 20;
+
+/// How a session that is there is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    Up,
+    Copy(Parting),
+    /// As if it had been opened now.
+    Blank,
+}
+
+impl Surroundings {
+    /// Opens a session; a new one, or a fork, is recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] when another process has it.
+    pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
+        let store = self.open_store()?;
+        let now_ms = now_ms();
+        match which {
+            Which::New if interactive => match self.blank(&store)? {
+                Some(blank) => self.reuse(store, blank, now_ms),
+                None => self.create(store, now_ms, interactive),
+            },
+            Which::New => self.create(store, now_ms, interactive),
+            Which::Newest { fork } => {
+                let newest = store.newest(Some(&self.workspace()))?;
+                let info =
+                    newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
+                let parting = fork.then_some(Parting::End);
+                self.take_up(store, info, parting, now_ms, interactive)
+            }
+            Which::Named { id, fork } => {
+                let info = store.find(id)?;
+                let parting = fork.then_some(Parting::End);
+                self.take_up(store, info, parting, now_ms, interactive)
+            }
+            Which::ForkAt { id, seq } => {
+                let info = store.find(id)?;
+                let parting = Some(Parting::Behind(*seq));
+                self.take_up(store, info, parting, now_ms, interactive)
+            }
+        }
+        .inspect(|session| {
+            tracing::info!(
+                session = session.id,
+                entries = session.log.state.next_seq(),
+                "opened"
+            )
+        })
+    }
+
+    fn create(
+        &self,
+        mut store: Store,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let model = self.config().model_name(&self.env)?.to_string();
+        // A session that could never ask its model is not begun.
+        Models::new(self.config().clone(), self.env.clone()).check(&model)?;
+        let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
+        let (layers, warnings) = Renderer::new(self).render(&budget, now_ms);
+        let layers = self.with_last_session(layers, &store, &budget);
+        let folder = self.here.folder.to_string_lossy().into_owned();
+        let opened = Entry::Opened {
+            folder: folder.clone(),
+            version: VERSION.to_string(),
+            model,
+            mode: self.config().permission_mode,
+            layers,
+        };
+        // Ours before anybody can see it.
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let new = NewSession {
+            id: id.clone(),
+            workspace: self.workspace(),
+            folder,
+        };
+        let (head, first) = store.create(&new, now_ms, opened)?;
+        let state =
+            State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
+        let log = Log { store, head, state };
+        let opened = Opened {
+            log,
+            lock,
+            found: None,
+            as_new: true,
+            recent: vec![first],
+            spent: BTreeMap::new(),
+            warnings,
+        };
+        self.assemble(opened, interactive)
+    }
+
+    /// The first request of a session is told how the last one here ended.
+    fn with_last_session(&self, mut layers: Layers, store: &Store, budget: &Budget) -> Layers {
+        if self.config().context.cross_session {
+            let workspace = self.workspace();
+            let room = layers::list_bytes(budget);
+            let told = last_session(store, &workspace, |id| self.is_in_use(id), room);
+            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
+        }
+        layers
+    }
+
+    /// A session here that was opened and in which nothing was ever said: who starts anew goes
+    /// on with it, and finds the words that stood in its input box.
+    fn blank(&self, store: &Store) -> Result<Option<SessionInfo>, StoreError> {
+        let folder = self.here.folder.to_string_lossy();
+        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        Ok(blank.into_iter().find(|info| !self.is_in_use(&info.id)))
+    }
+
+    /// A blank session is as if it had been opened now.
+    fn reuse(
+        &self,
+        store: Store,
+        blank: SessionInfo,
+        now_ms: i64,
+    ) -> Result<Session, SessionError> {
+        let folder = blank.folder.clone();
+        let mut session = match self.reopen(store, blank, Taking::Blank, now_ms, true) {
+            // Another start was faster.
+            Err(SessionError::Store(StoreError::Held { .. })) => {
+                return self.create(self.open_store()?, now_ms, true);
+            }
+            session => session?,
+        };
+        let store = &session.log.store;
+        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        if !blank.iter().any(|info| info.id == session.id) {
+            // Another process had it, and said something, before it was locked.
+            drop(session);
+            return self.create(self.open_store()?, now_ms, true);
+        }
+        let state = &session.log.state;
+        let model = match &session.settings.chosen {
+            Some(Entry::Chose { model: Some(m), .. }) => m,
+            _ => &state.model,
+        };
+        let budget = session.settings.policy.budget_of(state, model);
+        let layers = (session.settings.render)(&budget);
+        let layers = self.with_last_session(layers, store, &budget);
+        session.settings.renewed = (layers != state.layers || state.version != VERSION)
+            .then(|| (VERSION.to_string(), layers));
+        session.found = None;
+        Ok(session)
+    }
+
+    fn take_up(
+        &self,
+        store: Store,
+        info: SessionInfo,
+        parting: Option<Parting>,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let its = self.of(&info)?;
+        let taking = parting.map_or(Taking::Up, Taking::Copy);
+        let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
+        // What is wrong with the config here was told already.
+        let warnings = its.loaded.warnings.iter().map(|w| &w.text);
+        let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
+        session
+            .warnings
+            .extend(warnings.filter(|text| !known(text)).cloned());
+        Ok(session)
+    }
+
+    fn reopen(
+        &self,
+        mut store: Store,
+        info: SessionInfo,
+        taking: Taking,
+        now_ms: i64,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
+        let mut warnings = Vec::new();
+        let (id, lock) = match taking {
+            Taking::Copy(parting) => {
+                let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
+                warnings.extend(warning);
+                (id, lock)
+            }
+            Taking::Up | Taking::Blank => {
+                let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                (info.id.clone(), lock)
+            }
+        };
+        let mut recent = Recent::new(interactive);
+        let (head, state, last) = fold(&store, &id, &mut recent)?;
+        let runs = self.runs()?;
+        let queued = store.queued(&id)?.len();
+        let title = info.title.as_deref();
+        let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
+        found.forked = matches!(taking, Taking::Copy(_));
+        sweep(&runs, &id, &state);
+        let log = Log { store, head, state };
+        let opened = Opened {
+            log,
+            lock,
+            found: Some(found),
+            spent: std::mem::take(&mut recent.spent),
+            as_new: taking == Taking::Blank,
+            recent: recent.into_records(),
+            warnings,
+        };
+        self.assemble(opened, interactive)
+    }
+
+    /// A copy that goes its own way: its id, its lock, and a warning when the origin is damaged
+    /// and the copy ends before its last entry.
+    pub fn fork(
+        &self,
+        store: &mut Store,
+        origin: &str,
+        parting: Parting,
+        now_ms: i64,
+    ) -> Result<(String, SessionLock, Option<String>), SessionError> {
+        let (mut state, warning) = readable(store, origin, parting)?;
+        let from = ForkPoint {
+            session: origin.to_string(),
+            seq: state.next_seq() - 1,
+        };
+        let forked = Record {
+            seq: state.next_seq(),
+            at_ms: now_ms,
+            entry: Entry::Forked { from: from.clone() },
+        };
+        state.fold(&forked).map_err(|why| SessionError::Illegal {
+            session: origin.to_string(),
+            why,
+        })?;
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let new = NewFork {
+            id: id.clone(),
+            from,
+            unfinished: state.unfinished(),
+        };
+        store.fork(&new, now_ms)?;
+        Ok((id, lock, warning))
+    }
+}
+
+/// Run folders of this session that nothing in its log speaks of any more: a crash came
+/// between their making and their `Started`, or between a result and its tidying up. And what
+/// a crash left half made, whosever it was.
+fn sweep(runs: &Runs, session: &str, state: &State) {
+    if let Err(error) = runs.remove_half_made() {
+        tracing::warn!(%error, "a half-made run folder stays");
+    }
+    let open = state
+        .calls
+        .iter()
+        .filter(|c| !c.finished)
+        .filter_map(|c| match &c.guard {
+            Some(Guard::Supervised { run, .. }) => Some(run.as_str()),
+            _ => None,
+        });
+    let known: Vec<&str> = open
+        .chain(state.background.values().map(|b| b.run.as_str()))
+        .collect();
+    for info in runs.list() {
+        let over = !matches!(info.state, RunState::Running { .. });
+        if info.spec.session == session
+            && over
+            && !known.contains(&info.run.as_str())
+            && let Err(error) = runs.remove(&info.run)
+        {
+            tracing::warn!(run = info.run, %error, "a run folder stays");
+        }
+    }
+}

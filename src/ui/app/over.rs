@@ -1,0 +1,206 @@
+//! Keys for what lies over the conversation: offers, questions, lists, the search, the history.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{App, Intent, Overlay, Phase};
+use crate::engine::Command;
+use crate::session::Which;
+use crate::ui::history;
+use crate::ui::overlay::{Chosen, Picked, Setup};
+
+impl App {
+    pub(super) fn over_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        match &mut self.overlay {
+            Overlay::None => Vec::new(),
+            Overlay::Card(card) => {
+                let chosen = card.key(key);
+                self.card_chosen(chosen)
+            }
+            Overlay::FirstRun(first) => match first.key(key) {
+                Setup::Nothing => Vec::new(),
+                Setup::Model(model) => {
+                    self.overlay = Overlay::None;
+                    vec![Intent::ChooseModel(model)]
+                }
+                Setup::Demo => vec![Intent::Demo],
+                Setup::Quit => vec![Intent::Quit],
+            },
+            Overlay::Trust => self.trust_key(key),
+            Overlay::History(pane) => {
+                let did = pane.key(key);
+                self.history_did(did)
+            }
+            Overlay::Picker(picker) => match picker.key(key) {
+                Picked::Nothing => Vec::new(),
+                Picked::Closed => {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                }
+                Picked::Value(value) => {
+                    let what = picker.what;
+                    self.overlay = Overlay::None;
+                    self.picked(what, value)
+                }
+                Picked::Stop(value) => {
+                    self.overlay = Overlay::None;
+                    vec![Intent::StopRun(value)]
+                }
+            },
+            Overlay::Viewer(viewer) => {
+                if !viewer.key(key) {
+                    self.overlay = Overlay::None;
+                }
+                Vec::new()
+            }
+            Overlay::Search { .. } => {
+                self.search_key(key);
+                Vec::new()
+            }
+            Overlay::Confirm { .. } => self.confirm_key(key),
+        }
+    }
+
+    fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+        let which = match chosen {
+            Chosen::Nothing => return Vec::new(),
+            Chosen::Quit => return vec![Intent::Quit],
+            Chosen::History => return self.open_history(""),
+            Chosen::Watch(id) => {
+                self.overlay = Overlay::None;
+                return vec![Intent::Watch(id)];
+            }
+            Chosen::New => Which::New,
+            Chosen::Resume(id) => Which::Named { id, fork: false },
+            Chosen::Fork(id) => Which::Named { id, fork: true },
+            Chosen::TakeOver(id) => {
+                self.overlay = Overlay::None;
+                let which = Which::Named { id, fork: false };
+                return vec![Intent::Open {
+                    which,
+                    take_over: true,
+                }];
+            }
+        };
+        self.overlay = Overlay::None;
+        vec![Intent::Open {
+            which,
+            take_over: false,
+        }]
+    }
+
+    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        let mut intents = match key.code {
+            KeyCode::Char('y') => vec![Intent::Trust],
+            KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
+            KeyCode::Char('c') => return vec![Intent::Quit],
+            _ => return Vec::new(),
+        };
+        self.overlay = Overlay::None;
+        if let Some(begin) = self.after_trust.take() {
+            intents.extend(self.begin(*begin));
+        }
+        intents
+    }
+
+    fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        match key.code {
+            KeyCode::Char('y') | KeyCode::Enter => {}
+            KeyCode::Char('n' | 'q') | KeyCode::Esc => {
+                self.overlay = Overlay::None;
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        }
+        match std::mem::replace(&mut self.overlay, Overlay::None) {
+            Overlay::Confirm { yes, .. } => vec![*yes],
+            _ => Vec::new(),
+        }
+    }
+
+    fn search_key(&mut self, key: &KeyEvent) {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let Overlay::Search { words, missed, at } = &mut self.overlay else {
+            return;
+        };
+        let backwards = match key.code {
+            KeyCode::Esc => {
+                self.overlay = Overlay::None;
+                return;
+            }
+            KeyCode::Char('c') if ctrl => {
+                self.overlay = Overlay::None;
+                return;
+            }
+            KeyCode::Backspace => {
+                words.pop();
+                (*missed, *at) = (false, None);
+                return;
+            }
+            KeyCode::Char('f') if ctrl => true,
+            KeyCode::Char(c) if !ctrl => {
+                words.push(c);
+                (*missed, *at) = (false, None);
+                return;
+            }
+            KeyCode::Enter | KeyCode::Up => true,
+            KeyCode::Down => false,
+            _ => return,
+        };
+        let (sought, last) = (words.clone(), *at);
+        if sought.is_empty() {
+            return;
+        }
+        let height = self.seen_height;
+        let (mut look, transcript) = self.look();
+        let found = transcript.find(&sought, backwards, last, height, &mut look);
+        if let Overlay::Search { missed, at, .. } = &mut self.overlay {
+            *missed = found.is_none();
+            *at = found.or(*at);
+        }
+    }
+
+    pub(super) fn history_did(&mut self, did: history::Did) -> Vec<Intent> {
+        let which = match did {
+            history::Did::Nothing => return Vec::new(),
+            history::Did::Ask(ask) => return vec![Intent::History(ask)],
+            history::Did::Close => {
+                self.overlay = Overlay::None;
+                return match self.phase {
+                    // Nothing was chosen yet: the offers come back, or a new session.
+                    Phase::Nothing => vec![Intent::Offers],
+                    _ => Vec::new(),
+                };
+            }
+            history::Did::Export { id, json } => {
+                return vec![Intent::Export {
+                    session: id,
+                    json,
+                    file: None,
+                }];
+            }
+            history::Did::Rename { id, title } => {
+                return match self.id.as_deref() == Some(id.as_str()) {
+                    true => {
+                        if let Overlay::History(pane) = &mut self.overlay {
+                            let outcome = Ok(title.clone());
+                            pane.found(history::Found::Renamed { id, outcome });
+                        }
+                        vec![Intent::Engine(Command::Name(title))]
+                    }
+                    false => vec![Intent::History(history::Ask::Rename { id, title })],
+                };
+            }
+            history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {
+                self.overlay = Overlay::None;
+                return Vec::new();
+            }
+            history::Did::Resume(id) => Which::Named { id, fork: false },
+            history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
+        };
+        self.overlay = Overlay::None;
+        vec![Intent::Open {
+            which,
+            take_over: false,
+        }]
+    }
+}
