@@ -56,6 +56,28 @@ pub fn set(paths: &Paths, key: &str, to: &str) -> Result<bool, ConfigError> {
     })
 }
 
+/// Names a server on this machine that speaks Chat Completions. False when the name is taken.
+pub fn local_server(paths: &Paths, name: &str, base_url: &str) -> Result<bool, ConfigError> {
+    change(paths, |document| {
+        let providers = document.entry("providers").or_insert_with(|| {
+            let mut table = Table::new();
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        let providers = providers
+            .as_table_like_mut()
+            .ok_or("providers is not a table")?;
+        if providers.contains_key(name) {
+            return Ok(false);
+        }
+        let mut server = Table::new();
+        server.insert("protocol", value("openai-chat"));
+        server.insert("base_url", value(base_url));
+        providers.insert(name, Item::Table(server));
+        Ok(true)
+    })
+}
+
 /// In a list of a line each it gets one, and a comment stays with what it stands behind.
 fn add(list: &mut Array, rule: &str) {
     let text = |raw: Option<&str>| raw.unwrap_or_default().to_string();
@@ -272,5 +294,18 @@ mod tests {
         );
         fs::write(paths.config_file(), "permissions = 3").unwrap();
         assert!(allow(&paths, "Bash(make:*)").is_err());
+    }
+
+    #[test]
+    fn a_server_is_named_once() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = paths(home.path());
+        fs::write(paths.config_file(), "model = \"a/b\"\n").unwrap();
+        let at = "http://127.0.0.1:8080/v1";
+        assert!(local_server(&paths, "local", at).unwrap());
+        assert!(!local_server(&paths, "local", "http://elsewhere/v1").unwrap());
+        let now = fs::read_to_string(paths.config_file()).unwrap();
+        let told = format!("[providers.local]\nprotocol = \"openai-chat\"\nbase_url = \"{at}\"");
+        assert!(now.contains(&told) && !now.contains("[providers]"), "{now}");
     }
 }

@@ -107,12 +107,7 @@ fn providers(around: &Surroundings) -> Vec<Provider> {
         "http://127.0.0.1:11434",
         "/api/tags",
     ));
-    providers.push(local(
-        around,
-        "llama.cpp",
-        "http://127.0.0.1:8080",
-        "/v1/models",
-    ));
+    providers.push(local(around, "llama.cpp", LLAMA_CPP, "/v1/models"));
     providers
 }
 
@@ -136,6 +131,9 @@ fn keyed(around: &Surroundings, name: &str) -> Provider {
     }
 }
 
+/// Where llama.cpp's server listens unless told otherwise.
+pub(super) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
+
 /// A server on this machine, asked for its models. It is there at once or not at all.
 fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider {
     let named = match name {
@@ -148,10 +146,10 @@ fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider
         .trim_end_matches("/v1")
         .to_string();
     let models = probe(&base, path);
-    let prefix = if name == "ollama" { "ollama" } else { "local" };
+    let prefix = if name == "ollama" { "ollama" } else { "llamacpp" };
     let hint = match name {
         "ollama" => "ollama serve, then ollama pull a model that can call tools".to_string(),
-        _ => "llama-server --jinja -m MODEL.gguf, and [providers.local] in the config".to_string(),
+        _ => "llama-server --jinja -m MODEL.gguf".to_string(),
     };
     match models {
         None => Provider {
@@ -161,17 +159,13 @@ fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider
             models: Vec::new(),
             hint,
         },
-        Some(models) => {
-            // Its provider must be known to the config.
-            let known = around.config().provider(prefix).is_ok();
-            Provider {
-                name: name.to_string(),
-                found: format!("a server at {base} with {} models", models.len()),
-                is_ready: known && !models.is_empty(),
-                models: models.iter().map(|m| format!("{prefix}/{m}")).collect(),
-                hint,
-            }
-        }
+        Some(models) => Provider {
+            name: name.to_string(),
+            found: format!("a server at {base} with {} models", models.len()),
+            is_ready: !models.is_empty(),
+            models: models.iter().map(|m| format!("{prefix}/{m}")).collect(),
+            hint,
+        },
     }
 }
 

@@ -13,8 +13,8 @@ use crate::model::{Figures, Models};
 use crate::session::{VERSION, short_id};
 use crate::ui::app::{App, Msg};
 use crate::ui::overlay::{For, Item, Picker};
-use crate::ui::style;
 use crate::ui::transcript::Tone;
+use crate::ui::{start, style};
 
 impl Hands {
     /// "Always": in the user's own config, where only a person writes.
@@ -77,7 +77,14 @@ impl Hands {
 
     /// On the first screen: kept as the user's model, and begun with.
     pub(super) fn choose_model(&mut self, model: String, app: &mut App) {
-        if let Err(e) = config::write::set(&self.around.paths, "model", &model) {
+        let paths = &self.around.paths;
+        let provider = model.split('/').next().unwrap_or_default();
+        let named = match self.around.config().provider(provider) {
+            Ok(_) => Ok(false),
+            // It was found by its port: from now on it is known by its name.
+            Err(_) => config::write::local_server(paths, provider, start::LLAMA_CPP),
+        };
+        if let Err(e) = named.and_then(|_| config::write::set(paths, "model", &model)) {
             return self.told(Tone::Bad, e.to_string());
         }
         self.reload(app);
