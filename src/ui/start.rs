@@ -146,7 +146,11 @@ fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider
         .trim_end_matches("/v1")
         .to_string();
     let models = probe(&base, path);
-    let prefix = if name == "ollama" { "ollama" } else { "llamacpp" };
+    let prefix = if name == "ollama" {
+        "ollama"
+    } else {
+        "llamacpp"
+    };
     let hint = match name {
         "ollama" => "ollama serve, then ollama pull a model that can call tools".to_string(),
         _ => "llama-server --jinja -m MODEL.gguf".to_string(),
