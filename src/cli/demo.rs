@@ -52,9 +52,7 @@ pub fn run() -> Result<u8, Trouble> {
     line("\nWhat the log and the files say:");
     match check(&scene)? {
         true => {
-            line(
-                "\nNothing was lost, and nothing ran twice. Try it on your own work: rewake -p \"…\"",
-            );
+            line("\nNothing was lost, and nothing ran twice. Try it on your own work: rewake");
             Ok(exit::DONE)
         }
         false => Err(failed(
