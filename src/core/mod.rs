@@ -10,6 +10,7 @@ pub mod continuation;
 pub mod entry;
 pub mod gauge;
 pub mod harmless;
+pub mod image;
 pub mod ledger;
 pub mod limits;
 pub mod next;

@@ -11,6 +11,7 @@ use super::file::{self, Kind};
 use super::place::{self, Place};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
+use crate::core::image::media_type;
 use crate::core::tool::ReadArgs;
 
 const DEFAULT_LINES: u64 = 2_000;
@@ -51,7 +52,7 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         .read_to_end(&mut start);
     sniffed.map_err(cannot)?;
     let key = path.to_string_lossy().into_owned();
-    if let Some(media_type) = image_type(&start) {
+    if let Some(media_type) = media_type(&start) {
         return image(name, key, media_type, &path, size);
     }
     if let Some(what) = not_text(&start) {
@@ -91,30 +92,6 @@ fn listing(name: &str, path: &Path) -> String {
     };
     names.truncate(MAX_NAMES);
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
-}
-
-fn image_type(start: &[u8]) -> Option<&'static str> {
-    match start {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
 }
 
 fn image(name: &str, key: String, media_type: &str, path: &Path, size: u64) -> Result<Ran, String> {

@@ -103,7 +103,8 @@ pub struct Now {
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
     pub unfinished: bool,
-    /// An answer or a result is owed, also after a stop.
+    /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
+    /// words of the user's own.
     pub owes: bool,
     /// The place of the last entry.
     pub seq: u64,
@@ -125,7 +126,7 @@ impl Now {
                 .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
                 .collect(),
             unfinished: state.unfinished(),
-            owes: state.owed || state.first_open().is_some(),
+            owes: !state.is_stopped() && (state.owed || state.first_open().is_some()),
             seq: state.next_seq().saturating_sub(1),
         }
     }

@@ -1,9 +1,11 @@
 //! Messages that wait while the agent works.
 
+use rewake::core::next::Why;
 use rewake::engine::Command;
 use rewake::ui::app::Intent;
 use rewake::ui::live::News;
 
+use crate::log::entry;
 use crate::stage::{Stage, queued, scene};
 
 fn working(stage: &mut Stage) {
@@ -66,4 +68,24 @@ fn escape_leaves_a_queued_message_as_it_was() {
     assert!(!stage.wanted.iter().any(stopped), "the work goes on");
     stage.keys("<Esc>");
     assert!(stage.wanted.iter().any(stopped));
+}
+
+#[test]
+fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
+    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::GoOn));
+    for (entry, lifts) in [
+        (entry::failed("the server is down", "start it"), true),
+        (entry::stopped("I was about"), false),
+    ] {
+        let mut stage = Stage::opened(80, 24);
+        stage.says("mend it");
+        stage.log(entry);
+        stage.news(News::Resting(Why::Halted));
+        match lifts {
+            true => stage.sees("Enter goes on"),
+            false => stage.does_not_see("Enter goes on"),
+        }
+        stage.keys("<Enter>");
+        assert_eq!(stage.wanted.iter().any(goes_on), lifts);
+    }
 }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::core::image::{START_BYTES, media_type};
 use crate::core::shell;
 
 /// Longer texts are no list of paths.
@@ -107,13 +108,10 @@ fn is_image(path: &Path) -> bool {
     if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) {
         return false;
     }
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(12).read_to_end(&mut head));
-    read.is_ok()
-        && (head.starts_with(b"\x89PNG\r\n\x1a\n")
-            || head.starts_with(b"\xff\xd8\xff")
-            || head.starts_with(b"GIF8")
-            || (head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP")))
+    let mut start = Vec::new();
+    let most = START_BYTES as u64;
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
+    read.is_ok() && media_type(&start).is_some()
 }
 
 /// `%20` and its like (RFC 3986, 2.1).

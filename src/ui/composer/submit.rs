@@ -9,6 +9,7 @@ use super::{
 };
 use crate::core::text::one_line;
 use crate::ui::commands;
+use crate::ui::keys::Action;
 
 const FULL: &str = "the text is too long for the box; put it into a file and mention it with @";
 
@@ -127,6 +128,10 @@ impl Composer {
         }
         self.attach_typed(around);
         let text = self.buffer.text();
+        if text.is_empty() {
+            // What Enter means then is not the box's to say.
+            return Did::Act(Action::Submit);
+        }
         if text.trim().is_empty() {
             return Did::Nothing;
         }

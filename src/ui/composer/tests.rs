@@ -141,6 +141,7 @@ fn earlier_prompts_are_browsed_and_the_draft_is_kept() {
 fn enter_sends() {
     let mut composer = Composer::default();
     let mut send = |text: &str| press(&mut composer, &format!("{text}<Enter>"));
+    assert_eq!(send(""), Did::Act(Action::Submit));
     assert_eq!(send(" fix it "), prompt("fix it"));
     assert_eq!(send("  "), Did::Nothing);
     assert_eq!(

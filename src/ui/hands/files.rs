@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Hands;
 use crate::command::QUIET;
 use crate::core::entry::{Image, Via};
+use crate::core::image::media_type;
 use crate::core::text::{neutralise, one_line};
 use crate::engine::Command;
 use crate::session::export::{self, Format};
@@ -133,27 +134,8 @@ fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     if bytes.len() as u64 > IMAGE_MAX_BYTES {
         return Err(cannot("it is larger than 10 MiB".into()));
     }
-    let media_type = match &bytes[..] {
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        [b'G', b'I', b'F', b'8', ..] => "image/gif",
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => "image/webp",
-        _ => return Err(cannot("it is no PNG, JPEG, GIF or WebP image".into())),
-    };
+    let media_type =
+        media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image".into()))?;
     Ok((media_type, bytes))
 }
 
