@@ -102,3 +102,12 @@ fn under_shell(home: &Home, script: &str) -> std::process::Command {
     shell.env_clear().envs(env).current_dir(home.workspace());
     shell
 }
+
+#[test]
+fn a_session_that_is_not_there_is_no_reason_to_leave_this_one() {
+    let (home, mut terminal) = working();
+    terminal.says("/resume 0000");
+    terminal.sees("there is no session");
+    tell(&home);
+    terminal.sees("So it ended.");
+}

@@ -145,8 +145,14 @@ impl Hands {
         }
     }
 
-    /// Leaves the session that is open and takes up another.
+    /// Leaves the session that is open and takes up another. For one that is not there none is
+    /// left.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
+        if self.live.is_some()
+            && let Some(why) = self.is_missing(&which)
+        {
+            return self.told(Tone::Warn, why);
+        }
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
@@ -157,6 +163,18 @@ impl Hands {
             take_over,
             tell,
         ));
+    }
+
+    /// Why the session that is named cannot be taken up.
+    fn is_missing(&self, which: &Which) -> Option<String> {
+        let id = match which {
+            Which::Named { id, .. } | Which::ForkAt { id, .. } => id,
+            Which::New | Which::Newest { .. } => return None,
+        };
+        let found = self.around.open_store().and_then(|store| store.find(id));
+        let error = found.err()?;
+        let hint = error.hint().map(|h| format!("\nhint: {h}"));
+        Some(format!("{error}{}", hint.unwrap_or_default()))
     }
 
     fn look_on(&mut self, id: String, app: &mut App) {
