@@ -47,7 +47,16 @@ fn state(info: &RunInfo) -> Option<String> {
     }
 }
 
+/// Stops the one command whose id begins with `run`.
 pub fn stop(around: &Surroundings, run: &str) -> Result<u8, Trouble> {
+    let run = run.trim();
+    if run.is_empty() {
+        // Every id begins with nothing, so an unset variable in a script would stop a command.
+        return Err(
+            Trouble::new(exit::USAGE, "no command is named: the id is empty")
+                .with_hint("rewake ps lists the ids"),
+        );
+    }
     let runs = around.runs()?;
     let found: Vec<RunInfo> = runs
         .list()

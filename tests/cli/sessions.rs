@@ -330,6 +330,23 @@ fn a_mode_that_was_left_on_is_said_when_the_session_is_taken_up() {
 }
 
 #[test]
+fn an_empty_id_stops_no_command() {
+    let background = json!({"command": "exec sleep 1000", "background": true});
+    let home = scripted(&[step("", &[("bash", background)]), step("done", &[])]);
+    home.run(["-p", "x", "--yolo"]).expect(0);
+    for id in ["", " "] {
+        let stop = home.run(["ps", "stop", id]).expect(2);
+        assert!(stop.stderr.contains("the id is empty"), "{}", stop.stderr);
+        assert!(stop.stderr.contains("rewake ps"), "{}", stop.stderr);
+    }
+    let listed = home.run(["ps"]).expect(0).stdout;
+    let run = listed.split_whitespace().next().unwrap();
+    // It still ran, so this one has something to stop.
+    let stop = home.run(["ps", "stop", run]).expect(0);
+    assert!(stop.stdout.contains("being stopped"), "{}", stop.stdout);
+}
+
+#[test]
 fn a_background_command_begins_lives_on_and_is_told_of() {
     let background = json!({"command": "touch began; exec sleep 1000", "background": true});
     let home = scripted(&[
