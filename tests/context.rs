@@ -13,9 +13,10 @@ use proptest::prelude::*;
 use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
-use rewake::core::next::{Policy, Step, next};
+use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
 use rewake::core::prompt::{self, Message, Part, Request};
+use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::summary;
 use rewake::core::window::{self, Range, Windows};
@@ -147,7 +148,13 @@ impl Session {
     /// Does what `next` says of the context, until the model is to be asked.
     fn make_room(&mut self) -> Request {
         for _ in 0..10 {
-            match next(&self.state, &self.policy) {
+            // Only what the hard limit asks for: nothing is summarised in the background.
+            let pending = Pending {
+                summary: BackgroundSummary::Running,
+                recalled: recall_point(&self.state),
+                ..Pending::default()
+            };
+            match next(&self.state, &self.policy, &pending) {
                 Step::CloseWindow(range) => self.close(range),
                 Step::Continue => {
                     let budget = self.budget();

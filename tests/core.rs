@@ -13,12 +13,16 @@ mod valid;
 use proptest::prelude::*;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
-use rewake::core::next::{Fate, MAX_NONSENSE, MAX_WAKES, Policy, Step, Why, fate, next};
+use rewake::core::fate::{Fate, fate};
+use rewake::core::next::{
+    BackgroundSummary, MAX_NONSENSE, MAX_WAKES, Pending, Step, Why, next, recall_point,
+};
 use rewake::core::policy::Decision;
 use rewake::core::prompt::{Message, Part, Role, messages};
+use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::tool::{Input, MAX_CALLS};
-use rewake::core::window::Windows;
+use rewake::core::window::{Range, Windows};
 
 use valid::assert_valid;
 
@@ -86,6 +90,13 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: MODEL.into(),
         took_ms: 1,
         asked_bytes: 0,
+    }
+}
+
+fn noted() -> Entry {
+    Entry::Noted {
+        text: "a note".into(),
+        about: None,
     }
 }
 
@@ -182,9 +193,21 @@ fn policy(interactive: bool) -> Policy {
     }
 }
 
+/// Nothing waits outside of the log.
+fn nothing_else(state: &State) -> Pending {
+    Pending {
+        recalled: recall_point(state),
+        ..Pending::default()
+    }
+}
+
+fn what_next(state: &State, policy: &Policy) -> Step {
+    next(state, policy, &nothing_else(state))
+}
+
 #[track_caller]
 fn check(entries: Vec<Entry>, want: Step) {
-    assert_eq!(next(&state(entries), &policy(true)), want);
+    assert_eq!(what_next(&state(entries), &policy(true)), want);
 }
 
 #[test]
@@ -315,7 +338,7 @@ fn of_hundreds_of_calls_the_first_are_run() {
                 entry,
             })
         };
-        match next(&state, &policy(true)) {
+        match what_next(&state, &policy(true)) {
             Step::Run(calls) => {
                 ran += 1;
                 push(started(calls[0], supervised()));
@@ -693,7 +716,7 @@ proptest! {
             }
             let now = messages(&state, usize::MAX);
             assert_valid(&now);
-            if next(&state, &policy(true)) == Step::CallModel {
+            if what_next(&state, &policy(true)) == Step::CallModel {
                 prop_assert_eq!(now.last().map(|m| m.role), Some(Role::User));
                 prop_assert!(state.first_open().is_none());
                 assert_extends(&sent, &now);
@@ -704,7 +727,10 @@ proptest! {
 
     /// `next` always leads on: whatever it asks for can be recorded.
     #[test]
-    fn what_is_next_can_be_recorded(moves in prop::collection::vec(any_move(), 0..60)) {
+    fn what_is_next_can_be_recorded(
+        moves in prop::collection::vec(any_move(), 0..60),
+        waiting in any_pending(),
+    ) {
         let mut state = state([]);
         for step in moves {
             if let Some(entry) = entry_of(&state, step) {
@@ -712,7 +738,17 @@ proptest! {
                 let _ = state.fold(&record);
             }
             let policy = policy(true);
-            match next(&state, &policy) {
+            match next(&state, &policy, &waiting) {
+                Step::RecordChoice => {
+                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan) };
+                    prop_assert!(state.check(&chosen).is_ok());
+                }
+                Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
+                // All the others that take something in need that no call is open, as a note does.
+                Step::Render | Step::Compact | Step::ReportEnd(_) | Step::Summarise(_)
+                | Step::LearnLimit(_) | Step::Recall(_) => {
+                    prop_assert!(state.check(&noted()).is_ok());
+                }
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
                 Step::Close(call) => {
                     let open = state.call(call).expect("the call is there");
@@ -730,6 +766,95 @@ proptest! {
             }
         }
     }
+}
+
+fn any_pending() -> impl Strategy<Value = Pending> {
+    let summary = prop_oneof![
+        Just(BackgroundSummary::None),
+        Just(BackgroundSummary::Running),
+        Just(BackgroundSummary::Paused),
+        (0..9u64, 0..9u64)
+            .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
+    ];
+    let flags = any::<[bool; 4]>();
+    let ended = prop::option::of("bg_[0-9]");
+    (flags, ended, summary, prop::option::of(0..9u64)).prop_map(
+        |([choice, rendering, compaction, message], ended, summary, recalled)| Pending {
+            choice,
+            rendering,
+            compaction,
+            ended,
+            message,
+            summary,
+            recalled,
+        },
+    )
+}
+
+#[test]
+fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
+    let owing = || state(vec![said("go")]);
+    let with = |change: &dyn Fn(&mut Pending)| {
+        let mut pending = nothing_else(&owing());
+        change(&mut pending);
+        next(&owing(), &policy(true), &pending)
+    };
+    assert_eq!(with(&|_| ()), Step::CallModel);
+    assert_eq!(with(&|p| p.choice = true), Step::RecordChoice);
+    assert_eq!(with(&|p| p.rendering = true), Step::Render);
+    assert_eq!(with(&|p| p.compaction = true), Step::Compact);
+    assert_eq!(
+        with(&|p| p.ended = Some("bg_2_0".into())),
+        Step::ReportEnd("bg_2_0".into())
+    );
+    assert_eq!(with(&|p| p.message = true), Step::TakeMessage);
+    assert_eq!(with(&|p| p.recalled = None), Step::Recall(1));
+    let all = |p: &mut Pending| {
+        (p.choice, p.rendering, p.compaction, p.message) = (true, true, true, true);
+        p.ended = Some("bg_2_0".into());
+    };
+    assert_eq!(with(&all), Step::RecordChoice);
+    assert_eq!(
+        with(&|p| {
+            all(p);
+            p.choice = false;
+        }),
+        Step::Render
+    );
+}
+
+#[test]
+fn while_a_call_is_open_nothing_is_taken_in() {
+    let open = state(vec![said("go"), replied(vec![bash("x")])]);
+    let pending = Pending {
+        rendering: true,
+        compaction: true,
+        ended: Some("bg_2_0".into()),
+        message: true,
+        ..Pending::default()
+    };
+    assert_eq!(
+        next(&open, &policy(true), &pending),
+        Step::Run(vec![id(2, 0)])
+    );
+}
+
+#[test]
+fn a_message_lifts_a_hold_and_nothing_else_is_done_under_it() {
+    let mut entries = vec![said("go")];
+    entries.extend((0..MAX_WAKES).map(|_| woke(By::Start)));
+    let held = state(entries);
+    let with = |message| Pending {
+        rendering: true,
+        compaction: true,
+        message,
+        ..Pending::default()
+    };
+    assert_eq!(
+        next(&held, &policy(true), &with(false)),
+        Step::Wait(Why::Held)
+    );
+    assert_eq!(next(&held, &policy(true), &with(true)), Step::TakeMessage);
 }
 
 /// Everything that was sent is sent again first. The last message may have grown.

@@ -1,53 +1,70 @@
-//! `next(&State, &Policy) -> Step`: the whole agent on one screen.
+//! `next(&State, &Policy, &Pending) -> Step`: every decision of the loop.
 //!
 //! It is asked only when no step is in progress. So an open `Started` that it sees means a
 //! crash, or a stop that is still to be obeyed; both are settled in the same way.
 
-use std::sync::Arc;
-
-use super::budget::Budget;
-use super::entry::{CallId, Outcome, Output, Verdict};
-use super::policy::Decision;
+use super::entry::{CallId, Seq};
+use super::fate::{Fate, fate};
+use super::limits::Count;
+use super::settings::Policy;
 use super::state::{OpenCall, State};
-use super::text;
-use super::tool::{Class, Input};
-use super::window::{self, Pressure, Range, Windows};
+use super::tool::Class;
+use super::window::{self, Pressure, Range};
 
 /// Starts in a row without progress, after which the session is held.
 pub const MAX_WAKES: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
-/// The rules' verdict on a call as things are.
-pub type Judge = Arc<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
-
-/// What the user and the program's start have set.
-pub struct Policy {
-    pub judge: Judge,
-    /// A person is there to be asked.
-    pub interactive: bool,
-    /// Answers for one message of the user, or for one start.
-    pub max_turns: Option<u32>,
-    /// The context window of the session's model, with what was learnt of it.
-    pub budget: Budgeting,
-    pub windows: Windows,
+/// What waits outside of the log, looked up between two steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// This start named another model or mode than the session was using.
+    pub choice: bool,
+    /// This version has another system prompt or other tools than the log.
+    pub rendering: bool,
+    /// A person asked for a compaction.
+    pub compaction: bool,
+    /// A background command that ended, by its id.
+    pub ended: Option<String>,
+    /// A message or a note waits in the inbox and may be taken out.
+    pub message: bool,
+    pub summary: BackgroundSummary,
+    /// [`recall_point`] for which the log and the memories were searched already.
+    pub recalled: Option<Seq>,
 }
 
-/// What a model has room for, with what the session learnt of its limit (tokens) and of its
-/// bytes per token.
-pub type Budgeting = Arc<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
-
-impl Policy {
-    pub fn budget_of(&self, state: &State, model: &str) -> Budget {
-        let limit = state.limits.get(model).copied();
-        let ratio = state.ratios.get(model).copied();
-        (self.budget)(model, limit, ratio)
-    }
+/// The summary that is made while the loop goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BackgroundSummary {
+    #[default]
+    None,
+    Running,
+    /// It was made, or could not be made.
+    Ready(Range),
+    /// The summary model failed a moment ago and is not asked again yet.
+    Paused,
 }
 
 /// What is to be done now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// Record the model and the mode that this start named.
+    RecordChoice,
+    /// Record this version's system prompt and tools.
+    Render,
+    /// A person asked for it: summarise all but the newest exchange.
+    Compact,
+    /// Tell the model that this background command ended.
+    ReportEnd(String),
+    /// Record the oldest message of the inbox.
+    TakeMessage,
+    /// Begin to summarise these in the background.
+    Summarise(Range),
+    /// The server cut long requests and said nothing: record its limit.
+    LearnLimit(Count),
+    /// Search the log and the memories for what the message or note at this entry is about.
+    Recall(Seq),
     /// Ask the model.
     CallModel,
     /// Ask the person about a call.
@@ -58,7 +75,7 @@ pub enum Step {
     Settle(CallId),
     /// A call will not run: give it the result that [`fate`] says.
     Close(CallId),
-    /// The request is too long: these are summarised first.
+    /// Put a summary in place of these; wait for it when it is not made yet.
     CloseWindow(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
@@ -80,37 +97,110 @@ pub enum Why {
 }
 
 /// The first rule that fits.
-pub fn next(state: &State, policy: &Policy) -> Step {
-    if state.wakes >= MAX_WAKES {
-        return Step::Wait(Why::Held);
+pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
+    if pending.choice {
+        return Step::RecordChoice;
     }
-    if let Some(open) = state.first_open() {
-        let id = open.call.id;
-        return match fate(state, policy, open) {
-            _ if open.guard.is_some() => Step::Settle(id),
-            Fate::Run => Step::Run(batch(state, policy, open)),
-            Fate::Ask { .. } => Step::Ask(id),
-            Fate::Close(_) => Step::Close(id),
-        };
+    let rest = rest(state, policy);
+    match (state.first_open(), rest) {
+        // The user's words lift the hold.
+        (None, Some(Why::Held)) if pending.message => Step::TakeMessage,
+        (_, Some(Why::Held)) => Step::Wait(Why::Held),
+        (Some(open), _) => next_of_call(state, policy, open),
+        (None, _) => take_in(state, policy, pending)
+            .or(rest.map(Step::Wait))
+            .unwrap_or_else(|| next_request(state, policy)),
+    }
+}
+
+/// Why nothing more is done without a person, as far as the log says.
+pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
+    if state.wakes >= MAX_WAKES {
+        return Some(Why::Held);
+    }
+    if state.first_open().is_some() {
+        return None;
     }
     if state.halted.is_some() {
-        return Step::Wait(Why::Halted);
+        return Some(Why::Halted);
     }
     if !state.owed {
-        return Step::Wait(Why::Idle);
+        return Some(Why::Idle);
     }
     if state.nonsense >= MAX_NONSENSE {
-        return Step::Wait(Why::Nonsense);
+        return Some(Why::Nonsense);
     }
-    match policy.max_turns {
-        Some(max) if state.turns >= max => return Step::Wait(Why::Turns),
-        _ => {}
+    let used_up = policy.max_turns.is_some_and(|max| state.turns >= max);
+    used_up.then_some(Why::Turns)
+}
+
+fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
+    let id = open.call.id;
+    if open.guard.is_some() {
+        return Step::Settle(id);
     }
-    match window::pressure(
-        state,
-        &policy.budget_of(state, &state.model),
-        &policy.windows,
-    ) {
+    match fate(state, policy, open) {
+        Fate::Run => Step::Run(batch(state, policy, open)),
+        Fate::Ask { .. } => Step::Ask(id),
+        Fate::Close(_) => Step::Close(id),
+    }
+}
+
+/// What waits outside of the log goes into it when no call is open.
+fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
+    if pending.rendering {
+        return Some(Step::Render);
+    }
+    if pending.compaction {
+        return Some(Step::Compact);
+    }
+    if let Some(id) = &pending.ended {
+        return Some(Step::ReportEnd(id.clone()));
+    }
+    if pending.message {
+        return Some(Step::TakeMessage);
+    }
+    next_of_windows(state, policy, pending.summary).or_else(|| {
+        let since = recall_point(state).filter(|since| pending.recalled != Some(*since));
+        since.map(Step::Recall)
+    })
+}
+
+/// What is due so that the request does not come to its limit.
+fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
+    if let BackgroundSummary::Ready(Range { first, last }) = summary
+        && window::is_closable(&state.context, first, last)
+    {
+        return Some(Step::CloseWindow(Range { first, last }));
+    }
+    let budget = policy.budget_of(state, &state.model);
+    if let Some(count) = state.counts.silent_limit()
+        && count.tokens < budget.window
+    {
+        return Some(Step::LearnLimit(count));
+    }
+    if summary == BackgroundSummary::Running {
+        return None;
+    }
+    let due = window::due(state, &budget, &policy.windows)?;
+    match summary {
+        // A digest stands in at once.
+        BackgroundSummary::Paused => Some(Step::CloseWindow(due)),
+        _ => Some(Step::Summarise(due)),
+    }
+}
+
+/// The entry since which what left the context may have become of use again: the user's last
+/// words, or the note that the context began from after them.
+pub fn recall_point(state: &State) -> Option<Seq> {
+    let (words, _) = state.words.as_ref().filter(|_| state.recall_due)?;
+    let left = state.preface.as_ref().map_or(0, |p| p.last);
+    Some(left.max(*words))
+}
+
+fn next_request(state: &State, policy: &Policy) -> Step {
+    let budget = policy.budget_of(state, &state.model);
+    match window::pressure(state, &budget, &policy.windows) {
         Pressure::Fits => Step::CallModel,
         Pressure::Close(range) => Step::CloseWindow(range),
         Pressure::Continue => Step::Continue,
@@ -130,77 +220,4 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .take_while(|c| fate(state, policy, c) == Fate::Run)
         .map(|c| c.call.id)
         .collect()
-}
-
-/// What becomes of a call that was not begun.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fate {
-    Run,
-    /// `rule` is what "always" would write.
-    Ask {
-        why: String,
-        rule: Option<super::policy::Rule>,
-    },
-    /// It never runs; this is its result.
-    Close(Outcome),
-}
-
-pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
-    if let Some(outcome) = hopeless(state, open) {
-        return Fate::Close(outcome);
-    }
-    match &open.decided {
-        Some(Verdict::Allow) => return Fate::Run,
-        Some(Verdict::Deny { reason }) => return denied(reason.clone()),
-        None => {}
-    }
-    let Some(input) = open.input() else {
-        return denied("the call cannot be understood".into());
-    };
-    match (policy.judge)(input, state) {
-        Decision::Allow => Fate::Run,
-        Decision::Deny { reason } => denied(reason),
-        Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule },
-        Decision::Ask { why, .. } => denied(format!(
-            "{why}, and nobody is there to be asked; do without it, or say what is needed"
-        )),
-    }
-}
-
-fn denied(reason: String) -> Fate {
-    Fate::Close(Outcome::Denied { reason })
-}
-
-/// Calls that run under no policy.
-fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
-    if state.is_stopped() {
-        return Some(Outcome::Interrupted {
-            output: Output::default(),
-            why: "the user stopped before it began".into(),
-        });
-    }
-    if open.is_surplus() {
-        return Some(Outcome::error(format!(
-            "not run: at most {} calls of one answer are run; send the rest again",
-            super::tool::MAX_CALLS
-        )));
-    }
-    if open.cut {
-        return Some(Outcome::error(
-            "not run: the answer was cut by the output limit inside this call; send it again, in smaller pieces",
-        ));
-    }
-    let name = &open.call.name;
-    if !state.layers.tools.iter().any(|t| t.name == *name) {
-        let names: Vec<&str> = state.layers.tools.iter().map(|t| t.name.as_str()).collect();
-        return Some(Outcome::error(format!(
-            "there is no tool named {:?}; the tools are {}",
-            text::one_line(name, 80),
-            names.join(", ")
-        )));
-    }
-    match &open.call.input {
-        Err(why) => Some(Outcome::error(format!("not run: {why}"))),
-        Ok(_) => None,
-    }
 }

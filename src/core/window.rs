@@ -180,8 +180,11 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Range> {
     }
 }
 
-/// All but the newest exchange: what a person asks for.
+/// All but the newest exchange: what a person asks for. `None` while a call is open.
 pub fn compactable(state: &State) -> Option<Range> {
+    if state.first_open().is_some() {
+        return None;
+    }
     all_but(&exchanges(&state.context, usize::MAX), 1)
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Command, DRAFT_INTERVAL, Engine, EngineError, Event, Write};
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
-use crate::core::next::{Fate, fate};
+use crate::core::fate::{Fate, fate};
 use crate::core::policy::Rule;
 use crate::model::Delta;
 use crate::store;

@@ -14,6 +14,7 @@ use crate::core::continuation;
 use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Spent, SummaryBy};
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
+use crate::core::next::BackgroundSummary;
 use crate::core::prompt::{self, Request};
 use crate::core::summary::{self, Fallback};
 use crate::core::window::{self, Range};
@@ -118,6 +119,29 @@ impl Summaries {
         }
     }
 
+    pub(super) fn progress(&self) -> BackgroundSummary {
+        match &self.pending {
+            Some(Pending {
+                range,
+                made: Some(_),
+                ..
+            }) => BackgroundSummary::Ready(*range),
+            Some(_) => BackgroundSummary::Running,
+            None if self.is_left_alone() => BackgroundSummary::Paused,
+            None => BackgroundSummary::None,
+        }
+    }
+
+    /// Its range is no longer next. What it took is counted all the same.
+    fn drop_pending(&mut self) {
+        if let Some(Pending {
+            made: Some(made), ..
+        }) = self.pending.take()
+        {
+            let _dropped = self.words(made);
+        }
+    }
+
     /// The words alone; what they took waits for the next entry.
     fn words(&mut self, made: Result<Written, Failure>) -> Result<String, Failure> {
         let Written { text, spent } = made?;
@@ -140,37 +164,19 @@ impl<W: World> Engine<W> {
             .budget_of(&self.state, &self.state.model)
     }
 
-    /// Puts what was summarised in the background into the log, and begins what is due.
-    pub(super) async fn tend_windows(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_some() {
-            return Ok(());
-        }
-        self.take_summary().await?;
-        self.learn_silent_limit().await?;
-        if self.summaries.pending.is_none() {
-            let budget = self.budget();
-            if let Some(range) = window::due(&self.state, &budget, &self.settings.policy.windows) {
-                match self.summaries.is_left_alone() {
-                    true => self.close(range, None).await?,
-                    false => self.begin_summary(range)?,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// At the hard limit: waits for the summary, and does without when it does not come.
+    /// Puts a summary in place of these. When none was begun in the background, or it is still
+    /// being made, it is waited for; when the summary model cannot be asked, a digest stands in.
     pub(super) async fn close_window(&mut self, range: Range) -> Result<(), EngineError> {
-        if self.summaries.is_left_alone() {
-            return self.close(range, None).await;
-        }
-        // One that covers another range would come too late for this one.
-        if self
+        let is_begun = self
             .summaries
             .pending
             .as_ref()
-            .is_none_or(|p| p.range != range)
-        {
+            .is_some_and(|p| p.range == range);
+        if !is_begun {
+            // One that covers another range would come too late for this one.
+            if self.summaries.is_left_alone() {
+                return self.close(range, None).await;
+            }
             self.begin_summary(range)?;
         }
         let Some(pending) = self.summaries.pending.take() else {
@@ -188,33 +194,6 @@ impl<W: World> Engine<W> {
             (None, None) => Err(unanswered("nothing was asked")),
         };
         self.close_with(range, made).await
-    }
-
-    async fn take_summary(&mut self) -> Result<(), EngineError> {
-        if self
-            .summaries
-            .pending
-            .as_ref()
-            .is_none_or(|p| p.made.is_none())
-        {
-            return Ok(());
-        }
-        let Some(Pending {
-            range,
-            made: Some(made),
-            ..
-        }) = self.summaries.pending.take()
-        else {
-            return Ok(());
-        };
-        match window::is_closable(&self.state.context, range.first, range.last) {
-            true => self.close_with(range, made).await,
-            // The context began again meanwhile.
-            false => {
-                let _dropped = self.summaries.words(made);
-                Ok(())
-            }
-        }
     }
 
     async fn close_with(
@@ -271,7 +250,8 @@ impl<W: World> Engine<W> {
         self.state.context.iter().filter(within).cloned().collect()
     }
 
-    fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
+    pub(super) fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
+        self.summaries.drop_pending();
         let mut records = self.records_of(range);
         let mut before = self
             .state
@@ -335,7 +315,7 @@ impl<W: World> Engine<W> {
     /// The context begins again from a note. What is rendered for the window is rendered
     /// again with it.
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
-        self.summaries.pending = None;
+        self.summaries.drop_pending();
         let budget = self.budget();
         let layers = (self.settings.render)(&budget);
         if layers != self.state.layers {
@@ -390,7 +370,7 @@ impl<W: World> Engine<W> {
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
-        match window::compactable(&self.state).filter(|_| self.state.first_open().is_none()) {
+        match window::compactable(&self.state) {
             Some(range) => self.close_window(range).await.map(|()| true),
             None => Ok(false),
         }
@@ -431,14 +411,8 @@ impl<W: World> Engine<W> {
     }
 
     /// A server that cuts long requests and says nothing is found out by its counts.
-    async fn learn_silent_limit(&mut self) -> Result<(), EngineError> {
-        let Some(Count { tokens, bytes }) = self.state.counts.silent_limit() else {
-            return Ok(());
-        };
-        let budget = self.budget();
-        if tokens >= budget.window {
-            return Ok(());
-        }
+    pub(super) async fn learn_silent_limit(&mut self, count: Count) -> Result<(), EngineError> {
+        let Count { tokens, bytes } = count;
         let model = self.state.model.clone();
         self.store.learn_limit(&model, tokens)?;
         let learned = Entry::Learned {

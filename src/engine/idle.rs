@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Command, Engine, EngineError, Event, Write};
 use crate::core::entry::{By, Entry, Mode, SaveReason, Via};
-use crate::core::next::{Step, Why, next};
+use crate::core::next::{Step, Why, next, rest};
 use crate::store::{InboxId, Message, Queued, StoreError};
 use crate::world::World;
 
@@ -35,7 +35,8 @@ impl<W: World> Engine<W> {
                 _ = self.timer.tick() => self.tick().await?,
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),
                 _ = look.tick() => {
-                    if self.background_ended() {
+                    let step = next(&self.state, &self.settings.policy, &self.pending()?);
+                    if matches!(step, Step::ReportEnd(_)) {
                         return Ok(());
                     }
                     may_be_tidied = may_be_tidied && self.tidy();
@@ -53,32 +54,11 @@ impl<W: World> Engine<W> {
         self.left.is_some() || self.commands.is_closed() || self.unheard.iter().any(leaves)
     }
 
-    /// It can be told of one.
-    fn background_ended(&self) -> bool {
-        if self.state.first_open().is_some() {
-            return false;
-        }
-        let mut background = self.state.background.iter();
-        background.any(|(id, b)| self.world.background_end(id, b).is_some())
-    }
-
-    /// What was asked for besides, as far as it can be done now. It is asked for until it is
-    /// done, or stopped.
-    pub(super) async fn grant(&mut self) -> Result<(), EngineError> {
-        if self.compaction_wished && self.state.first_open().is_none() {
-            self.compact().await?;
-            self.compaction_wished = false;
-        }
-        Ok(())
-    }
-
     /// What waits behind a stop is said; a failure and a hold are lifted, which is recorded.
     pub(super) async fn go_on(&mut self) -> Result<(), EngineError> {
-        let rests = match next(&self.state, &self.settings.policy) {
-            Step::Wait(why) => why != Why::Idle && !self.state.is_stopped(),
-            _ => false,
-        };
-        if rests {
+        let lifted = rest(&self.state, &self.settings.policy)
+            .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
+        if lifted {
             let found = "asked to go on".to_string();
             let woke = Entry::Woke {
                 by: By::Person,
@@ -97,6 +77,11 @@ impl<W: World> Engine<W> {
         model: Option<String>,
         mode: Option<Mode>,
     ) -> Result<(), EngineError> {
+        // It wins over what this start was told, which may not be in the log yet.
+        if let Some(chosen) = &mut self.settings.chosen {
+            chosen.model.take_if(|_| model.is_some());
+            chosen.mode.take_if(|_| mode.is_some());
+        }
         let model = model.filter(|m| *m != self.state.model);
         let mode = mode.filter(|m| *m != self.state.mode);
         if model.is_none() && mode.is_none() {

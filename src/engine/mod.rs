@@ -13,6 +13,7 @@ mod context;
 mod idle;
 mod recall;
 mod steps;
+mod take_in;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
 
@@ -22,11 +23,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::entry::{
-    About, By, CallId, Entry, Guard, Layers, Mode, Record, SaveReason, Verdict, Via,
-};
-use crate::core::next::{Judge, Policy, Step, Why, next};
+use crate::core::entry::{By, CallId, Entry, Layers, Mode, Record, SaveReason, Verdict};
+use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
+use crate::core::settings::{Judge, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
 use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
@@ -122,7 +122,14 @@ pub struct Settings {
     /// Another version took the session up: its version and what it renders.
     pub renewed: Option<(String, Layers)>,
     /// What this start was told to use instead of what the session was using.
-    pub chosen: Option<Entry>,
+    pub chosen: Option<Choice>,
+}
+
+/// A model, a mode, or both, in place of those of the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub model: Option<String>,
+    pub mode: Option<Mode>,
 }
 
 /// A session's log: where it is kept, its end, and what is so after it.
@@ -225,18 +232,19 @@ impl<W: World> Engine<W> {
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
         loop {
             self.refresh()?;
-            self.begin_as_chosen().await?;
             self.take_commands().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
             }
-            self.renew().await?;
-            self.grant().await?;
-            self.note_background().await?;
-            self.take_inbox().await?;
-            self.tend_windows().await?;
-            self.recall().await?;
-            match next(&self.state, &self.settings.policy) {
+            match next(&self.state, &self.settings.policy, &self.pending()?) {
+                Step::RecordChoice => self.record_choice().await?,
+                Step::Render => self.render().await?,
+                Step::Compact => self.compact_as_asked().await?,
+                Step::ReportEnd(id) => self.report_end(&id).await?,
+                Step::TakeMessage => self.take_message().await?,
+                Step::Summarise(range) => self.begin_summary(range)?,
+                Step::LearnLimit(count) => self.learn_silent_limit(count).await?,
+                Step::Recall(since) => self.recall(since).await?,
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
@@ -249,102 +257,10 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What this start was told to use goes into the log before anything else, so that what
-    /// a person chooses after that wins.
-    async fn begin_as_chosen(&mut self) -> Result<(), EngineError> {
-        if let Some(chosen) = self.settings.chosen.clone() {
-            self.record(Write::of(chosen)).await?;
-            self.settings.chosen = None;
-        }
-        Ok(())
-    }
-
-    /// What another version renders goes into the log before the first step of its own.
-    async fn renew(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_none()
-            && let Some((version, layers)) = self.settings.renewed.clone()
-        {
-            self.record(Write::of(Entry::Rendered { version, layers }))
-                .await?;
-            self.settings.renewed = None;
-        }
-        Ok(())
-    }
-
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
         self.record(Write::of(Entry::Saved { reason, tree: None }))
             .await
-    }
-
-    /// Between steps, when no call is open, what waits in the inbox is said, the oldest first.
-    async fn take_inbox(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_some() {
-            return Ok(());
-        }
-        while let Some(queued) = self.next_queued()? {
-            let Message { text, images, via } = queued.message;
-            let entry = match via {
-                Via::Note => Entry::Noted { text, about: None },
-                Via::Prompt | Via::Queue | Via::Signal => Entry::Said { text, images, via },
-            };
-            self.record(Write {
-                taken: Some(queued.id),
-                ..Write::of(entry)
-            })
-            .await?;
-        }
-        Ok(())
-    }
-
-    fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
-        let session = self.head.session();
-        match self.inbox_is_held {
-            false => self.store.oldest_queued(session),
-            true => Ok(self
-                .store
-                .queued(session)?
-                .into_iter()
-                .find(Queued::is_note)),
-        }
-    }
-
-    /// The model is told of background commands that ended, also while nobody was there.
-    async fn note_background(&mut self) -> Result<(), EngineError> {
-        if self.state.first_open().is_some() {
-            return Ok(());
-        }
-        let ended: Vec<_> = self
-            .state
-            .background
-            .iter()
-            .filter_map(|(id, b)| {
-                let end = self.world.background_end(id, b)?;
-                Some((id.clone(), b.run.clone(), end))
-            })
-            .collect();
-        for (id, run, end) in ended {
-            let about = About::BackgroundEnded {
-                id,
-                exit_code: end.exit_code,
-            };
-            let noted = Entry::Noted {
-                text: end.text,
-                about: Some(about),
-            };
-            self.record(Write {
-                blobs: end.blobs,
-                ..Write::of(noted)
-            })
-            .await?;
-            self.discard(&Guard::Supervised {
-                run,
-                boot: String::new(),
-                background: true,
-            })
-            .await;
-        }
-        Ok(())
     }
 
     /// Appends to the log, folds and publishes.

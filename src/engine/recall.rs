@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Engine, EngineError, Write};
-use crate::core::entry::{About, Entry};
+use crate::core::entry::{About, Entry, Seq};
 use crate::core::text::one_line;
 use crate::store::{Scope, Sought};
 use crate::world::World;
@@ -33,20 +33,13 @@ type Scores<K> = BTreeMap<K, (u32, String)>;
 
 impl<W: World> Engine<W> {
     /// Once for each message, once for each continuation.
-    pub(super) async fn recall(&mut self) -> Result<(), EngineError> {
-        if !self.state.recall_due || self.state.first_open().is_some() {
-            return Ok(());
-        }
+    pub(super) async fn recall(&mut self, since: Seq) -> Result<(), EngineError> {
+        self.summaries.recalled = Some(since);
         let Some((seq, words)) = self.state.words.clone() else {
             return Ok(());
         };
         // In the context is what is newer than this.
         let last = self.state.preface.as_ref().map(|p| p.last);
-        let since = seq.max(last.unwrap_or(0));
-        if self.summaries.recalled == Some(since) {
-            return Ok(());
-        }
-        self.summaries.recalled = Some(since);
         let terms = rarer(&words);
         let mut lines = self.memories_of(&terms)?;
         if let Some(last) = last {

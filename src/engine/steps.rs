@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::attend::Stoppable;
 use super::{Engine, EngineError, Write};
 use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
-use crate::core::next::{Fate, fate};
+use crate::core::fate::{Fate, fate};
 use crate::core::prompt::{Part, Request, request, request_bytes};
 use crate::core::tool::{Class, ToolCall};
 use crate::store::StoreError;

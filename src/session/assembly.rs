@@ -10,10 +10,9 @@ use super::{
     Opened, Session, SessionError, Surroundings, VERSION, judge, now_ms, unseen_by_commands,
 };
 use crate::config::Origin;
-use crate::core::entry::Entry;
-use crate::core::next::Policy;
+use crate::core::settings::Policy;
 use crate::core::state::State;
-use crate::engine::Settings;
+use crate::engine::{Choice, Settings};
 use crate::model::{Figures, Models};
 use crate::tools::Place;
 use crate::world::machine::{Machine, Shell};
@@ -54,14 +53,14 @@ impl Surroundings {
         };
         let chosen = self.choices(state, as_new)?;
         let model = match &chosen {
-            Some(Entry::Chose {
+            Some(Choice {
                 model: Some(model), ..
             }) => model.clone(),
             _ => state.model.clone(),
         };
         if let (
             Some(found),
-            Some(Entry::Chose {
+            Some(Choice {
                 mode: Some(mode), ..
             }),
         ) = (&mut found, &chosen)
@@ -70,7 +69,7 @@ impl Surroundings {
         }
         let asked = Models::new(config.clone(), self.env.clone());
         warnings.extend(asked.check(&model)?);
-        let mode_is_chosen = matches!(&chosen, Some(Entry::Chose { mode: Some(_), .. }));
+        let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
         if state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
                 "this session goes on in mode {}, as it was left; --permission-mode changes it",
@@ -129,7 +128,7 @@ impl Surroundings {
 
     /// A flag of this start wins over what the session was using, and in one in which nothing
     /// was said yet so does the config.
-    fn choices(&self, state: &State, as_new: bool) -> Result<Option<Entry>, SessionError> {
+    fn choices(&self, state: &State, as_new: bool) -> Result<Option<Choice>, SessionError> {
         let by_flag = |key: &str| as_new || matches!(self.loaded.origins.of(key), Origin::Flag(_));
         let model = match by_flag("model") {
             true => Some(self.config().model_name(&self.env)?.to_string()),
@@ -138,6 +137,6 @@ impl Surroundings {
         let model = model.filter(|m| *m != state.model);
         let mode = Some(self.config().permission_mode)
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
-        Ok((model.is_some() || mode.is_some()).then_some(Entry::Chose { model, mode }))
+        Ok((model.is_some() || mode.is_some()).then_some(Choice { model, mode }))
     }
 }

@@ -9,7 +9,7 @@ use super::Surroundings;
 use crate::config::Config;
 use crate::core::budget::Budget;
 use crate::core::gauge::Parts;
-use crate::core::next::Budgeting;
+use crate::core::settings::Budgeting;
 use crate::core::state::State;
 use crate::core::window::Windows;
 use crate::engine::Summarising;

@@ -29,7 +29,7 @@ use context::{Gauging, Known};
 use crate::command::{self, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting};
 use crate::core::entry::{Record, Seq, Usage};
-use crate::core::next::Judge;
+use crate::core::settings::Judge;
 use crate::core::state::Illegal;
 use crate::engine::{Log, Settings};
 use crate::model::Figures;

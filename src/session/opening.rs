@@ -15,7 +15,7 @@ use crate::command::{RunState, Runs};
 use crate::core::budget::Budget;
 use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
 use crate::core::state::State;
-use crate::engine::Log;
+use crate::engine::{Choice, Log};
 use crate::model::Models;
 use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
 
@@ -159,7 +159,7 @@ impl Surroundings {
         }
         let state = &session.log.state;
         let model = match &session.settings.chosen {
-            Some(Entry::Chose { model: Some(m), .. }) => m,
+            Some(Choice { model: Some(m), .. }) => m,
             _ => &state.model,
         };
         let budget = session.settings.policy.budget_of(state, model);

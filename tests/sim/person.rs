@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
-use rewake::core::next::Policy;
 use rewake::core::policy::Decision;
+use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::tool::Input;
 use rewake::core::window::Windows;

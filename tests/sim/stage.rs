@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rewake::core::entry::*;
-use rewake::core::next::Policy;
+use rewake::core::settings::Policy;
 use rewake::core::summary::Fallback;
 use rewake::engine::{Settings, Summarising};
 use rewake::store::{Batch, NewSession, Store, new_id};

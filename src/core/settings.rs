@@ -1,0 +1,36 @@
+//! What the user and the program's start have set, as `next` needs it.
+
+use std::sync::Arc;
+
+use super::budget::Budget;
+use super::policy::Decision;
+use super::state::State;
+use super::tool::Input;
+use super::window::Windows;
+
+/// The rules' verdict on a call as things are.
+pub type Judge = Arc<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
+
+/// What the user and the program's start have set.
+pub struct Policy {
+    pub judge: Judge,
+    /// A person is there to be asked.
+    pub interactive: bool,
+    /// Answers for one message of the user, or for one start.
+    pub max_turns: Option<u32>,
+    /// The context window of the session's model, with what was learnt of it.
+    pub budget: Budgeting,
+    pub windows: Windows,
+}
+
+/// What a model has room for, with what the session learnt of its limit (tokens) and of its
+/// bytes per token.
+pub type Budgeting = Arc<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
+
+impl Policy {
+    pub fn budget_of(&self, state: &State, model: &str) -> Budget {
+        let limit = state.limits.get(model).copied();
+        let ratio = state.ratios.get(model).copied();
+        (self.budget)(model, limit, ratio)
+    }
+}

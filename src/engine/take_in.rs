@@ -1,0 +1,116 @@
+//! What waits outside of the log, and how each piece of it goes in: what this start was told
+//! to use, what this version renders, messages, and background commands that ended.
+
+use super::{Choice, Engine, EngineError, Write};
+use crate::core::entry::{About, Entry, Guard, Via};
+use crate::core::next::Pending;
+use crate::store::{Message, Queued, StoreError};
+use crate::world::World;
+
+impl<W: World> Engine<W> {
+    /// Looked up anew before each step: nothing of it is remembered that a crash could lose.
+    pub(super) fn pending(&self) -> Result<Pending, EngineError> {
+        Ok(Pending {
+            choice: self.settings.chosen.is_some(),
+            rendering: self.settings.renewed.is_some(),
+            compaction: self.compaction_wished,
+            ended: self.ended_in_background(),
+            message: self.next_queued()?.is_some(),
+            summary: self.summaries.progress(),
+            recalled: self.summaries.recalled,
+        })
+    }
+
+    pub(super) async fn record_choice(&mut self) -> Result<(), EngineError> {
+        if let Some(Choice { model, mode }) = self.settings.chosen.clone() {
+            if model.is_some() || mode.is_some() {
+                self.record(Write::of(Entry::Chose { model, mode })).await?;
+            }
+            self.settings.chosen = None;
+        }
+        Ok(())
+    }
+
+    /// What another version renders goes into the log before the first step of its own.
+    pub(super) async fn render(&mut self) -> Result<(), EngineError> {
+        if let Some((version, layers)) = self.settings.renewed.clone() {
+            self.record(Write::of(Entry::Rendered { version, layers }))
+                .await?;
+            self.settings.renewed = None;
+        }
+        Ok(())
+    }
+
+    /// It is asked for until it is done, or stopped.
+    pub(super) async fn compact_as_asked(&mut self) -> Result<(), EngineError> {
+        self.compact().await?;
+        self.compaction_wished = false;
+        Ok(())
+    }
+
+    /// The oldest message becomes `Said`, a note `Noted`, in the transaction that deletes its
+    /// row.
+    pub(super) async fn take_message(&mut self) -> Result<(), EngineError> {
+        let Some(queued) = self.next_queued()? else {
+            return Ok(());
+        };
+        let Message { text, images, via } = queued.message;
+        let entry = match via {
+            Via::Note => Entry::Noted { text, about: None },
+            Via::Prompt | Via::Queue | Via::Signal => Entry::Said { text, images, via },
+        };
+        self.record(Write {
+            taken: Some(queued.id),
+            ..Write::of(entry)
+        })
+        .await
+    }
+
+    fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
+        let session = self.head.session();
+        match self.inbox_is_held {
+            false => self.store.oldest_queued(session),
+            true => Ok(self
+                .store
+                .queued(session)?
+                .into_iter()
+                .find(Queued::is_note)),
+        }
+    }
+
+    fn ended_in_background(&self) -> Option<String> {
+        let mut background = self.state.background.iter();
+        let (id, _) = background.find(|(id, b)| self.world.background_end(id, b).is_some())?;
+        Some(id.clone())
+    }
+
+    /// The model is told of a background command that ended, also while nobody was there.
+    pub(super) async fn report_end(&mut self, id: &str) -> Result<(), EngineError> {
+        let Some(background) = self.state.background.get(id) else {
+            return Ok(());
+        };
+        let Some(end) = self.world.background_end(id, background) else {
+            return Ok(());
+        };
+        let guard = Guard::Supervised {
+            run: background.run.clone(),
+            boot: String::new(),
+            background: true,
+        };
+        let about = About::BackgroundEnded {
+            id: id.to_string(),
+            exit_code: end.exit_code,
+        };
+        let noted = Entry::Noted {
+            text: end.text,
+            about: Some(about),
+        };
+        self.record(Write {
+            blobs: end.blobs,
+            ..Write::of(noted)
+        })
+        .await?;
+        self.discard(&guard).await;
+        Ok(())
+    }
+}
