@@ -217,7 +217,7 @@ impl<W: World> Engine<W> {
     async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
-                self.say(message, &blobs)?;
+                self.send(message, &blobs)?;
                 Ok(false)
             }
             Command::Decide { call, verdict } => {

@@ -106,7 +106,7 @@ impl<W: World> Engine<W> {
                 self.record(Write::default()).await?;
             }
             (Err(StoreError::NotFound { .. }), Some(message)) => {
-                return self.say(message, &[]);
+                return self.send(message, &[]);
             }
             (Err(error), _) => return Err(error.into()),
         }
@@ -116,7 +116,15 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    pub(super) fn say(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+    /// Words that were said elsewhere than in the input box. They are durable when it returns.
+    pub fn say(&mut self, message: &Message) -> Result<(), EngineError> {
+        let at_ms = self.world.now_ms();
+        self.store.queue(self.head.session(), message, &[], at_ms)?;
+        Ok(())
+    }
+
+    /// What stood in the input box: it is never in both places.
+    pub(super) fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
         let at_ms = self.world.now_ms();
         let session = self.head.session();
         let id = self.store.send(session, &message, blobs, at_ms)?;
@@ -129,14 +137,11 @@ impl<W: World> Engine<W> {
 
     /// It waits in the inbox, so it is not lost while a step is in progress.
     pub(super) fn note(&mut self, text: String) -> Result<(), EngineError> {
-        let note = Message {
+        self.say(&Message {
             text,
             images: Vec::new(),
             via: Via::Note,
-        };
-        let at_ms = self.world.now_ms();
-        self.store.queue(self.head.session(), &note, &[], at_ms)?;
-        Ok(())
+        })
     }
 
     /// That it is not kept is told, and is no reason to stop working: it is tried again.

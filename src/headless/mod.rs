@@ -57,29 +57,7 @@ pub fn run(session: Session, task: Task) -> u8 {
 }
 
 async fn work(mut session: Session, task: Task) -> u8 {
-    // First of all: who is told of the session may count on its having the words.
-    let queued = task
-        .prompt
-        .as_ref()
-        .map(|prompt| queue(&mut session, prompt))
-        .transpose();
     let printer = Printer::new(task.format, &session);
-    if let Err(error) = queued {
-        return refused(&session.log.state, &printer, &session.id, &error);
-    }
-    for warning in &session.warnings {
-        print::note(warning);
-    }
-    if let Some(found) = &session.found {
-        print::note(&found.line());
-        if task.prompt.is_none() && !found.owed {
-            print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
-            printer
-                .borrow_mut()
-                .result(&session.log.state, &Verdict::of(exit::DONE, None));
-            return exit::DONE;
-        }
-    }
     let found = session.found.take();
     let id = session.id.clone();
     let (commands, inbox) = unbounded_channel();
@@ -91,6 +69,32 @@ async fn work(mut session: Session, task: Task) -> u8 {
         inbox,
         Box::new(move |state, event| told.borrow_mut().event(state, &event)),
     );
+    // First of all: who is told of the session may count on its having the words.
+    let said = task.prompt.as_ref().map(|prompt| {
+        let message = Message {
+            text: prompt.clone(),
+            images: Vec::new(),
+            via: Via::Prompt,
+        };
+        engine.say(&message)
+    });
+    printer.borrow().opened(engine.state(), found.is_some());
+    if let Some(Err(error)) = said {
+        return refused(engine.state(), &printer, &id, &error);
+    }
+    for warning in &session.warnings {
+        print::note(warning);
+    }
+    if let Some(found) = &found {
+        print::note(&found.line());
+        if task.prompt.is_none() && !found.owed {
+            print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
+            printer
+                .borrow_mut()
+                .result(engine.state(), &Verdict::of(exit::DONE, None));
+            return exit::DONE;
+        }
+    }
     let _lock = session.lock;
     let life = async {
         if let Some(found) = found {
@@ -113,19 +117,6 @@ async fn work(mut session: Session, task: Task) -> u8 {
         Err(error) => return refused(engine.state(), &printer, &id, &error),
     };
     finish(&mut engine, &printer, verdict, &id).await
-}
-
-/// Puts the words where they survive.
-fn queue(session: &mut Session, prompt: &str) -> Result<(), EngineError> {
-    let message = Message {
-        text: prompt.to_string(),
-        images: Vec::new(),
-        via: Via::Prompt,
-    };
-    let now_ms = crate::session::now_ms();
-    let store = &mut session.log.store;
-    store.queue(&session.id, &message, &[], now_ms)?;
-    Ok(())
 }
 
 /// How a run ended: the exit code, and what is to be said of it.

@@ -42,7 +42,7 @@ pub struct Printer {
 
 impl Printer {
     pub fn new(format: Format, session: &Session) -> Shared {
-        let printer = Printer {
+        Rc::new(RefCell::new(Printer {
             format,
             session: session.id.clone(),
             figures: session.figures.clone(),
@@ -53,19 +53,22 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
-        };
-        printer.line(|| {
+        }))
+    }
+
+    /// The first line of the stream.
+    pub fn opened(&self, state: &State, is_resumed: bool) {
+        self.line(|| {
             json!({
-                "type": if session.found.is_some() { "session.resumed" } else { "session.opened" },
-                "session": session.id,
-                "model": session.log.state.model,
-                "mode": session.log.state.mode,
-                "folder": session.log.state.folder,
-                "title": session.log.state.title(),
+                "type": if is_resumed { "session.resumed" } else { "session.opened" },
+                "session": self.session,
+                "model": state.model,
+                "mode": state.mode,
+                "folder": state.folder,
+                "title": state.title(),
                 "version": crate::session::VERSION,
             })
         });
-        Rc::new(RefCell::new(printer))
     }
 
     /// A line of the JSON stream.
@@ -79,11 +82,8 @@ impl Printer {
         match event {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
-            Event::Queued(queued) => {
-                self.line(|| json!({"type": "queued", "text": queued.message.text}));
-            }
-            // Headless, what would ask is denied, and nobody types.
-            Event::Asked { .. } | Event::Requeued(_) | Event::Kept(_) => {}
+            // Headless, what would ask is denied, and the prompt is all that is said.
+            Event::Asked { .. } | Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) => {}
             Event::Context(figures) => self.context(figures),
         }
     }

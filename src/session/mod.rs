@@ -13,11 +13,13 @@ mod layers;
 mod offer;
 mod opening;
 mod reading;
+mod rename;
 mod skills;
 mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
 pub use offer::{Details, Offer, StillRunning};
+pub use rename::rename;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -15,9 +15,7 @@ use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
 use crate::model::Figures;
 use crate::session::{Surroundings, now_ms};
-use crate::store::{
-    self, Batch, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
-};
+use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
@@ -260,24 +258,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Recorded as an entry of the session, which must be nobody's meanwhile.
     fn rename(&mut self, id: &str, title: &str) -> Result<Found, StoreError> {
-        let _lock = SessionLock::take(&self.around.paths.data_dir, id)?;
-        let was_unfinished = self.store.find(id)?.unfinished;
-        let mut head = self.store.load_each(id, |_| Ok::<(), StoreError>(()))?;
-        let batch = Batch {
-            at_ms: now_ms(),
-            entries: vec![Entry::Named {
-                title: title.to_string(),
-            }],
-            unfinished: was_unfinished,
-            ..Batch::default()
-        };
-        self.store.append(&mut head, &batch)?;
-        let info = self.store.find(id)?;
+        let data_dir = &self.around.paths.data_dir;
+        let title = crate::session::rename(&mut self.store, data_dir, id, title)?;
         Ok(Found::Renamed {
             id: id.to_string(),
-            outcome: Ok(self::title(info.title.as_deref())),
+            outcome: Ok(self::title(title.as_deref())),
         })
     }
 

@@ -1,0 +1,33 @@
+//! Another title for a session in which nobody works. Of the one that is open the engine
+//! records it.
+
+use std::path::Path;
+
+use super::now_ms;
+use crate::core::entry::Entry;
+use crate::store::{Batch, SessionLock, Store, StoreError};
+
+/// Records the title as an entry of the session, and gives the title it has then.
+///
+/// # Errors
+/// `Held` while another process, or the engine of this one, works in the session.
+pub fn rename(
+    store: &mut Store,
+    data_dir: &Path,
+    id: &str,
+    title: &str,
+) -> Result<Option<String>, StoreError> {
+    let _lock = SessionLock::take(data_dir, id)?;
+    let was_unfinished = store.find(id)?.unfinished;
+    let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
+    let batch = Batch {
+        at_ms: now_ms(),
+        entries: vec![Entry::Named {
+            title: title.to_string(),
+        }],
+        unfinished: was_unfinished,
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch)?;
+    Ok(store.find(id)?.title)
+}
