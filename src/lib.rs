@@ -19,9 +19,10 @@
 //!
 //! # The one data path
 //!
-//! A prompt goes into the session's *inbox* (a durable row). Between two steps, when no call
-//! is open, the engine turns the row into `Said`, in the transaction that deletes it. `next`
-//! says `CallModel`; [`core::prompt::request`] projects the log to messages; a codec in
+//! A prompt goes into the session's *inbox* (a durable row). `next` is told that it waits
+//! there; when no call is open it says `TakeMessage`, and the engine turns the row into `Said`,
+//! in the transaction that deletes it. Then `next` says `CallModel`;
+//! [`core::prompt::request`] projects the log to messages; a codec in
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
 //! anything is decided on it. For each call `next` says what is to become of it: pure calls
 //! run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
@@ -87,9 +88,9 @@
 //! [`core::window`] groups the log into exchanges and says which are to be summarised;
 //! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
 //! context begins again from; [`core::budget`] shares out the window. What left the context has
-//! a [`core::address`] by which a tool reads it whole; the engine brings back by itself what
-//! the user's words speak of. `next` asks for it only at the hard limit; before that the
-//! engine does it in the background, from the state.
+//! a [`core::address`] by which a tool reads it whole; what the user's words speak of is
+//! brought back (`Recall`). `next` begins a summary in the background (`Summarise`) and waits
+//! for one only at the hard limit (`CloseWindow`).
 //!
 //! # Deliberately absent
 //!

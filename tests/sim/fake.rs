@@ -210,6 +210,7 @@ pub struct Outside {
     pub window: u64,
     pub bulk: usize,
     pub summariser_fails: bool,
+    pub upgraded: bool,
     /// Answers in the log.
     pub replies: usize,
 }
@@ -240,6 +241,7 @@ impl Outside {
             window: 1_000_000,
             bulk: 0,
             summariser_fails: false,
+            upgraded: false,
             replies: 0,
         }
     }

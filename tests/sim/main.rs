@@ -34,7 +34,7 @@ use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::tool::Input;
 use rewake::core::window::Windows;
-use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
+use rewake::engine::{Choice, Engine, Event, Log, OnEvent, Rest};
 use rewake::store::{NewFork, Store, new_id};
 use stage::{begin, fresh_store, settings};
 use tokio::sync::mpsc::unbounded_channel;
@@ -59,7 +59,12 @@ struct Case {
     /// What every result has besides, bytes.
     bulk: usize,
     summariser_fails: bool,
+    /// Each start is of another version than the session, and names another mode.
+    upgraded: bool,
 }
+
+/// The version that takes a session up.
+const NEWER: &str = "1";
 
 struct Ran {
     /// Boundaries passed.
@@ -100,6 +105,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().window = case.window.unwrap_or(1_000_000);
     outside.borrow_mut().bulk = case.bulk;
     outside.borrow_mut().summariser_fails = case.summariser_fails;
+    outside.borrow_mut().upgraded = case.upgraded;
 
     let session = begin(dir.path());
     go_on(case, dir.path(), &session, &outside);
@@ -202,7 +208,15 @@ fn one_process(
                 Event::Requeued(_) | Event::Kept(_) => {}
             }
         });
-        let settings = settings(policy(outside.borrow().window));
+        let mut settings = settings(policy(outside.borrow().window));
+        if outside.borrow().upgraded {
+            settings.renewed =
+                (state.version != NEWER).then(|| (NEWER.to_string(), fake::layers()));
+            settings.chosen = (state.mode != Mode::AcceptEdits).then_some(Choice {
+                model: None,
+                mode: Some(Mode::AcceptEdits),
+            });
+        }
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
         let life = async {
@@ -399,6 +413,33 @@ fn every_boundary_of_a_small_window() {
     }
 }
 
+/// Another version takes the session up in another mode, and dies at every boundary: both are
+/// recorded, once, before the model is asked.
+#[test]
+fn every_boundary_of_another_version() {
+    let upgraded = Case {
+        upgraded: true,
+        ..Case::default()
+    };
+    let last = run(&upgraded).boundaries;
+    for at in 0..=last {
+        let ran = run(&Case {
+            crashes: vec![at],
+            ..upgraded.clone()
+        });
+        let places = |is: &dyn Fn(&Entry) -> bool| -> Vec<usize> {
+            let found = ran.records.iter().enumerate().filter(|(_, r)| is(&r.entry));
+            found.map(|(place, _)| place).collect()
+        };
+        let rendered =
+            places(&|e| matches!(e, Entry::Rendered { version, .. } if version == NEWER));
+        let chosen = places(&|e| matches!(e, Entry::Chose { .. }));
+        let replied = places(&|e| matches!(e, Entry::Replied { .. }));
+        assert_eq!((rendered.len(), chosen.len()), (1, 1), "crash at {at}");
+        assert!(rendered[0] < replied[0] && chosen[0] < replied[0]);
+    }
+}
+
 /// Random answers, crashes, power cuts, stops, messages and forks.
 fn random(seeds: std::ops::Range<u64>) {
     for seed in seeds {
@@ -417,6 +458,7 @@ fn random(seeds: std::ops::Range<u64>) {
             window: (rng.below(2) == 0).then(|| 4_000 + rng.below(4_000)),
             bulk: [0, 500, 5_000][rng.below(3) as usize],
             summariser_fails: rng.below(2) == 0,
+            upgraded: seed % 4 == 0,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {
