@@ -82,7 +82,7 @@ pub enum ContextChange {
 type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
 
 /// A summary in the making.
-pub(super) struct Pending {
+pub(super) struct SummaryTask {
     range: Range,
     work: Option<Work>,
     made: Option<Result<Written, Failure>>,
@@ -91,7 +91,7 @@ pub(super) struct Pending {
 /// The summariser's part of the engine.
 #[derive(Default)]
 pub(super) struct Summaries {
-    pending: Option<Pending>,
+    pending: Option<SummaryTask>,
     failed_at: Option<Instant>,
     near_limit_told: bool,
     pub(super) recalled: Option<u64>,
@@ -121,7 +121,7 @@ impl Summaries {
 
     pub(super) fn progress(&self) -> BackgroundSummary {
         match &self.pending {
-            Some(Pending {
+            Some(SummaryTask {
                 range,
                 made: Some(_),
                 ..
@@ -134,7 +134,7 @@ impl Summaries {
 
     /// Its range is no longer next. What it took is counted all the same.
     fn drop_pending(&mut self) {
-        if let Some(Pending {
+        if let Some(SummaryTask {
             made: Some(made), ..
         }) = self.pending.take()
         {
@@ -273,7 +273,7 @@ impl<W: World> Engine<W> {
             before.as_deref(),
             &records,
         );
-        self.summaries.pending = Some(Pending {
+        self.summaries.pending = Some(SummaryTask {
             range,
             work: Some(self.summarise(request)),
             made: None,
