@@ -97,7 +97,7 @@ pub enum Found {
 pub enum Stopped {
     /// Something was alive and has been asked to end.
     Asked,
-    /// It was not begun, and never will be: [`How::NotRun`].
+    /// It was not begun, and never will be: [`super::How::NotRun`].
     NotBegun,
     /// There was nothing to stop.
     Over,
@@ -200,7 +200,7 @@ impl Runs {
     /// Waits for the end of a command. May be dropped and called again.
     ///
     /// A command that was never begun (its keeper was killed, or it was stopped, early) is
-    /// claimed here, so that it never will be, and is [`How::NotRun`].
+    /// claimed here, so that it never will be, and is [`super::How::NotRun`].
     pub async fn wait(&self, running: &mut Running) -> io::Result<Ended> {
         running.reap().await;
         let mut pause = Duration::from_millis(1);

@@ -8,10 +8,10 @@
 //! calls once. Everything else, here and above, takes the [`Env`] it is given.
 //!
 //! Invariant: what a folder says about itself is believed only as far as it cannot hurt
-//! ([`load`]) until the user trusts it ([`trust`]).
+//! ([`mod@load`]) until the user trusts it ([`trust`]).
 //!
 //! Absent on purpose: parsing of permission rules (`crate::core::policy`), figures of known
-//! models (`crate::model`). `config.toml` belongs to the user: [`write`] changes single keys of
+//! models (`crate::model`). `config.toml` belongs to the user: [`mod@write`] changes single keys of
 //! it when a person says so on the screen, and nothing else does.
 
 mod check;

@@ -21,7 +21,7 @@ const LEFT_OUT: [&str; 9] = [
     "topic",
 ];
 
-/// In the order of [`specs`].
+/// In the order of [`mod@specs`].
 pub fn short_specs() -> Vec<ToolSpec> {
     specs().into_iter().map(short).collect()
 }
