@@ -13,13 +13,16 @@ use proptest::prelude::*;
 use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
+use rewake::core::exchange::Range;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
-use rewake::core::prompt::{self, Message, Part, Request};
+use rewake::core::prompt;
+use rewake::core::request::{Message, Part, Request};
 use rewake::core::settings::Policy;
+use rewake::core::size::layers_bytes;
 use rewake::core::state::State;
 use rewake::core::summary;
-use rewake::core::window::{self, Range, Windows};
+use rewake::core::window::{self, Windows};
 
 const MODEL: &str = "test/model";
 /// The answer's room in these tests.
@@ -160,7 +163,7 @@ impl Session {
                     let budget = self.budget();
                     let room = continuation::note_bytes(
                         budget.bytes(budget.hard()),
-                        prompt::layers_bytes(&self.state),
+                        layers_bytes(&self.state.layers),
                     );
                     let note = continuation::note(&self.state, room, None);
                     self.push(Entry::Continued {

@@ -13,16 +13,18 @@ mod valid;
 use proptest::prelude::*;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
+use rewake::core::exchange::Range;
 use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_WAKES, Pending, Step, Why, next, recall_point,
 };
 use rewake::core::policy::Decision;
-use rewake::core::prompt::{Message, Part, Role, messages};
+use rewake::core::prompt::messages;
+use rewake::core::request::{Message, Part, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::tool::{Input, MAX_CALLS};
-use rewake::core::window::{Range, Windows};
+use rewake::core::window::Windows;
 
 use valid::assert_valid;
 
@@ -311,7 +313,7 @@ fn what_cannot_run_is_closed() {
         let state = state([said("go"), reply]);
         let open = state.first_open().expect("an open call").clone();
         match fate(&state, &policy(false), &open) {
-            Fate::Close(outcome) => rewake::core::prompt::told(&outcome).0,
+            Fate::Close(outcome) => outcome.to_model_text().0,
             other => panic!("{other:?}"),
         }
     };

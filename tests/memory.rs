@@ -11,11 +11,12 @@ mod support;
 
 use rewake::core::continuation;
 use rewake::core::entry::*;
+use rewake::core::exchange::Range;
 use rewake::core::prompt;
+use rewake::core::request::Part;
 use rewake::core::state::State;
 use rewake::core::summary;
 use rewake::core::tool::Input;
-use rewake::core::window::Range;
 use rewake::store::{Batch, Head, NewSession, Store, new_id};
 use rewake::tools::{self, Past, Ran};
 use serde_json::json;
@@ -163,7 +164,7 @@ fn sent(state: &State) -> String {
     let messages = prompt::messages(state, 1_000);
     let parts = messages.iter().flat_map(|m| &m.parts);
     let texts = parts.filter_map(|part| match part {
-        prompt::Part::Text { text, .. } | prompt::Part::Result { text, .. } => Some(text.clone()),
+        Part::Text { text, .. } | Part::Result { text, .. } => Some(text.clone()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -4,7 +4,6 @@ use super::output::{line, local_time};
 use super::trouble::Trouble;
 use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
 use crate::core::gauge::Parts;
-use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{clip, one_line};
 use crate::core::window::Windows;
@@ -181,7 +180,7 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             Guard::Opaque => format!("began {call}"),
         },
         Entry::Finished { call, outcome, .. } => {
-            let (text, is_error) = told(outcome);
+            let (text, is_error) = outcome.to_model_text();
             let mark = if is_error { " (error)" } else { "" };
             format!("result of {call}{mark}: {}", clip(&text, RESULT_BYTES))
         }

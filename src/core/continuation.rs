@@ -4,11 +4,9 @@
 //! order of their worth, so that in the smallest window the task, the plan and the results of
 //! the last answer are still there, each at least as a line with its address.
 
-use super::entry::{Block, Entry, Outcome, Seq};
+use super::entry::{Block, Entry, Outcome, Plan, Seq};
 use super::ledger::Command;
-use super::prompt::told;
 use super::state::State;
-use super::summary::plan;
 use super::text::{clip, head_tail, one_line};
 
 /// No note is longer, however large the window.
@@ -53,7 +51,7 @@ fn sections(state: &State, told: Option<&str>, room: usize) -> Vec<Section> {
     // In the order of their worth.
     vec![
         section("The user's last message", last_words(state, room), room / 5),
-        section("Plan", plan(state).unwrap_or_default(), room / 6),
+        section("Plan", plan(state), room / 6),
         section(
             "Results of the last answer",
             last_results(state, room),
@@ -134,11 +132,11 @@ fn last_results(state: &State, room: usize) -> String {
     let share = room / 12;
     let full = results.len().saturating_sub(FULL_RESULTS);
     for (seq, outcome) in &results[full..] {
-        let (told, _) = told(outcome);
-        if told.len() > 80 && share > 100 {
+        let (text_of, _) = outcome.to_model_text();
+        if text_of.len() > 80 && share > 100 {
             text.push_str(&format!(
                 "entry {seq} in part:\n{}\n",
-                head_tail(&told, share, "\n[…]\n")
+                head_tail(&text_of, share, "\n[…]\n")
             ));
         }
     }
@@ -163,6 +161,11 @@ fn story(state: &State, told: Option<&str>) -> String {
             .and_then(|p| p.summary.clone())
             .unwrap_or_default(),
     }
+}
+
+fn plan(state: &State) -> String {
+    let plan = state.plan.as_ref().and_then(Plan::to_text);
+    plan.unwrap_or_default()
 }
 
 fn said_before(state: &State) -> String {

@@ -13,6 +13,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::text::one_line;
+
 /// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
 /// so a place is unique along one path, and it needs no store to be known.
 pub type Seq = u64;
@@ -428,6 +430,25 @@ impl Outcome {
             output: Output::text(text),
         }
     }
+
+    /// What the model reads of it, and whether it is an error.
+    pub fn to_model_text(&self) -> (String, bool) {
+        match self {
+            Outcome::Done { output } if output.text.is_empty() => {
+                ("(no output)".to_string(), false)
+            }
+            Outcome::Done { output } => (output.text.clone(), false),
+            Outcome::Error { output } if output.text.is_empty() => ("error".to_string(), true),
+            Outcome::Error { output } => (output.text.clone(), true),
+            Outcome::Denied { reason } => (format!("denied: {reason}"), true),
+            Outcome::Interrupted { output, why } if output.text.is_empty() => {
+                (format!("[interrupted: {why}]"), true)
+            }
+            Outcome::Interrupted { output, why } => {
+                (format!("{}\n[interrupted: {why}]", output.text), true)
+            }
+        }
+    }
 }
 
 /// What a finished call changed in the state, for those who fold and do not read prose.
@@ -509,6 +530,24 @@ impl Plan {
     /// The step that is being worked on.
     pub fn current(&self) -> Option<&PlanStep> {
         self.steps.iter().find(|s| s.state == StepState::Current)
+    }
+
+    /// A line for each step, then one for each goal. `None` for an empty plan.
+    pub fn to_text(&self) -> Option<String> {
+        const STEPS: usize = 30;
+        const CHARS: usize = 100;
+        if self.steps.is_empty() && self.goals.is_empty() {
+            return None;
+        }
+        let mut text = String::new();
+        for step in self.steps.iter().take(STEPS) {
+            let state = format!("{:?}", step.state).to_lowercase();
+            text.push_str(&format!("- [{state}] {}\n", one_line(&step.text, CHARS)));
+        }
+        for goal in self.goals.iter().take(STEPS) {
+            text.push_str(&format!("- goal: {}\n", one_line(goal, CHARS)));
+        }
+        Some(text)
     }
 }
 

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::{Fact, Outcome, Seq};
-use super::prompt::told;
 use super::text::{clip, one_line};
 use super::tool::{Input, ToolCall};
 
@@ -69,8 +68,8 @@ impl Ledger {
     }
 
     pub fn finished(&mut self, seq: Seq, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
-        let (told, is_error) = told(outcome);
-        let about = format!("{}: {}", name(call), one_line(&told, LINE_CHARS));
+        let (text, is_error) = outcome.to_model_text();
+        let about = format!("{}: {}", name(call), one_line(&text, LINE_CHARS));
         self.results.push(CallResult {
             seq,
             is_error,

@@ -4,12 +4,13 @@
 //! crash, or a stop that is still to be obeyed; both are settled in the same way.
 
 use super::entry::{CallId, Seq};
+use super::exchange::{self, Range};
 use super::fate::{Fate, fate};
 use super::limits::Count;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::tool::Class;
-use super::window::{self, Pressure, Range};
+use super::window::{self, Pressure};
 
 /// Starts in a row without progress, after which the session is held.
 pub const MAX_WAKES: u32 = 3;
@@ -169,7 +170,7 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
 /// What is due so that the request does not come to its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(Range { first, last }) = summary
-        && window::is_closable(&state.context, first, last)
+        && exchange::is_closable(&state.context, first, last)
     {
         return Some(Step::CloseWindow(Range { first, last }));
     }

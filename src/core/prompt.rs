@@ -6,70 +6,12 @@
 
 use serde_json::Value;
 
-use super::budget::{BYTES_PER_TOKEN, Budget, IMAGE_TOKENS};
-use super::entry::{BlobRef, Block, CallId, Entry, Outcome, Record, Seq, ToolSpec};
+use super::budget::Budget;
+use super::entry::{Block, CallId, Entry, Outcome, Record, Seq};
+use super::request::{Message, Part, Request, Role};
+use super::size::{PART_BYTES, SAID_FACTOR, layers_bytes, record_bytes};
 use super::state::State;
 use super::text::head_tail;
-
-/// A request in no provider's form. The protocols in `crate::model` put it on the wire.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// `provider/model`.
-    pub model: String,
-    /// Layer 1: the system prompt.
-    pub system: String,
-    /// Layer 1: the tools.
-    pub tools: Vec<ToolSpec>,
-    /// Layer 2: instructions. May be empty. Sent as a second system text.
-    pub instructions: String,
-    /// Roles alternate, the first is the user's, the last is the user's.
-    pub messages: Vec<Message>,
-    /// Room for the answer, tokens.
-    pub max_tokens: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    User,
-    Assistant,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Message {
-    pub role: Role,
-    pub parts: Vec<Part>,
-    /// The provider may cache everything up to here.
-    pub cache: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Part {
-    /// Never empty.
-    Text {
-        text: String,
-        signature: Option<String>,
-    },
-    /// The bytes are in the blobs of the store.
-    Image { media_type: String, blob: BlobRef },
-    /// Only in the messages of the model that made it.
-    Thinking { text: String, sealed: Option<Value> },
-    Call {
-        /// Ours ([`super::entry::CallId::wire`]); unique.
-        id: String,
-        name: String,
-        /// Always an object.
-        arguments: Value,
-        signature: Option<String>,
-    },
-    /// The one result of the call with this id. In a user message, before everything else.
-    Result {
-        id: String,
-        name: String,
-        text: String,
-        images: Vec<(String, BlobRef)>,
-        is_error: bool,
-    },
-}
 
 /// The request that is sent now: the same bytes for the same log, whenever it is asked.
 pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Request {
@@ -105,76 +47,14 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
     out.finish()
 }
 
-/// The user's own words are given more room than what a tool prints.
-const SAID_FACTOR: usize = 4;
-
-/// What a call, a result or a message costs besides its text.
-const PART_BYTES: usize = 80;
-
 /// Bytes of a request, about; images are counted by what they cost.
 pub fn request_bytes(state: &State, inline: usize) -> usize {
     let preface = state
         .preface
         .as_ref()
         .map_or(0, |p| p.text.len() + PART_BYTES);
-    let records: usize = state.context.iter().map(|r| bytes_of(r, inline)).sum();
-    layers_bytes(state) + preface + records
-}
-
-/// Bytes of the system prompt, the tools and the instructions.
-pub fn layers_bytes(state: &State) -> usize {
-    let layers = &state.layers;
-    let tools: usize = layers.tools.iter().map(tool_bytes).sum();
-    layers.system.len() + layers.instructions.len() + tools + PART_BYTES
-}
-
-/// A tool as it stands in a request, about.
-pub fn tool_bytes(tool: &ToolSpec) -> usize {
-    tool.name.len() + tool.description.len() + tool.schema.to_string().len() + PART_BYTES
-}
-
-/// Bytes of a record in a request, about.
-pub fn bytes_of(record: &Record, inline: usize) -> usize {
-    let text = |len: usize| len.min(inline) + PART_BYTES;
-    let images = |n: usize| n * (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
-    match &record.entry {
-        Entry::Said {
-            text: said,
-            images: seen,
-            ..
-        } => said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images(seen.len()),
-        Entry::Replied { blocks, .. } => blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text: said, .. } => text(said.len()),
-                Block::Thinking { .. } => thinking_bytes(block).min(inline),
-                Block::Call {
-                    name, arguments, ..
-                } => text(arguments.len()) + name.len() + PART_BYTES,
-            })
-            .sum(),
-        Entry::Finished { outcome, .. } => {
-            let (output, extra) = match outcome {
-                Outcome::Done { output } | Outcome::Error { output } => (Some(output), 0),
-                Outcome::Interrupted { output, why } => (Some(output), why.len()),
-                Outcome::Denied { reason } => (None, reason.len()),
-            };
-            let seen = output.map_or(0, |o| images(o.images.len()));
-            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + seen
-        }
-        Entry::Noted { text: noted, .. } => text(noted.len()),
-        Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
-        _ => 0,
-    }
-}
-
-fn thinking_bytes(block: &Block) -> usize {
-    match block {
-        Block::Thinking { text, sealed } => {
-            text.len() + sealed.as_ref().map_or(0, |s| s.to_string().len()) + PART_BYTES
-        }
-        Block::Text { .. } | Block::Call { .. } => 0,
-    }
+    let records: usize = state.context.iter().map(|r| record_bytes(r, inline)).sum();
+    layers_bytes(&state.layers) + preface + records
 }
 
 /// Head and tail of what is too large, with the address of the whole.
@@ -321,7 +201,7 @@ impl Messages {
 
     fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome) {
         if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
-            let (text, is_error) = told(outcome);
+            let (text, is_error) = outcome.to_model_text();
             let text = inlined(&text, self.inline, seq);
             let images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
@@ -417,22 +297,5 @@ fn object(arguments: &str) -> Value {
         Ok(Value::Object(map)) => Value::Object(map),
         _ if arguments.trim().is_empty() => Value::Object(Default::default()),
         _ => serde_json::json!({ "malformed": arguments }),
-    }
-}
-
-/// What the model is told of an outcome, and whether it is an error.
-pub fn told(outcome: &Outcome) -> (String, bool) {
-    match outcome {
-        Outcome::Done { output } if output.text.is_empty() => ("(no output)".to_string(), false),
-        Outcome::Done { output } => (output.text.clone(), false),
-        Outcome::Error { output } if output.text.is_empty() => ("error".to_string(), true),
-        Outcome::Error { output } => (output.text.clone(), true),
-        Outcome::Denied { reason } => (format!("denied: {reason}"), true),
-        Outcome::Interrupted { output, why } if output.text.is_empty() => {
-            (format!("[interrupted: {why}]"), true)
-        }
-        Outcome::Interrupted { output, why } => {
-            (format!("{}\n[interrupted: {why}]", output.text), true)
-        }
     }
 }

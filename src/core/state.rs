@@ -13,12 +13,12 @@ use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
     Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,
 };
+use super::exchange;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
-use super::summary;
+use super::preface::{self, Carried, Preface};
 use super::text;
 use super::tool::{Class, Input, MAX_CALLS, ToolCall};
-use super::window;
 
 /// Smaller requests are no measure of a model's tokens.
 const MEASURED_TOKENS: u64 = 500;
@@ -99,24 +99,6 @@ pub struct State {
     pub words: Option<(Seq, String)>,
     /// What became relevant again was not looked for yet.
     pub recall_due: bool,
-}
-
-/// What the requests begin with instead of what was said before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preface {
-    /// As it is sent.
-    pub text: String,
-    /// The rolling summary alone; `None` for a continuation note.
-    pub summary: Option<String>,
-    pub by: SummaryBy,
-    /// Windows closed so far.
-    pub windows: u32,
-    /// The last entry that is only behind this.
-    pub last: Seq,
-    /// The last summary that a model made, and the entry from which on what came after it is
-    /// only in a digest: that part is summarised again when the model can be asked.
-    pub sound: Option<String>,
-    pub unsound_from: Option<Seq>,
 }
 
 /// A call of the last answer.
@@ -209,7 +191,7 @@ impl State {
             } => {
                 self.no_open_call()?;
                 not_blank(summary)?;
-                match window::is_closable(&self.context, *first, *last) {
+                match exchange::is_closable(&self.context, *first, *last) {
                     true => Ok(()),
                     false => Err(format!(
                         "entries {first} to {last} are not the oldest exchanges of the context"
@@ -512,7 +494,7 @@ impl State {
             ),
         };
         self.preface = Some(Preface {
-            text: summary::preface(self, summary, last),
+            text: preface::render(&self.carried(), summary, last),
             summary: Some(summary.to_string()),
             by,
             windows: window,
@@ -520,6 +502,15 @@ impl State {
             sound,
             unsound_from,
         });
+    }
+
+    /// What is said again behind a summary.
+    pub fn carried(&self) -> Carried<'_> {
+        Carried {
+            plan: self.plan.as_ref(),
+            words: self.words.as_ref(),
+            ledger: &self.ledger,
+        }
     }
 
     fn summarised(&mut self, spent: &[Spent]) {

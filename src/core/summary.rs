@@ -1,14 +1,14 @@
-//! What stands for exchanges that left the context: the request to the summary model, the
-//! digest when it cannot be asked, and the preface that goes before what is left.
+//! What stands for exchanges that left the context: the request to the summary model, and the
+//! digest when it cannot be asked.
 
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
-use super::entry::{Block, Entry, Outcome, Record, Seq};
-use super::prompt::{Message, Part, Request, Role, told};
-use super::state::{Preface, State};
+use super::entry::{Block, Entry, Outcome, Record};
+use super::exchange::Range;
+use super::preface::Preface;
+use super::request::{Message, Part, Request, Role};
 use super::text::{clip, head_tail, one_line};
-use super::window::Range;
 
 /// What stands for a summary that could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,69 +18,8 @@ pub enum Fallback {
     Placeholder,
 }
 
-/// The user's last words are repeated behind a summary up to this size.
-const WORDS_BYTES: usize = 1_500;
-/// And the results of the last answer up to about this.
-const RESULTS_BYTES: usize = 1_200;
 /// Of a single text in what is summarised.
 const TEXT_BYTES: usize = 2_000;
-
-/// The preface of a summary: the summary, the plan and the user's last words as they are
-/// now. Rendered once, so that it is sent in the same bytes until the next closing.
-pub fn preface(state: &State, summary: &str, last: Seq) -> String {
-    let mut text = format!(
-        "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
-         memory_page reads them.\n\n{summary}\n"
-    );
-    text.push_str(&extras(state, last));
-    text.push_str("</summary>");
-    text
-}
-
-fn extras(state: &State, last: Seq) -> String {
-    let mut text = String::new();
-    if let Some(plan) = plan(state) {
-        text.push_str(&format!("\nThe plan at that time:\n{plan}"));
-    }
-    if let Some((seq, words)) = &state.words
-        && *seq <= last
-    {
-        let marker = format!("\n[… the rest is in entry {seq} …]\n");
-        let words = head_tail(words, WORDS_BYTES, &marker);
-        text.push_str(&format!(
-            "\nThe user's last message (entry {seq}):\n{words}\n"
-        ));
-    }
-    if state.ledger.results.first().is_some_and(|r| r.seq <= last) {
-        let lines = state.ledger.result_lines(RESULTS_BYTES);
-        text.push_str(&format!("\nThe results of the last answer:\n{lines}"));
-    }
-    text
-}
-
-/// What the preface has besides the summary, at most.
-pub fn extras_bytes(state: &State) -> usize {
-    250 + extras(state, Seq::MAX).len()
-}
-
-/// The plan as lines; goals behind it.
-pub fn plan(state: &State) -> Option<String> {
-    const STEPS: usize = 30;
-    const CHARS: usize = 100;
-    let plan = state
-        .plan
-        .as_ref()
-        .filter(|p| !p.steps.is_empty() || !p.goals.is_empty())?;
-    let mut text = String::new();
-    for step in plan.steps.iter().take(STEPS) {
-        let state = format!("{:?}", step.state).to_lowercase();
-        text.push_str(&format!("- [{state}] {}\n", one_line(&step.text, CHARS)));
-    }
-    for goal in plan.goals.iter().take(STEPS) {
-        text.push_str(&format!("- goal: {}\n", one_line(goal, CHARS)));
-    }
-    Some(text)
-}
 
 /// The request that makes a summary: what there was, and the records that leave.
 pub fn request(
@@ -139,7 +78,9 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
                 .collect();
             format!("[{seq}] agent: {}", cut(&parts.join("; ")))
         }
-        Entry::Finished { outcome, .. } => format!("[{seq}] result: {}", cut(&told(outcome).0)),
+        Entry::Finished { outcome, .. } => {
+            format!("[{seq}] result: {}", cut(&outcome.to_model_text().0))
+        }
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
         Entry::Stopped { .. } => format!("[{seq}] the user stopped the agent"),
         _ => return None,

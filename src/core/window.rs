@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::continuation::note_bytes;
-use super::entry::{Entry, Record, Seq};
+use super::exchange::{Exchange, Range, exchanges};
+use super::preface;
 use super::prompt;
+use super::size::layers_bytes;
 use super::state::State;
 
 /// How it is decided that a window is to be closed.
@@ -60,13 +62,6 @@ impl Windows {
     }
 }
 
-/// Entries from `first` to `last`, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    pub first: Seq,
-    pub last: Seq,
-}
-
 /// What stands between the state and the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
@@ -76,50 +71,6 @@ pub enum Pressure {
     Close(Range),
     /// Summarising is not enough: the context begins again from a note.
     Continue,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Exchange {
-    range: Range,
-    began_ms: i64,
-    ended_ms: i64,
-    bytes: usize,
-}
-
-fn begins(entry: &Entry) -> bool {
-    matches!(entry, Entry::Said { .. } | Entry::Replied { .. })
-}
-
-fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
-    let mut all: Vec<Exchange> = Vec::new();
-    for record in context {
-        let bytes = prompt::bytes_of(record, inline);
-        match all.last_mut() {
-            Some(last) if !begins(&record.entry) => {
-                last.range.last = record.seq;
-                last.ended_ms = record.at_ms;
-                last.bytes += bytes;
-            }
-            _ => all.push(Exchange {
-                range: Range {
-                    first: record.seq,
-                    last: record.seq,
-                },
-                began_ms: record.at_ms,
-                ended_ms: record.at_ms,
-                bytes,
-            }),
-        }
-    }
-    all
-}
-
-/// Whether these entries are the oldest exchanges of the context, and not all of it.
-pub fn is_closable(context: &[Record], first: Seq, last: Seq) -> bool {
-    let begins_there = context.first().is_some_and(|r| r.seq == first);
-    let next = context.iter().find(|r| r.seq > last);
-    let ends_there = context.iter().any(|r| r.seq == last);
-    begins_there && ends_there && next.is_some_and(|r| begins(&r.entry))
 }
 
 /// Tokens of the request that would be sent now.
@@ -135,7 +86,7 @@ pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
     }
     if state.context.is_empty() {
         // A note that was written for a larger window is written again, once.
-        let room = note_bytes(budget.bytes(budget.hard()), prompt::layers_bytes(state));
+        let room = note_bytes(budget.bytes(budget.hard()), layers_bytes(&state.layers));
         return match &state.preface {
             Some(preface) if preface.text.len() > room => Pressure::Continue,
             _ => Pressure::Fits,
@@ -201,9 +152,9 @@ fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
 fn by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<(Range, u64)> {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     let all = exchanges(&state.context, inline);
-    let fixed = budget.tokens(prompt::layers_bytes(state))
+    let fixed = budget.tokens(layers_bytes(&state.layers))
         + windows.summary_tokens(budget)
-        + budget.tokens(super::summary::extras_bytes(state));
+        + budget.tokens(preface::extras_bytes(&state.carried()));
     let soft = budget.soft(windows.max_tokens);
     // In a small window what is fixed takes more than half: then half of the rest is freed.
     let target = (soft / 2).max(fixed + soft.saturating_sub(fixed) / 2);

@@ -12,12 +12,14 @@ use super::{Engine, EngineError, Event, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::continuation;
 use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Spent, SummaryBy};
+use crate::core::exchange::Range;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
 use crate::core::next::BackgroundSummary;
-use crate::core::prompt::{self, Request};
+use crate::core::request::Request;
+use crate::core::size::layers_bytes;
 use crate::core::summary::{self, Fallback};
-use crate::core::window::{self, Range};
+use crate::core::window;
 use crate::model::Reply;
 use crate::world::{Boundary, World};
 
@@ -332,7 +334,7 @@ impl<W: World> Engine<W> {
         };
         let room = continuation::note_bytes(
             budget.bytes(budget.hard()),
-            prompt::layers_bytes(&self.state),
+            layers_bytes(&self.state.layers),
         );
         let note = continuation::note(&self.state, room, told.as_deref());
         let by = if told.is_some() {

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{Verdict, is_denied};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
-use crate::core::prompt::told;
 use crate::core::state::State;
 use crate::core::text::{neutralise, one_line};
 use crate::core::tool::ToolCall;
@@ -250,7 +249,7 @@ fn subject(call: &ToolCall) -> String {
 }
 
 fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
-    let (text, is_error) = told(outcome);
+    let (text, is_error) = outcome.to_model_text();
     match (outcome, fact) {
         (
             Outcome::Done { .. },

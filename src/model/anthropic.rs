@@ -15,7 +15,7 @@ use super::sse::Event;
 use super::wire::{Blobs, Target};
 use super::{Delta, Reply, names};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
-use crate::core::prompt::{Message, Part, Request, Role};
+use crate::core::request::{Message, Part, Request, Role};
 
 /// The protocol allows four; one is behind the system prompt.
 const MESSAGE_MARKS: usize = 3;

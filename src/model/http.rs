@@ -21,7 +21,7 @@ use super::sse;
 use super::wire::{Blobs, Codec};
 use super::{Delta, Reply};
 use crate::core::entry::{Failure, FailureClass};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -357,7 +357,7 @@ mod tests {
 
     use super::*;
     use crate::core::entry::Block;
-    use crate::core::prompt::{Message, Part, Role};
+    use crate::core::request::{Message, Part, Role};
     use crate::model::provider::{IDLE_TIMEOUT_MS, Secret};
     use crate::model::wire::Protocol;
 

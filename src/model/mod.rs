@@ -32,7 +32,7 @@ pub use registry::{Figures, Models, WindowFrom};
 use futures_util::future::Either;
 
 use crate::core::entry::{Block, Failure, StopReason, Usage};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 /// What a stream gives while it runs. Shown and kept as a draft, never an entry.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,7 +13,7 @@ use super::sse::Event;
 use super::wire::{Blobs, Target};
 use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
-use crate::core::prompt::{Part, Request, Role};
+use crate::core::request::{Part, Request, Role};
 
 pub use super::errors::classify;
 

@@ -1,6 +1,6 @@
 //! What is said in plain words where a protocol has no field for it.
 
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 /// Both system texts as one.
 pub fn system(request: &Request) -> String {

@@ -10,7 +10,7 @@ use super::provider::Provider;
 use super::split_name;
 use super::wire::{Blobs, Codec, Target};
 use crate::core::entry::{Failure, FailureClass};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 pub struct Post {
     pub codec: Codec,

@@ -10,7 +10,7 @@ use super::script::Script;
 use super::{Backend, Delta, Reply, catalogue, http, wire};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
 use crate::core::entry::{Failure, FailureClass, Usage};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 

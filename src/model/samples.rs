@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::sse::Event;
 use super::{Delta, Reply};
 use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
-use crate::core::prompt::{Message, Part, Request, Role};
+use crate::core::request::{Message, Part, Request, Role};
 
 /// System, instructions, images, thinking, two parallel calls with results, one failed.
 /// `sealed` and `signature` are what the protocol under test kept of the answer.

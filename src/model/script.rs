@@ -36,7 +36,7 @@ use serde_json::Value;
 use super::retry::{Refused, Retry, Tries};
 use super::{Delta, Reply};
 use crate::core::entry::{Block, Failure, FailureClass, StopReason, Usage};
-use crate::core::prompt::{Message, Part, Request, Role};
+use crate::core::request::{Message, Part, Request, Role};
 
 const AT_ITS_END: &str = "The script is at its end.";
 

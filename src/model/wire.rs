@@ -14,7 +14,7 @@ use super::sse::Event;
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
 pub use crate::config::Protocol;
 use crate::core::entry::{BlobRef, Failure};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 
 impl Protocol {
     /// `None` for the scripted model: nothing of it goes over a wire.

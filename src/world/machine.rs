@@ -14,7 +14,7 @@ use super::archive::Archive;
 use super::{BackgroundEnd, Images, Settled, Unready, World, report};
 use crate::command::{self, Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped};
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 use crate::core::state::Background;
 use crate::core::tool::{BashArgs, Input, ToolCall};
 use crate::model::{Delta, Models, Reply};

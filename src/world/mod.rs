@@ -13,7 +13,7 @@ use std::future::Future;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::core::entry::{Failure, Guard, Outcome};
-use crate::core::prompt::Request;
+use crate::core::request::Request;
 use crate::core::state::Background;
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};

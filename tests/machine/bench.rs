@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use rewake::command::{RunInfo, RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
 use rewake::core::entry::{CallId, Guard, Outcome};
-use rewake::core::prompt::told;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
 use rewake::tools::{Place, Ran};
@@ -155,7 +154,7 @@ pub fn done(ran: &Ran) -> String {
 #[track_caller]
 pub fn interrupted(ran: &Ran) -> String {
     match &ran.outcome {
-        Outcome::Interrupted { .. } => told(&ran.outcome).0,
+        Outcome::Interrupted { .. } => ran.outcome.to_model_text().0,
         other => panic!("not interrupted: {other:?}"),
     }
 }

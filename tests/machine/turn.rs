@@ -11,7 +11,7 @@ use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::policy::Decision;
-use rewake::core::prompt::{Request, Role};
+use rewake::core::request::{Request, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::{Background, State};
 use rewake::core::summary::Fallback;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rewake::core::entry::*;
-use rewake::core::prompt::{Part, Request};
+use rewake::core::request::{Part, Request};
 use rewake::core::state::Background;
 use rewake::core::tool::{Input, ToolCall};
 use rewake::engine::Command;

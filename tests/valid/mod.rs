@@ -1,6 +1,6 @@
 //! What every request must be, whoever asks.
 
-use rewake::core::prompt::{Message, Part, Role};
+use rewake::core::request::{Message, Part, Role};
 
 /// The rules of the strictest provider.
 pub fn assert_valid(messages: &[Message]) {

@@ -8,7 +8,6 @@ use std::io::Write;
 use super::ExportError;
 use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
 use crate::core::ledger;
-use crate::core::prompt::told;
 use crate::core::text::{neutralise, one_line};
 use crate::core::tool::ToolCall;
 use crate::store::{SessionInfo, Store};
@@ -153,7 +152,7 @@ fn replied(
 }
 
 fn finished(name: &str, outcome: &Outcome, out: &mut impl Write) -> Result<(), ExportError> {
-    let (text, is_error) = told(outcome);
+    let (text, is_error) = outcome.to_model_text();
     let mark = if is_error { " (error)" } else { "" };
     writeln!(out, "\n### {}{mark}", code(name))?;
     fenced(out, &text)

@@ -2,11 +2,12 @@
 //! its checkpoints, how it ended.
 
 use super::{Past, told, when};
+use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
 use crate::core::state::{Halt, State};
+use crate::core::summary;
 use crate::core::text::{clip, head_tail, one_line};
 use crate::core::tool::ReviewHistoryArgs;
-use crate::core::{prompt, summary};
 use crate::store::{SessionFilter, SessionInfo, StoreError};
 
 const DEFAULT_SESSIONS: u64 = 5;
@@ -87,7 +88,7 @@ fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
         } => Some(format!(
             "last [{}] result: {}",
             r.seq,
-            one_line(&prompt::told(outcome).0, 120)
+            one_line(&outcome.to_model_text().0, 120)
         )),
         _ => None,
     });
@@ -111,7 +112,7 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
     if let Some(Halt::Failed(failure)) = &state.halted {
         text.push_str(&format!("failed: {}\n", one_line(&failure.message, 200)));
     }
-    if let Some(plan) = summary::plan(&state) {
+    if let Some(plan) = state.plan.as_ref().and_then(Plan::to_text) {
         text.push_str(&format!("\nPlan:\n{plan}"));
     }
     if let Some((seq, words)) = &state.words {

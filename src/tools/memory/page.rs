@@ -6,7 +6,6 @@
 use super::{Past, told, when};
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
-use crate::core::prompt;
 use crate::core::tool::MemoryPageArgs;
 use crate::tools::fit::floor;
 use crate::tools::printable;
@@ -184,12 +183,12 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
         Outcome::Done { output }
         | Outcome::Error { output }
         | Outcome::Interrupted { output, .. } => output,
-        Outcome::Denied { .. } => return Ok(prompt::told(outcome).0),
+        Outcome::Denied { .. } => return Ok(outcome.to_model_text().0),
     };
     let Some(blob) = &output.blob else {
         return Ok(format!(
             "{}{}",
-            prompt::told(outcome).0,
+            outcome.to_model_text().0,
             images_of(&output.images)
         ));
     };
@@ -205,7 +204,7 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
             )
         }
         // The head and the tail are what there is.
-        (None, _) => prompt::told(outcome).0,
+        (None, _) => outcome.to_model_text().0,
     })
 }
 

@@ -5,7 +5,6 @@
 
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, SaveReason, Seq, Verdict};
 use crate::core::ledger;
-use crate::core::prompt::told;
 use crate::core::text::{clip, one_line};
 use crate::core::tool::ToolCall;
 use crate::ui::text::{clean, clean_line};
@@ -126,7 +125,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             out.extend(calls(0, blocks).into_iter().map(|call| format!("· {call}")));
         }
         Entry::Finished { call, outcome, .. } => {
-            let (text, is_error) = told(outcome);
+            let (text, is_error) = outcome.to_model_text();
             let name = calls_before.name(call).unwrap_or("a call");
             let mark = if is_error { "error" } else { "done" };
             out.push(format!("  {name}: {mark}"));

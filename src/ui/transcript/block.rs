@@ -180,7 +180,7 @@ impl Call {
         let head = format!("{} {}", self.call.name, self.subject());
         match &self.status {
             Status::Over { outcome, .. } => {
-                format!("{head}\n{}", crate::core::prompt::told(outcome).0)
+                format!("{head}\n{}", outcome.to_model_text().0)
             }
             _ => head,
         }

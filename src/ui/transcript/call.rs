@@ -6,7 +6,6 @@ use ratatui::text::{Line, Span};
 use super::block::{Call, Status};
 use super::lay::{Look, paragraph};
 use crate::core::entry::{Outcome, Plan, StepState};
-use crate::core::prompt::told;
 use crate::core::tool::Input;
 use crate::session::clock;
 use crate::ui::text::{self, clean_line};
@@ -187,7 +186,7 @@ fn output(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
     let (words, style) = match &call.status {
         Status::Running { .. } => (call.tail.clone(), theme.dim),
         Status::Over { outcome, .. } => {
-            let (words, is_error) = told(outcome);
+            let (words, is_error) = outcome.to_model_text();
             // What is told of a change stands in the diff.
             let says_nothing = matches!(
                 (&call.call.input, is_error),

@@ -1,0 +1,57 @@
+//! The log in exchanges: one user message each, or one answer with its results. The context
+//! shrinks by whole exchanges, so that a result never stands without its call.
+
+use super::entry::{Entry, Record, Seq};
+use super::size::record_bytes;
+
+/// Entries from `first` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub first: Seq,
+    pub last: Seq,
+}
+
+/// One user message, or one answer with its results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    pub range: Range,
+    pub began_ms: i64,
+    pub ended_ms: i64,
+    pub bytes: usize,
+}
+
+fn begins(entry: &Entry) -> bool {
+    matches!(entry, Entry::Said { .. } | Entry::Replied { .. })
+}
+
+pub fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
+    let mut all: Vec<Exchange> = Vec::new();
+    for record in context {
+        let bytes = record_bytes(record, inline);
+        match all.last_mut() {
+            Some(last) if !begins(&record.entry) => {
+                last.range.last = record.seq;
+                last.ended_ms = record.at_ms;
+                last.bytes += bytes;
+            }
+            _ => all.push(Exchange {
+                range: Range {
+                    first: record.seq,
+                    last: record.seq,
+                },
+                began_ms: record.at_ms,
+                ended_ms: record.at_ms,
+                bytes,
+            }),
+        }
+    }
+    all
+}
+
+/// Whether these entries are the oldest exchanges of the context, and not all of it.
+pub fn is_closable(context: &[Record], first: Seq, last: Seq) -> bool {
+    let begins_there = context.first().is_some_and(|r| r.seq == first);
+    let next = context.iter().find(|r| r.seq > last);
+    let ends_there = context.iter().any(|r| r.seq == last);
+    begins_there && ends_there && next.is_some_and(|r| begins(&r.entry))
+}

@@ -1,0 +1,65 @@
+//! How many bytes the parts of a request have, about. Images are counted by what they cost.
+
+use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
+use super::entry::{Block, Entry, Layers, Outcome, Record, ToolSpec};
+
+/// The user's own words are given more room than what a tool prints.
+pub(super) const SAID_FACTOR: usize = 4;
+
+/// What a call, a result or a message costs besides its text.
+pub(super) const PART_BYTES: usize = 80;
+
+/// Bytes of the system prompt, the tools and the instructions.
+pub fn layers_bytes(layers: &Layers) -> usize {
+    let tools: usize = layers.tools.iter().map(tool_bytes).sum();
+    layers.system.len() + layers.instructions.len() + tools + PART_BYTES
+}
+
+/// A tool as it stands in a request, about.
+pub fn tool_bytes(tool: &ToolSpec) -> usize {
+    tool.name.len() + tool.description.len() + tool.schema.to_string().len() + PART_BYTES
+}
+
+/// Bytes of a record in a request, about.
+pub fn record_bytes(record: &Record, inline: usize) -> usize {
+    let text = |len: usize| len.min(inline) + PART_BYTES;
+    let images = |n: usize| n * (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+    match &record.entry {
+        Entry::Said {
+            text: said,
+            images: seen,
+            ..
+        } => said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images(seen.len()),
+        Entry::Replied { blocks, .. } => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text: said, .. } => text(said.len()),
+                Block::Thinking { .. } => thinking_bytes(block).min(inline),
+                Block::Call {
+                    name, arguments, ..
+                } => text(arguments.len()) + name.len() + PART_BYTES,
+            })
+            .sum(),
+        Entry::Finished { outcome, .. } => {
+            let (output, extra) = match outcome {
+                Outcome::Done { output } | Outcome::Error { output } => (Some(output), 0),
+                Outcome::Interrupted { output, why } => (Some(output), why.len()),
+                Outcome::Denied { reason } => (None, reason.len()),
+            };
+            let seen = output.map_or(0, |o| images(o.images.len()));
+            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + seen
+        }
+        Entry::Noted { text: noted, .. } => text(noted.len()),
+        Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
+        _ => 0,
+    }
+}
+
+fn thinking_bytes(block: &Block) -> usize {
+    match block {
+        Block::Thinking { text, sealed } => {
+            text.len() + sealed.as_ref().map_or(0, |s| s.to_string().len()) + PART_BYTES
+        }
+        Block::Text { .. } | Block::Call { .. } => 0,
+    }
+}
