@@ -22,14 +22,10 @@ use crate::world::{Boundary, Images, Settled, Unready, World};
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 fn unstopped() -> Settled {
-    Settled::Ended(Ran {
-        outcome: Outcome::Interrupted {
-            output: Output::default(),
-            why: "it could not be stopped; it may still run".into(),
-        },
-        fact: None,
-        blobs: Vec::new(),
-    })
+    Settled::Ended(Ran::of(Outcome::Interrupted {
+        output: Output::default(),
+        why: "it could not be stopped; it may still run".into(),
+    }))
 }
 
 impl<W: World> Engine<W> {
@@ -158,17 +154,7 @@ impl<W: World> Engine<W> {
         self.world.boundary(Boundary::AfterPrepare).await;
         match prepared {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
-            Err(Unready::Refused(outcome)) => {
-                self.finish(
-                    call,
-                    Ran {
-                        outcome,
-                        fact: None,
-                        blobs: Vec::new(),
-                    },
-                )
-                .await
-            }
+            Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
                 let started = Entry::Started {
                     call: call.id,
@@ -234,16 +220,7 @@ impl<W: World> Engine<W> {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(
-                    &call,
-                    &guard,
-                    Ran {
-                        outcome,
-                        fact: None,
-                        blobs: Vec::new(),
-                    },
-                )
-                .await
+                self.end(&call, &guard, Ran::of(outcome)).await
             }
             Some(Settled::NotBegun(again)) => {
                 if again != guard {
@@ -268,15 +245,7 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.finish(
-            &call,
-            Ran {
-                outcome,
-                fact: None,
-                blobs: Vec::new(),
-            },
-        )
-        .await
+        self.finish(&call, Ran::of(outcome)).await
     }
 
     async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {

@@ -8,15 +8,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::diff::Diff;
-use super::file::{self, CommitError};
+use super::file::{self, CommitError, MAX_FILE_BYTES};
 use super::place::{self, Place, path_key};
 use super::{Ran, edit};
 use crate::core::entry::{Fact, Guard, Outcome};
 use crate::core::skill;
 use crate::core::tool::Input;
-
-/// Files over this are not edited or overwritten as a whole.
-pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What the file says of a call that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]

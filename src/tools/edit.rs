@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::checked::MAX_FILE_BYTES;
+use super::file::MAX_FILE_BYTES;
 use super::near;
 use crate::core::tool::{EditArgs, Replacement};
 

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, Gid, OFlags, Uid};
 use tempfile::NamedTempFile;
 
+/// Files over this are not edited or overwritten as a whole.
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
 pub enum Kind {
     Missing,
     Folder,

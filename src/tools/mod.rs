@@ -52,29 +52,28 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn done(text: impl Into<String>) -> Ran {
+    /// Only the outcome: nothing else is recorded with it.
+    pub fn of(outcome: Outcome) -> Ran {
         Ran {
-            outcome: Outcome::done(text),
+            outcome,
             fact: None,
             blobs: Vec::new(),
         }
     }
 
-    fn error(text: impl Into<String>) -> Ran {
-        Ran {
-            outcome: Outcome::error(text),
-            ..Ran::done("")
-        }
+    pub fn done(text: impl Into<String>) -> Ran {
+        Ran::of(Outcome::done(text))
+    }
+
+    pub fn error(text: impl Into<String>) -> Ran {
+        Ran::of(Outcome::error(text))
     }
 
     fn cancelled(so_far: impl Into<String>) -> Ran {
-        Ran {
-            outcome: Outcome::Interrupted {
-                output: Output::text(so_far),
-                why: "stopped by the user".to_string(),
-            },
-            ..Ran::done("")
-        }
+        Ran::of(Outcome::Interrupted {
+            output: Output::text(so_far),
+            why: "stopped by the user".to_string(),
+        })
     }
 
     fn with(mut self, fact: Option<Fact>) -> Ran {

@@ -32,7 +32,7 @@ impl Archive {
             Some(store) => store,
             None => match Store::open(&self.data_dir) {
                 Ok(store) => store,
-                Err(error) => return Some(super::machine::failed(error.to_string())),
+                Err(error) => return Some(Ran::error(error.to_string())),
             },
         };
         let store = kept.insert(store);

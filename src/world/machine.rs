@@ -109,7 +109,7 @@ impl Machine {
         let found = match begun {
             Ok(found) => found,
             Err(e) => match self.runs.settle(run, &self.boot) {
-                Ok(Found::NotBegun) => return failed(format!("cannot start the command: {e}")),
+                Ok(Found::NotBegun) => return Ran::error(format!("cannot start the command: {e}")),
                 Ok(found) => found,
                 Err(_) => return uncertain(&format!("cannot start the command: {e}")),
             },
@@ -120,7 +120,7 @@ impl Machine {
     /// What is told of a run once it is known whether it was begun.
     async fn outcome(&self, call: CallId, args: &BashArgs, run: &str, found: Found) -> Ran {
         match found {
-            Found::NotBegun => failed("cannot start the command: its keeper did not begin"),
+            Found::NotBegun => Ran::error("cannot start the command: its keeper did not begin"),
             Found::Ended(ended) if !args.background || matches!(ended.how, How::NotRun(_)) => {
                 self.result(&ended)
             }
@@ -181,7 +181,7 @@ impl Machine {
             Ok(Found::NotBegun) if stop => Settled::NotBegun(guard.clone()),
             Ok(Found::NotBegun) => match self.prepare_run(call.id, args) {
                 Ok(guard) => Settled::NotBegun(guard),
-                Err(Unready::Refused(outcome)) => Settled::Ended(ran(outcome)),
+                Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
                 Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
             },
             Ok(Found::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
@@ -213,18 +213,18 @@ fn unready(error: &io::Error) -> Unready {
 fn stop_background(runs: &Runs, session: &str, id: &str) -> Ran {
     let mine = |r: &RunInfo| r.spec.session == session && r.spec.background && r.spec.call == id;
     let Some(info) = runs.list().into_iter().rfind(mine) else {
-        return failed(format!("there is no background command {id}"));
+        return Ran::error(format!("there is no background command {id}"));
     };
     match (runs.stop(&info.run), info.state) {
-        (Ok(Stopped::Asked), RunState::Ended(_)) => done(format!(
+        (Ok(Stopped::Asked), RunState::Ended(_)) => Ran::done(format!(
             "the keeper of {id} was killed before; what still ran of {id} was ended now"
         )),
-        (Ok(Stopped::Asked), _) => done(format!(
+        (Ok(Stopped::Asked), _) => Ran::done(format!(
             "{id} is being stopped; you are told when it has ended"
         )),
-        (Ok(Stopped::NotBegun), _) => done(format!("{id} had not begun and will not")),
-        (Ok(Stopped::Over), _) => done(format!("{id} had ended already")),
-        (Err(e), _) => failed(format!("cannot stop {id}: {e}")),
+        (Ok(Stopped::NotBegun), _) => Ran::done(format!("{id} had not begun and will not")),
+        (Ok(Stopped::Over), _) => Ran::done(format!("{id} had ended already")),
+        (Err(e), _) => Ran::error(format!("cannot stop {id}: {e}")),
     }
 }
 
@@ -233,24 +233,8 @@ fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
-fn ran(outcome: Outcome) -> Ran {
-    Ran {
-        outcome,
-        fact: None,
-        blobs: Vec::new(),
-    }
-}
-
-fn done(text: impl Into<String>) -> Ran {
-    ran(Outcome::done(text))
-}
-
-pub(super) fn failed(why: impl Into<String>) -> Ran {
-    ran(Outcome::error(why))
-}
-
 fn interrupted(why: impl Into<String>) -> Ran {
-    ran(Outcome::Interrupted {
+    Ran::of(Outcome::Interrupted {
         output: Output::default(),
         why: why.into(),
     })
@@ -309,7 +293,7 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 let id = args.id.clone();
                 let stopped = blocking(move || stop_background(&runs, &session, &id)).await;
-                return stopped.unwrap_or_else(failed);
+                return stopped.unwrap_or_else(Ran::error);
             }
             Ok(
                 input @ (Input::MemorySearch(_) | Input::MemoryPage(_) | Input::ReviewHistory(_)),
@@ -317,18 +301,18 @@ impl World for Machine {
                 let (archive, input, now_ms) = (self.archive.clone(), input.clone(), self.now_ms());
                 let room = room.min(self.place.inline_max_bytes);
                 let found = blocking(move || archive.look_back(&input, now_ms, room)).await;
-                let nothing = || failed("this call does not look back");
-                return found.map_or_else(failed, |found| found.unwrap_or_else(nothing));
+                let nothing = || Ran::error("this call does not look back");
+                return found.map_or_else(Ran::error, |found| found.unwrap_or_else(nothing));
             }
             Ok(input) => input.clone(),
-            Err(why) => return failed(why.clone()),
+            Err(why) => return Ran::error(why.clone()),
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancel));
         let place = self.place.clone();
         match blocking(move || tools::run_pure(&input, &place, &cancel)).await {
             Ok(ran) => ran,
-            Err(why) => failed(why),
+            Err(why) => Ran::error(why),
         }
     }
 
@@ -366,7 +350,7 @@ impl World for Machine {
                     Err(why) => interrupted(why),
                 }
             }
-            _ => failed("the call does not fit what was recorded of it"),
+            _ => Ran::error("the call does not fit what was recorded of it"),
         }
     }
 
@@ -383,7 +367,7 @@ impl World for Machine {
                     let text = format!("{path} was written, just before rewake was interrupted");
                     Settled::Ended(Ran {
                         fact: Some(fact),
-                        ..done(text)
+                        ..Ran::done(text)
                     })
                 }
                 Look::Conflict(why) => unsettled(&why),
@@ -423,31 +407,6 @@ impl World for Machine {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    }
-}
-
-/// How a command that is over is told in one line, and whether it did what it was to do.
-pub(super) fn how(how: &How) -> (String, Option<i32>) {
-    match how {
-        How::Exited(code) => (format!("exit code {code}"), Some(*code)),
-        How::Signalled(signal) => (format!("ended by signal {signal}"), None),
-        How::TimedOut => ("ended by rewake: it ran longer than its time limit".into(), None),
-        How::Stopped => ("stopped".into(), None),
-        How::NotRun(why) => (format!("it never ran: {why}"), None),
-        How::Lost { group: Some(group) } => (
-            format!(
-                "its keeper was killed, so its end is not known; its processes still run (group \
-                 {group}; rewake ps stops them); it may or may not have done its work; look before \
-                 you repeat it"
-            ),
-            None,
-        ),
-        How::Lost { group: None } => (
-            "its keeper was killed or the machine went down; it may or may not have done its work; \
-             look before you repeat it"
-                .into(),
-            None,
-        ),
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the model reads of a command that is over.
 
 use super::BackgroundEnd;
-use super::machine::how;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::state::Background;
@@ -113,4 +112,28 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
         text.push_str(&format!("\n[not all of the output was kept: {error}]"));
     }
     Ok(text.replace('\0', "\u{2400}"))
+}
+/// How a command that is over is told in one line, and whether it did what it was to do.
+fn how(how: &How) -> (String, Option<i32>) {
+    match how {
+        How::Exited(code) => (format!("exit code {code}"), Some(*code)),
+        How::Signalled(signal) => (format!("ended by signal {signal}"), None),
+        How::TimedOut => ("ended by rewake: it ran longer than its time limit".into(), None),
+        How::Stopped => ("stopped".into(), None),
+        How::NotRun(why) => (format!("it never ran: {why}"), None),
+        How::Lost { group: Some(group) } => (
+            format!(
+                "its keeper was killed, so its end is not known; its processes still run (group \
+                 {group}; rewake ps stops them); it may or may not have done its work; look before \
+                 you repeat it"
+            ),
+            None,
+        ),
+        How::Lost { group: None } => (
+            "its keeper was killed or the machine went down; it may or may not have done its work; \
+             look before you repeat it"
+                .into(),
+            None,
+        ),
+    }
 }
