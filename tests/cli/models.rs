@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 use crate::{history, quiet, refused, results, streamed};
@@ -211,6 +211,67 @@ fn call_ids_that_are_repeated_or_missing_make_no_invalid_request() {
         );
     }
     server.assert_no_violations();
+}
+
+/// The ids of the calls in a request, in order.
+fn call_ids(protocol: Protocol, body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let (list, at) = match protocol {
+        Protocol::Anthropic => ("messages", "id"),
+        Protocol::Chat => ("messages", "id"),
+        Protocol::Responses => ("input", "call_id"),
+        Protocol::Gemini => ("contents", "id"),
+    };
+    let mut ids = Vec::new();
+    for message in body[list].as_array().unwrap() {
+        let parts = match protocol {
+            Protocol::Anthropic => message["content"].as_array(),
+            Protocol::Chat => message["tool_calls"].as_array(),
+            Protocol::Responses | Protocol::Gemini => None,
+        };
+        let is_call = |part: &&Value| {
+            let kind = part["type"].as_str().unwrap_or_default();
+            ["tool_use", "function", "function_call"].contains(&kind)
+        };
+        let one = std::slice::from_ref(message);
+        let calls = parts.map_or(one, Vec::as_slice).iter().filter(is_call);
+        ids.extend(calls.map(|call| call[at].as_str().unwrap().to_string()));
+    }
+    ids
+}
+
+#[test]
+fn the_id_of_a_call_suits_every_server_and_stays_the_same() {
+    for protocol in [Protocol::Anthropic, Protocol::Chat, Protocol::Responses] {
+        // Ids that no request may have: empty, repeated, too long, of odd characters.
+        let says = |n: usize| {
+            let odd = ["", "same", "same", "é /\"\n", &"x".repeat(300)];
+            let odd = odd.iter().fold(Says::default(), |says, id| {
+                says.and_raw_call("glob", "{\"pattern\": \"a\"}", Some(id))
+            });
+            match n {
+                0..3 => Answer::from(odd),
+                _ => Says::text("done").into(),
+            }
+        };
+        let server = Server::start(list((0..6).map(says).collect()));
+        let home = Home::with(&server, protocol);
+        home.run(["-p", "x"]).expect(0);
+        home.run(["-p", "-c", "and again"]).expect(0);
+        let requests = server.requests();
+        let ids: Vec<Vec<String>> = requests
+            .iter()
+            .map(|r| call_ids(protocol, r.body.as_ref().unwrap()))
+            .collect();
+        let counts: Vec<usize> = ids.iter().map(Vec::len).collect();
+        assert_eq!(counts, [0, 5, 10, 15, 15]);
+        for pair in ids.windows(2) {
+            assert_eq!(pair[0], pair[1][..pair[0].len()], "{protocol:?}");
+        }
+        let is_short = |id: &String| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        assert!(ids[4].iter().all(is_short), "{:?}", ids[4]);
+        server.assert_no_violations();
+    }
 }
 
 #[test]
