@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::wire::{Blobs, Target};
-use super::{Delta, Reply, names};
+use super::{Delta, Reply, errors, names, too_long};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::prompt::{Message, Part, Request, Role};
 
@@ -436,30 +436,25 @@ fn nonsense(what: &str) -> Failure {
 pub fn classify(status: u16, body: &str) -> Failure {
     match serde_json::from_str::<Value>(body) {
         Ok(answer) if answer["error"]["message"].is_string() => by_kind(&answer["error"], status),
-        _ => Failure {
-            class: class("", status, body),
-            message: body.trim().to_string(),
-            hint: None,
-        },
+        // A proxy's, or that of a server with a form of its own.
+        _ => errors::classify(status, body),
     }
 }
 
 /// `status` is 0 for an error inside a stream.
 fn by_kind(error: &Value, status: u16) -> Failure {
     let kind = error["type"].as_str().unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or_default();
+    let words = errors::words(error);
     Failure {
-        class: class(kind, status, message),
-        message: format!("{kind}: {message}"),
+        class: class(kind, status, &words),
+        message: format!("{kind}: {}", errors::clip(&words)),
         hint: None,
     }
 }
 
-fn class(kind: &str, status: u16, message: &str) -> FailureClass {
-    let too_long = ["prompt is too long", "exceed context limit"];
+fn class(kind: &str, status: u16, words: &str) -> FailureClass {
     match (kind, status) {
-        _ if too_long.iter().any(|words| message.contains(words)) => FailureClass::TooLong,
-        ("request_too_large", _) | (_, 413) => FailureClass::TooLong,
+        _ if too_long::is_too_long(status, &[kind.to_lowercase()], words) => FailureClass::TooLong,
         ("rate_limit_error", _) | (_, 429) => FailureClass::RateLimit,
         ("overloaded_error" | "api_error" | "timeout_error", _) => FailureClass::Overloaded,
         ("authentication_error" | "permission_error" | "billing_error", _) | (_, 401..=403) => {

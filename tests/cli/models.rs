@@ -296,3 +296,65 @@ fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
         server.assert_no_violations();
     }
 }
+
+/// What servers say of a request that is too long: status and body. Status 200 is an error
+/// inside the stream.
+const TOO_LONG: [(u16, &str); 6] = [
+    (
+        400,
+        r#"{"error":{"code":400,"message":"request (9345 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":9345,"n_ctx":8192}}"#,
+    ),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The total length of all messages is too long.","type":"too_many_prompt_tokens","code":400}}"#,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: This model's maximum context length is 8192 tokens. However, you requested 9193 tokens (8193 in the messages, 1000 in the completion)","type":null,"param":null,"code":"400"}}"#,
+    ),
+    (
+        200,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"the request exceeds the available context size (8192 tokens), try increasing it"}}"#,
+    ),
+];
+
+#[test]
+fn a_full_context_is_known_by_its_words_in_every_protocol() {
+    for protocol in Protocol::ALL {
+        for (status, body) in TOO_LONG {
+            let is_full = AtomicBool::new(true);
+            let server = Server::start(move |_| match is_full.swap(false, Ordering::Relaxed) {
+                true if status == 200 => Answer::Raw {
+                    status,
+                    content_type: "text/event-stream",
+                    body: format!("event: error\ndata: {body}\n\n"),
+                },
+                true => Answer::Raw {
+                    status,
+                    content_type: "application/json",
+                    body: body.to_string(),
+                },
+                false => Says::text("it fits now").into(),
+            });
+            let home = Home::with(&server, protocol);
+            let run = streamed(&home, &["-p", "x", "--set", "retry.tries=1"]).expect(0);
+            let events = run.events();
+            let learned = events.iter().find(|e| e["type"] == "entry.learned");
+            let limit = learned.and_then(|e| e["limit"].as_u64()).unwrap_or(0);
+            match body.contains("8192") {
+                true => assert_eq!(limit, 8_192, "{protocol:?}: {body}"),
+                // Neither a status nor a code is taken for a size.
+                false => assert!(limit > 4_000, "{protocol:?}: {body}: {limit}"),
+            }
+            server.assert_no_violations();
+        }
+    }
+}
