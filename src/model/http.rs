@@ -237,10 +237,11 @@ async fn refuse(
     } else if status == StatusCode::TOO_MANY_REQUESTS && is_out_of_credit(&body) {
         // Waiting does not help.
         failure.class = FailureClass::Auth;
-        failure.hint = Some(format!(
-            "the account behind {} has no credit",
-            provider.key_env
-        ));
+        let account = match provider.key_env.as_str() {
+            "" => &provider.name,
+            variable => variable,
+        };
+        failure.hint = Some(format!("the account behind {account} has no credit"));
     }
     failure.message = match failure.message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),

@@ -122,11 +122,6 @@ impl Codec {
         }
     }
 
-    /// Servers on one's own machine speak Chat Completions and want no key.
-    pub fn needs_key(self) -> bool {
-        self != Codec::OpenaiChat
-    }
-
     /// Nothing that matters follows this event: the stream need not be read to its end,
     /// which some servers never send.
     pub fn is_last(self, event: &Event) -> bool {

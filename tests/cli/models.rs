@@ -358,3 +358,60 @@ fn a_full_context_is_known_by_its_words_in_every_protocol() {
         }
     }
 }
+
+#[test]
+fn a_server_without_keys_is_sent_none() {
+    for protocol in Protocol::ALL {
+        let options = Options {
+            keyless: true,
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |_| Says::text("come in").into());
+        let home = Home::new();
+        // A variable that is named as empty is none.
+        for key in ["", "api_key_env = \"\"\n"] {
+            home.write_config(&format!(
+                "model = \"local/m\"\n[providers.local]\nprotocol = \"{}\"\nbase_url = \"{}\"\n{key}",
+                protocol.name(),
+                server.base_url(protocol),
+            ));
+            let run = home.run(["-p", "x"]).expect(0);
+            assert_eq!(run.stdout, "come in\n", "{protocol:?}");
+        }
+        server.assert_no_violations();
+    }
+    // One that is known by its name has a key, and the variable to set is said.
+    let home = Home::new();
+    for (provider, variable) in [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ] {
+        home.write_config(&format!(
+            "[providers.{provider}]\nbase_url = \"http://127.0.0.1:1\"\n"
+        ));
+        refused(
+            home.run(["-p", "x", "-m", &format!("{provider}/m")]),
+            2,
+            &[variable],
+        );
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_key_after_all_says_what_to_name() {
+    for protocol in Protocol::ALL {
+        let server = Server::start(|_| Says::text("never").into());
+        let home = Home::new();
+        home.write_config(&format!(
+            "model = \"local/m\"\n[providers.local]\nprotocol = \"{}\"\nbase_url = \"{}\"\n",
+            protocol.name(),
+            server.base_url(protocol),
+        ));
+        refused(
+            home.run(["-p", "x"]),
+            1,
+            &["api_key_env in [providers.local]"],
+        );
+    }
+}
