@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::wire::{Blobs, Target};
-use super::{Delta, Reply, errors, names, too_long};
+use super::{Delta, Reply, answer, errors, names, too_long};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::prompt::{Message, Part, Request, Role};
 
@@ -247,8 +247,17 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Nothing of the answer comes after this.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
-        let data: Value = serde_json::from_str(&event.data)
+        let data = event.data.trim();
+        if self.is_ended() || data.is_empty() || data == answer::DONE {
+            return Ok(Vec::new());
+        }
+        let data: Value = serde_json::from_str(data)
             .map_err(|e| nonsense(&format!("an event {:?} is not JSON: {e}", event.event)))?;
         let delta = match data["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -872,6 +881,37 @@ mod tests {
                 "after {end}"
             );
         }
+    }
+
+    #[test]
+    fn what_stands_behind_the_end_or_says_nothing_is_no_fault() {
+        let stream = stream();
+        let want = decode(&stream).1;
+        let event = |data: &Value| Event {
+            event: data["type"].as_str().unwrap_or_default().into(),
+            data: data.to_string(),
+        };
+        let late = json!({"type": "error", "error": {"type": "api_error", "message": "late"}});
+        for tail in crate::model::samples::tails()
+            .into_iter()
+            .chain([event(&late)])
+        {
+            let mut decoder = Decoder::new();
+            for data in &stream {
+                decoder.feed(&event(data)).unwrap();
+            }
+            assert_eq!(decoder.feed(&tail), Ok(vec![]), "{tail:?}");
+            assert_eq!(decoder.finish(), want);
+        }
+        // Without the end before it, the word ends nothing.
+        let mut decoder = Decoder::new();
+        for data in &stream[..stream.len() - 1] {
+            decoder.feed(&event(data)).unwrap();
+        }
+        decoder
+            .feed(&crate::model::samples::data("[DONE]"))
+            .unwrap();
+        assert_eq!(decoder.finish().unwrap_err().class, FailureClass::Network);
     }
 
     #[test]

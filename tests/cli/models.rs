@@ -415,3 +415,43 @@ fn a_server_that_wants_a_key_after_all_says_what_to_name() {
         );
     }
 }
+
+#[test]
+fn what_stands_behind_the_end_of_an_answer_spoils_nothing() {
+    let tails = [
+        "data: [DONE]\n\n",
+        "event: data\ndata: [DONE]\n\n",
+        ": a comment\n\ndata:\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\n",
+        "data: [DONE]\n\ndata: {\"cost\": 0.1}\n\ndata: no JSON\n\n",
+        "data: no JSON\n\n",
+    ];
+    for protocol in Protocol::ALL {
+        for tail in tails {
+            let server = Server::start(move |_| Answer::Tail {
+                says: Says::text("whole"),
+                tail: tail.to_string(),
+            });
+            let home = Home::with(&server, protocol);
+            let run = home.run(["-p", "x", "--set", "retry.tries=1"]).expect(0);
+            assert_eq!(run.stdout, "whole\n", "{protocol:?} {tail:?}");
+            assert_eq!(server.requests().len(), 1);
+        }
+    }
+}
+
+/// The answer's end is there, and the word that ends the stream is not.
+#[test]
+fn a_stop_is_an_end_without_the_word_done() {
+    let body = concat!(
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"whole\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    );
+    let server = Server::start(|_| Answer::Raw {
+        status: 200,
+        content_type: "text/event-stream",
+        body: body.to_string(),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let run = home.run(["-p", "x", "--set", "retry.tries=1"]).expect(0);
+    assert_eq!(run.stdout, "whole\n");
+}
