@@ -2,7 +2,6 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::output::line;
@@ -11,7 +10,7 @@ use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
 use crate::headless::exit;
 use crate::session::short_id;
-use crate::store::{SessionFilter, SessionLock, Store};
+use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
 
 /// Sessions whose lock is looked at.
@@ -187,7 +186,7 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 }
 
 fn store(report: &mut Report, paths: &Paths) {
-    if !paths.data_dir.join("rewake.db").exists() {
+    if !database::exists(&paths.data_dir) {
         report.note("store", "there is none yet");
         return;
     }
@@ -206,7 +205,10 @@ fn store(report: &mut Report, paths: &Paths) {
         }
     };
     match store.quick_check() {
-        Ok(problems) if problems.is_empty() => report.ok("store", size(&paths.data_dir)),
+        Ok(problems) if problems.is_empty() => {
+            let megabytes = database::bytes(&paths.data_dir) as f64 / 1e6;
+            report.ok("store", format!("{megabytes:.1} MB, checked"));
+        }
         Ok(problems) => report.wrong("store", problems.join("; "), None),
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
@@ -239,14 +241,6 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
             format!("{}, all readable; {unfinished} unfinished", sessions.len()),
         );
     }
-}
-
-fn size(dir: &Path) -> String {
-    let bytes: u64 = ["rewake.db", "rewake.db-wal"]
-        .iter()
-        .filter_map(|name| Some(std::fs::metadata(dir.join(name)).ok()?.len()))
-        .sum();
-    format!("{:.1} MB, checked", bytes as f64 / 1e6)
 }
 
 fn runs(report: &mut Report, paths: &Paths) {

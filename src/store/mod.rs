@@ -17,6 +17,7 @@ mod append;
 mod blobs;
 mod checkpoints;
 mod conversation;
+pub mod database;
 mod drafts;
 mod error;
 mod files;
@@ -62,6 +63,8 @@ pub struct Store {
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
+    // Dropped behind the connection.
+    _files: database::OpenFiles,
     // Held as long as the connection, so that nobody migrates under it.
     _lock: lock::StoreLock,
 }
