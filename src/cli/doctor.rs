@@ -9,7 +9,7 @@ use super::trouble::Trouble;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
 use crate::headless::exit;
-use crate::session::short_id;
+use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
 
@@ -187,7 +187,10 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 
 fn store(report: &mut Report, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
-        report.note("store", "there is none yet");
+        match Lost::without_database(&paths.data_dir, &all_runs(paths)) {
+            Some(lost) => tell_lost(report, &lost, paths),
+            None => report.note("store", "there is none yet"),
+        }
         return;
     }
     let store = match Store::open_current(&paths.data_dir) {
@@ -213,6 +216,22 @@ fn store(report: &mut Report, paths: &Paths) {
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
     sessions(report, &store, paths);
+    match Lost::all(&paths.data_dir, &all_runs(paths), &store) {
+        Ok(Some(lost)) => tell_lost(report, &lost, paths),
+        Ok(None) => {}
+        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+    }
+}
+
+fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
+    let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
+    let meant = "if it was meant so, move the folder locks away while no rewake runs";
+    report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
+}
+
+/// To be looked at: no command is started by it.
+fn all_runs(paths: &Paths) -> Runs {
+    Runs::new(paths.data_dir.join("runs"), "")
 }
 
 fn sessions(report: &mut Report, store: &Store, paths: &Paths) {

@@ -15,6 +15,7 @@
 mod ahead;
 mod append;
 mod blobs;
+mod chain;
 mod checkpoints;
 mod conversation;
 pub mod database;
@@ -40,7 +41,7 @@ mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-pub use append::{Batch, NewSession, new_id};
+pub use append::{Batch, NewSession, made_at_ms, new_id};
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use conversation::Conversation;

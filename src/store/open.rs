@@ -30,6 +30,10 @@ impl Store {
     /// when a newer version wrote it, and with `Locked` when it must be migrated and
     /// other processes have it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        Store::made_current(data_dir).map_err(StoreError::while_opening)
+    }
+
+    fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
         let mut lock = StoreLock::shared(data_dir)?;
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
@@ -62,9 +66,12 @@ impl Store {
             return Ok(None);
         }
         let lock = StoreLock::shared(data_dir)?;
-        let conn = set_up(database::open(data_dir)?)?;
-        let current = migrate::is_current(&conn, MIGRATIONS)?;
-        Ok(current.then_some(Store {
+        let open = || {
+            let conn = set_up(database::open(data_dir)?)?;
+            Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
+        };
+        let (is_current, conn) = open().map_err(StoreError::while_opening)?;
+        Ok(is_current.then_some(Store {
             conn,
             indexing: false,
             _files: OpenFiles::of(data_dir),
