@@ -21,7 +21,7 @@ use crate::store::{SessionLock, Store, StoreError, made_at_ms};
 
 /// At a start, which must not wait, so many names of locks are looked at, and so many locks and
 /// runs are read: some milliseconds each.
-const AT_START: usize = 20_000;
+const AT_START: usize = 5_000;
 const READ_AT_START: usize = 500;
 
 /// Names that are looked at when a person asks.

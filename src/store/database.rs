@@ -10,14 +10,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::Access;
 
 use super::StoreError;
-use super::error::Doing;
+use super::error::{Doing, io as io_error};
 use super::files::restrict;
 
 const DATABASE: &str = "rewake.db";
@@ -74,9 +76,16 @@ const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLI
 pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_CREATE;
     let conn = Connection::open_with_flags(path, flags).doing(WHAT)?;
+    let failed = |e| io_error(format!("open {}", path.display()), e);
+    // SQLite would be content with reading what it may not write.
+    if conn.is_readonly("main").doing(WHAT)? {
+        let why = rustix::fs::access(path, Access::WRITE_OK).map_err(io::Error::from);
+        return Err(failed(
+            why.err().unwrap_or(ErrorKind::PermissionDenied.into()),
+        ));
+    }
     // Before anything is in it. SQLite gives -wal and -shm the mode of the database.
-    restrict(path, 0o600)
-        .map_err(|e| super::error::io(format!("restrict {}", path.display()), e))?;
+    restrict(path, 0o600).map_err(failed)?;
     Ok(conn)
 }
 
