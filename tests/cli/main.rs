@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod context;
 mod figures;
+mod lost;
 mod models;
 mod output;
 mod sessions;
