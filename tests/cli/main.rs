@@ -20,6 +20,7 @@ mod sessions;
 mod start;
 mod store;
 mod tools;
+mod unasked;
 
 use std::process::Command;
 use std::time::Duration;
