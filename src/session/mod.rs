@@ -17,6 +17,7 @@ mod skills;
 mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
+pub use judge::DISK;
 pub use offer::{Details, Offer, StillRunning};
 
 use std::collections::BTreeMap;

@@ -15,6 +15,7 @@ mod config;
 mod context;
 mod figures;
 mod models;
+mod nasty;
 mod output;
 mod sessions;
 mod start;

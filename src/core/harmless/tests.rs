@@ -54,7 +54,8 @@ fn whatever_may_do_more_is_not() {
         "git tag -l -d x", "git remote add a b", "git remote show x", "git remote update", "git stash", "git stash pop",
         "git config -l", "git grep -O x", "git fetch", "git checkout .", "git bisect run x",
         "cargo --version", "cargo build", "go version", "node --version x", "node x", "python3 -c x", "npm --version",
-        "PATH=x ls", "LD_PRELOAD=x ls", "GIT_PAGER=x git log", "PAGER=x git log", "LC_ALL=../x ls", "IFS=x ls",
+        "PATH=x ls", "LD_PRELOAD=x ls", "GIT_PAGER=x git log", "RIPGREP_CONFIG_PATH=x rg y", "GREP_OPTIONS=-Rf grep x a", "TZ=x date",
+        "GIT_CONFIG_COUNT=1 git status", "GIT_DIR=x git log", "GLOBIGNORE=x cat a", "MAGIC=x file a", "PAGER=x git log", "LC_ALL=../x ls", "IFS=x ls",
         "NO_COLOR=$X ls", "BASH_ENV=x ls", "LC_ALL+=C ls -l $X",
         "cat $HOME/x", "echo $SECRET", "cat {a,b}", "grep x *", "ls */../..",
         // What a glob becomes may be an option, or another number of operands.

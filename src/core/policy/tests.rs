@@ -445,6 +445,7 @@ fn always_is_offered_where_one_rule_is_enough() {
         ("cat /etc/hosts", "Read(//etc/**)"),
         ("cat ~/.ssh/id", "Read(~/.ssh/id)"),
         ("npm test $(x)", ""),
+        ("cd hostile && git status", ""),
         ("PATH=/x npm test", ""),
         ("rm x", ""),
         ("python3 x.py", ""),
