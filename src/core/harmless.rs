@@ -99,7 +99,6 @@ const fn but(
 /// Longer clusters of one-letter options are not read for what is attached to them.
 const MAX_CLUSTER_BYTES: usize = 128;
 
-const LISTS_OF_FILES: &[&str] = &["--files0-from"];
 const CHECK: &[&str] = &["--check"];
 
 /// They count their operands, or read them as an expression.
@@ -116,7 +115,8 @@ const LOOKERS: &[Looker] = &[
     but("date", Contents, "sf", &["--set", "--file"]),
     looker("ls", Names), looker("stat", Names), looker("df", Names), looker("realpath", Names),
     looker("readlink", Names),
-    but("du", Names, "", LISTS_OF_FILES), but("wc", Names, "", LISTS_OF_FILES),
+    // `-L` follows links.
+    but("du", Names, "L", &["--files0-from", "--dereference"]), but("wc", Names, "", &["--files0-from"]),
     // `-c` reads a list of files.
     but("md5sum", Names, "c", CHECK), but("sha1sum", Names, "c", CHECK), but("sha224sum", Names, "c", CHECK),
     but("sha256sum", Names, "c", CHECK), but("sha384sum", Names, "c", CHECK), but("sha512sum", Names, "c", CHECK),
@@ -413,10 +413,7 @@ impl Look {
             let text = word.text.as_str();
             if word.glob {
                 check_glob(word, operands, any_option)?;
-                match operands {
-                    Text => self.paths.push(before_pattern(text).to_string()),
-                    Names | Contents => self.patterns.push(word.path()),
-                }
+                self.patterns.push(word.path());
             } else if operands == Text {
                 self.paths.extend(word.tilde.then(|| word.path()));
             } else {
@@ -441,16 +438,6 @@ fn check_glob(word: &Word, operands: Operands, any_option: bool) -> Result<(), S
         ));
     }
     Ok(())
-}
-
-/// The folder of a pattern that is certain, `.` when there is none.
-fn before_pattern(text: &str) -> &str {
-    let certain = text.find(['*', '?', '[']).map_or(text, |at| &text[..at]);
-    match certain.rfind('/') {
-        Some(0) => "/",
-        Some(at) => &certain[..at],
-        None => ".",
-    }
 }
 
 /// Paths that may be attached to an option: `--file=x`, `-fx`, `-nf/x`.
@@ -483,6 +470,11 @@ fn find(rest: &[Word]) -> Result<Look, String> {
         .find(|w| FIND_ACTS.iter().any(|act| w.text.starts_with(act)))
     {
         return Err(format!("`find {}` does more than look", act.text));
+    }
+    // No other option has an `L`.
+    let follows = |w: &&Word| w.text.starts_with('-') && w.text.contains('L');
+    if let Some(option) = rest.iter().find(|w| follows(w) || w.text == "-follow") {
+        return Err(format!("`find {}` follows links", option.text));
     }
     let words: Vec<&Word> = rest.iter().collect();
     let mut look = Look::default();

@@ -94,8 +94,9 @@ impl<'a> Judge<'a> {
         if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = looked {
             return finding;
         }
-        if let Some(finding) = self.planning(look.is_ok()) {
-            return finding;
+        if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(look.is_ok()), &look) {
+            // It may be a matter of spelling.
+            return Finding::Denied(format!("{plan} ({why})"));
         }
         if self.mode == Mode::BypassPermissions {
             return Finding::Fine;

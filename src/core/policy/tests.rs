@@ -469,6 +469,7 @@ fn the_model_is_told_why() {
         other => panic!("{other:?}"),
     };
     assert!(deny("rm x", Mode::Plan, "").contains("plan mode is on"));
+    assert!(deny("wc -l *.rs", Mode::Plan, "").contains("write `./*.rs`"));
     assert!(deny("rm x", Mode::Default, "-Bash(rm:*)").contains("`Bash(rm:*)`"));
     let ask = |line: &str| match decided(&bash(line), Mode::Default, &Rules::default()) {
         Decision::Ask { why, .. } => why,
