@@ -18,6 +18,7 @@ mod skills;
 mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
+pub use judge::DISK;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 

@@ -16,11 +16,13 @@ mod context;
 mod figures;
 mod lost;
 mod models;
+mod nasty;
 mod output;
 mod sessions;
 mod start;
 mod store;
 mod tools;
+mod unasked;
 
 use std::process::Command;
 use std::time::Duration;
