@@ -187,7 +187,7 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 
 fn store(report: &mut Report, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
-        match Lost::without_database(&paths.data_dir, &all_runs(paths)) {
+        match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
             Some(lost) => tell_lost(report, &lost, paths),
             None => report.note("store", "there is none yet"),
         }
@@ -216,7 +216,7 @@ fn store(report: &mut Report, paths: &Paths) {
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
     sessions(report, &store, paths);
-    match Lost::all(&paths.data_dir, &all_runs(paths), &store) {
+    match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
         Ok(Some(lost)) => tell_lost(report, &lost, paths),
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
@@ -225,7 +225,7 @@ fn store(report: &mut Report, paths: &Paths) {
 
 fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
-    let meant = "if it was meant so, move the folder locks away while no rewake runs";
+    let meant = "if it was meant so, move the folders locks and log away while no rewake runs";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
 }
 

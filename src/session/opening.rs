@@ -54,6 +54,8 @@ impl Surroundings {
         tracing::info!(
             session = session.id,
             entries = session.log.state.next_seq(),
+            // Read again by `Lost`, with the word before and the quotes.
+            data = ?self.paths.data_dir,
             "opened"
         );
         Ok(session)
@@ -67,7 +69,7 @@ impl Surroundings {
             state_dir,
             ..
         } = &self.paths;
-        let lost = Lost::newer(data_dir, &self.runs()?, store).unwrap_or_else(|error| {
+        let lost = Lost::newer(data_dir, state_dir, &self.runs()?, store).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether sessions were lost");
             None
         });

@@ -120,6 +120,42 @@ fn a_database_that_was_removed() {
     scene.doctor_says("2 sessions");
 }
 
+/// The logs may lie elsewhere: they are left when the whole data folder is gone.
+#[test]
+fn logs_are_enough() {
+    let scene = scene();
+    let remove_all_but_logs = || {
+        scene.replace(None);
+        for folder in ["locks", "runs"] {
+            let _ = fs::remove_dir_all(scene.home.rewake_home().join(folder));
+        }
+    };
+    remove_all_but_logs();
+    scene.doctor_says("2 sessions");
+    scene.is_said_at_a_start();
+    scene.doctor_says("2 sessions");
+
+    // Lines of another data folder, of an older version, and of no session say nothing.
+    let log = fs::read_dir(scene.home.rewake_home().join("log")).unwrap();
+    let log = log.last().unwrap().unwrap().path();
+    let ours = fs::read_to_string(&log).unwrap();
+    let home = scene.home.rewake_home().display().to_string();
+    let theirs = ours.replace(&home, "/another/home");
+    let older = ours.replace(&format!(" data={:?}", scene.home.rewake_home()), "");
+    assert!(theirs != ours && older != ours);
+    fs::write(
+        &log,
+        format!("{theirs}{older} opened session=\"\" data={home:?}\n"),
+    )
+    .unwrap();
+    remove_all_but_logs();
+    let doctor = scene.home.run(["doctor"]).expect(0);
+    assert!(doctor.stdout.contains("nothing is wrong"));
+    play(&scene.home, &[step("done", &[])]);
+    let anew = scene.home.run(["-p", "anew"]).expect(0);
+    assert!(!anew.stderr.contains(SAID), "{}", anew.stderr);
+}
+
 #[test]
 fn a_database_that_was_emptied() {
     let scene = scene();
