@@ -79,7 +79,7 @@
 //! | [`tools`] | what each tool does; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
-//! | [`workspace`] | where "here" is; AGENTS.md; skills |
+//! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!

@@ -523,11 +523,11 @@ fn every_result_is_sent_behind_its_call() {
     assert_eq!(
         told,
         [
-            ("call_2_0", "ok", false),
-            ("call_2_1", "(no output)", false),
-            ("call_2_2", "no", true),
-            ("call_2_3", "denied: never", true),
-            ("call_2_4", "so far\n[interrupted: gone]", true),
+            ("c00000003", "ok", false),
+            ("c00000007", "(no output)", false),
+            ("c0000000C", "no", true),
+            ("c0000000I", "denied: never", true),
+            ("c0000000P", "so far\n[interrupted: gone]", true),
         ]
     );
 }
@@ -695,6 +695,28 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
             }
         }
     })
+}
+
+/// They are in logs of requests and in caches: the same call keeps its id in every version.
+#[test]
+fn ids_of_calls_are_nine_letters_and_digits_and_never_change() {
+    let id = |reply, index| CallId { reply, index }.wire();
+    assert_eq!(id(0, 0), "c00000000");
+    assert_eq!(id(3, 1), "c0000000B");
+    assert_eq!(id(1_000_000, 511), "c08oKVnTD");
+    // More than nine where there is no room, and still unlike any other.
+    assert_eq!(id(u64::MAX, u32::MAX), "c3tX16eq5C820PcpjzF3Zxo");
+    let mut ids = std::collections::HashSet::new();
+    for reply in (0..300).chain(19_000_000..19_000_300) {
+        for index in (0..70).chain([511, 4_095]) {
+            let id = id(reply, index);
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+                "{id}"
+            );
+            assert!(ids.insert(id), "{reply} {index}");
+        }
+    }
 }
 
 proptest! {

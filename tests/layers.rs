@@ -59,6 +59,22 @@ fn every_file_says_what_it_is_for() {
     );
 }
 
+/// Why is said in the one file that may: to open a file of the database beside SQLite takes
+/// its locks away.
+#[test]
+fn only_one_file_names_the_database() {
+    let names = ["\"rewake.db", "Connection::open"];
+    let naming: Vec<String> = sources("src")
+        .into_iter()
+        .filter(|(_, text)| {
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            names.iter().any(|name| code.contains(name))
+        })
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(naming, ["src/store/database.rs"]);
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -132,13 +132,13 @@ fn good(protocol: Protocol) -> Value {
                 {"role": "system", "content": "be good"},
                 {"role": "user", "content": "do it"},
                 {"role": "assistant", "content": "now", "tool_calls": [
-                    {"id": "c1", "type": "function",
+                    {"id": "c00000001", "type": "function",
                      "function": {"name": "read", "arguments": args.to_string()}},
-                    {"id": "c2", "type": "function",
+                    {"id": "c00000002", "type": "function",
                      "function": {"name": "grep", "arguments": args.to_string()}},
                 ]},
-                {"role": "tool", "tool_call_id": "c1", "content": "one"},
-                {"role": "tool", "tool_call_id": "c2", "content": "two"},
+                {"role": "tool", "tool_call_id": "c00000001", "content": "one"},
+                {"role": "tool", "tool_call_id": "c00000002", "content": "two"},
                 {"role": "user", "content": [{"type": "text", "text": "go on"}]},
             ],
         }),
@@ -463,12 +463,16 @@ fn chat_rules() {
                 "empty array",
             ),
             (
-                |b| b["messages"][2]["tool_calls"][1]["id"] = "c1".into(),
+                |b| b["messages"][2]["tool_calls"][1]["id"] = "c00000001".into(),
                 "must be unique",
             ),
             (
                 |b| b["messages"][2]["tool_calls"][1]["id"] = "".into(),
                 "is empty",
+            ),
+            (
+                |b| b["messages"][2]["tool_calls"][1]["id"] = "call_1_1".into(),
+                "with a length of 9",
             ),
             (
                 |b| drop_key(&mut b["messages"][2]["tool_calls"][1], "type"),
@@ -488,21 +492,21 @@ fn chat_rules() {
             ),
             (
                 |b| remove(&mut b["messages"], 4),
-                "did not have response messages: c2",
+                "did not have response messages: c00000002",
             ),
             (
                 |b| {
                     remove(&mut b["messages"], 5);
                     remove(&mut b["messages"], 4);
                 },
-                "did not have response messages: c2",
+                "did not have response messages: c00000002",
             ),
             (
-                |b| b["messages"][4]["tool_call_id"] = "c1".into(),
+                |b| b["messages"][4]["tool_call_id"] = "c00000001".into(),
                 "Duplicate value",
             ),
             (
-                |b| b["messages"][4]["tool_call_id"] = "c9".into(),
+                |b| b["messages"][4]["tool_call_id"] = "c00000009".into(),
                 "must be a response to",
             ),
             (
@@ -809,14 +813,37 @@ fn a_wrong_key_is_refused_without_blaming_the_form() {
 }
 
 #[test]
+fn a_server_without_keys_wants_none() {
+    let options = Options {
+        keyless: true,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, |_: &Seen| Answer::text("ok"));
+    for protocol in Protocol::ALL {
+        let without = match protocol {
+            Protocol::Anthropic => "anthropic-version: 2023-06-01\r\n",
+            _ => "",
+        };
+        let body = good(protocol).to_string();
+        assert_eq!(send(&server, path(protocol), without, &body).status, 200);
+        assert_eq!(ask(&server, protocol, &good(protocol)).status, 400);
+    }
+    assert_eq!(server.violations().len(), 4);
+}
+
+#[test]
 fn a_script_sees_the_conversation_in_every_protocol() {
     for protocol in Protocol::ALL {
-        let server = Server::start(|seen: &Seen| {
+        let server = Server::start(move |seen: &Seen| {
             assert_eq!(seen.turn, 1);
             assert_eq!(seen.model, "test-model");
             assert!(seen.system.contains("be good"));
             assert_eq!(seen.user, "go on");
-            let results = [("c1".into(), "one".into()), ("c2".into(), "two".into())];
+            let (one, two) = match protocol {
+                Protocol::Chat => ("c00000001", "c00000002"),
+                _ => ("c1", "c2"),
+            };
+            let results = [(one.into(), "one".into()), (two.into(), "two".into())];
             assert_eq!(seen.results, results);
             assert_eq!(seen.tools, ["read", "grep"]);
             Answer::text("ok")
@@ -1016,6 +1043,18 @@ fn a_stream_can_be_cut_and_slow() {
     assert_eq!(cut.body.len(), 100);
     let slow = ask(&server, Protocol::Anthropic, &good(Protocol::Anthropic));
     assert_eq!(heard(Protocol::Anthropic, &slow.events()).0, "slowly");
+}
+
+#[test]
+fn more_may_stand_behind_the_end_of_an_answer() {
+    let server = Server::start(|_: &Seen| Answer::Tail {
+        says: Says::text("whole"),
+        tail: "data: and more\n\n".into(),
+    });
+    for protocol in Protocol::ALL {
+        let got = ask(&server, protocol, &good(protocol));
+        assert!(got.body.ends_with("data: and more\n\n"), "{}", got.body);
+    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::output::line;
@@ -10,8 +9,8 @@ use super::trouble::Trouble;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
 use crate::headless::exit;
-use crate::session::short_id;
-use crate::store::{SessionFilter, SessionLock, Store};
+use crate::session::{Lost, short_id};
+use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
 
 /// Sessions whose lock is looked at.
@@ -187,8 +186,11 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 }
 
 fn store(report: &mut Report, paths: &Paths) {
-    if !paths.data_dir.join("rewake.db").exists() {
-        report.note("store", "there is none yet");
+    if !database::exists(&paths.data_dir) {
+        match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
+            Some(lost) => tell_lost(report, &lost, paths),
+            None => report.note("store", "there is none yet"),
+        }
         return;
     }
     let store = match Store::open_current(&paths.data_dir) {
@@ -206,11 +208,30 @@ fn store(report: &mut Report, paths: &Paths) {
         }
     };
     match store.quick_check() {
-        Ok(problems) if problems.is_empty() => report.ok("store", size(&paths.data_dir)),
+        Ok(problems) if problems.is_empty() => {
+            let megabytes = database::bytes(&paths.data_dir) as f64 / 1e6;
+            report.ok("store", format!("{megabytes:.1} MB, checked"));
+        }
         Ok(problems) => report.wrong("store", problems.join("; "), None),
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
     sessions(report, &store, paths);
+    match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
+        Ok(Some(lost)) => tell_lost(report, &lost, paths),
+        Ok(None) => {}
+        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+    }
+}
+
+fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
+    let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
+    let meant = "if it was meant so, move the folders locks and log away while no rewake runs";
+    report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
+}
+
+/// To be looked at: no command is started by it.
+fn all_runs(paths: &Paths) -> Runs {
+    Runs::new(paths.data_dir.join("runs"), "")
 }
 
 fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
@@ -239,14 +260,6 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
             format!("{}, all readable; {unfinished} unfinished", sessions.len()),
         );
     }
-}
-
-fn size(dir: &Path) -> String {
-    let bytes: u64 = ["rewake.db", "rewake.db-wal"]
-        .iter()
-        .filter_map(|name| Some(std::fs::metadata(dir.join(name)).ok()?.len()))
-        .sum();
-    format!("{:.1} MB, checked", bytes as f64 / 1e6)
 }
 
 fn runs(report: &mut Report, paths: &Paths) {

@@ -11,6 +11,7 @@ use crate::headless::exit;
 use crate::model::Figures;
 use crate::session::context::{Gauge, Known, windows};
 use crate::session::{SessionError, Surroundings};
+use crate::store::StoreError;
 
 /// Of a result, this much is shown.
 const RESULT_BYTES: usize = 2_000;
@@ -18,7 +19,17 @@ const RESULT_BYTES: usize = 2_000;
 pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     let store = around.open_store()?;
     let info = store.find(id)?;
-    let (_, records) = store.load(&info.id)?;
+    let mut records = Vec::new();
+    let read = store.load_each(&info.id, |record| {
+        records.push(record);
+        Ok::<(), StoreError>(())
+    });
+    let damage = match read {
+        Ok(_) => None,
+        // What comes before a damaged entry is shown, then the error.
+        Err(error @ StoreError::Corrupt { .. }) if !records.is_empty() => Some(error),
+        Err(error) => return Err(error.into()),
+    };
     let state = State::of(&records).map_err(|why| SessionError::Illegal {
         session: info.id.clone(),
         why,
@@ -40,7 +51,10 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
             ));
         }
     }
-    Ok(exit::DONE)
+    match damage {
+        Some(error) => Err(error.into()),
+        None => Ok(exit::DONE),
+    }
 }
 
 fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {

@@ -58,6 +58,7 @@ impl From<StoreError> for Trouble {
             | StoreError::Locked { .. }
             | StoreError::Busy { .. }
             | StoreError::Full { .. }
+            | StoreError::DiskError { .. }
             | StoreError::HeadMoved { .. } => exit::RESUMABLE,
             StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
             StoreError::Newer { .. }
@@ -89,6 +90,7 @@ impl From<SessionError> for Trouble {
                     code: exit::USAGE,
                 }
             }
+            SessionError::Lost { why, hint } => Trouble::from(*why).with_hint(hint),
             SessionError::Illegal { .. } | SessionError::OwnExe(_) => {
                 let hint = error.hint();
                 Trouble {

@@ -332,6 +332,16 @@ impl Runs {
         runs
     }
 
+    /// The sessions that have a run here, of at most so many runs.
+    pub fn sessions(&self, at_most: usize) -> Vec<String> {
+        let runs = std::fs::read_dir(&self.root).into_iter().flatten();
+        let session = |run: io::Result<std::fs::DirEntry>| {
+            let folder = self.folder(run.ok()?.file_name().to_str()?).ok()?;
+            Some(folder.prepared().ok()?.spec.session)
+        };
+        runs.take(at_most).filter_map(session).collect()
+    }
+
     fn info(&self, run: &str) -> Option<RunInfo> {
         let folder = self.folder(run).ok()?;
         let prepared = folder.prepared().ok()?;

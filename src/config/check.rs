@@ -200,7 +200,8 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
         )
         .with_hint("for example http://127.0.0.1:8080/v1"));
     }
-    let variable = |name: &String| !name.is_empty() && !name.contains(['=', '\0', ' ']);
+    // Empty: the server wants no key.
+    let variable = |name: &String| !name.contains(['=', '\0', ' ']);
     if !entry.api_key_env.iter().all(variable) {
         return Err(wrong(
             origins,

@@ -237,7 +237,8 @@ impl Config {
         let configured = self
             .providers
             .values()
-            .filter_map(|p| p.api_key_env.as_deref());
+            .filter_map(|p| p.api_key_env.as_deref())
+            .filter(|name| !name.is_empty());
         builtin
             .chain(configured)
             .filter(|name| !self.shell.pass_env.iter().any(|pass| pass == name))
@@ -287,6 +288,8 @@ fn complete(
         );
     }
     let api_key_env = match &entry.api_key_env {
+        // Named as empty: this server wants no key, though its provider is one that is built in.
+        Some(name) if name.is_empty() => Vec::new(),
         Some(name) => vec![name.clone()],
         None if protocol == Protocol::Script => Vec::new(),
         None => builtin
@@ -371,9 +374,18 @@ mod tests {
         assert_eq!(openai.base_url, "http://h/v1");
         assert_eq!(openai.protocol, Protocol::OpenaiChat);
         assert_eq!(openai.api_key_env, ["OPENAI_API_KEY"]);
+        assert!(openai.key(&env(&[])).is_err());
         let ollama = config.provider("ollama").unwrap();
         assert_eq!(ollama.base_url, "http://127.0.0.1:11434/v1");
         assert_eq!(ollama.idle_timeout_ms, 5_000);
+    }
+
+    #[test]
+    fn a_server_in_the_place_of_a_provider_may_want_no_key() {
+        let config = config("[providers.openai]\nbase_url = \"http://h\"\napi_key_env = \"\"");
+        let openai = config.provider("openai").unwrap();
+        assert_eq!(openai.key(&env(&[("OPENAI_API_KEY", "k")])), Ok(None));
+        assert!(!config.key_env_names().contains(""));
     }
 
     #[test]

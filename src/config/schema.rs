@@ -242,7 +242,7 @@ impl LogLevel {
 pub struct ProviderEntry {
     pub protocol: Option<Protocol>,
     pub base_url: Option<String>,
-    /// The name of the variable that holds the key.
+    /// The name of the variable that holds the key. Empty: the server wants none.
     pub api_key_env: Option<String>,
     pub api_key_file: Option<PathBuf>,
     pub headers: BTreeMap<String, String>,

@@ -37,9 +37,28 @@ pub struct CallId {
 
 impl CallId {
     /// The id that is sent to a provider: unique along the path, and the same each time.
+    /// Nine letters and digits, since Mistral takes nothing else; only a session of more than
+    /// twenty million entries has longer ones.
     pub fn wire(&self) -> String {
-        format!("call_{}_{}", self.reply, self.index)
+        // Cantor's pairing function: no two pairs have the same number, and those of small
+        // pairs are small. One of `sum` and `sum + 1` is even; halved first, nothing overflows.
+        let sum = u128::from(self.reply) + u128::from(self.index);
+        let before = match sum % 2 {
+            0 => sum / 2 * (sum + 1),
+            _ => sum.div_ceil(2) * sum,
+        };
+        format!("c{:0>8}", base62(before + u128::from(self.index)))
     }
+}
+
+fn base62(mut number: u128) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut digits = Vec::new();
+    while number > 0 {
+        digits.push(char::from(DIGITS[(number % 62) as usize]));
+        number /= 62;
+    }
+    digits.iter().rev().collect()
 }
 
 impl std::fmt::Display for CallId {

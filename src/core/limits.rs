@@ -17,38 +17,81 @@ pub struct Figures {
 /// Smaller numbers are codes, not sizes.
 const MIN_TOKENS: u64 = 256;
 
-/// What stands directly before a limit.
-const BEFORE_LIMIT: [&str; 9] = [
-    "maximum context length is",
+/// What stands directly before a limit. Of those that are there, the first of the list says
+/// which number it is.
+const BEFORE_LIMIT: [&str; 25] = [
+    "maximum context length",
+    "maximum prompt length",
+    "maximum input length",
+    "allowed input length of",
     "maximum number of tokens allowed",
     "available context size",
-    "context size of",
-    "context window of",
+    "context size",
+    "context window",
+    "window limit",
     "context length of",
-    "context window is",
+    "context length",
+    "model length of",
+    "max_seq_len",
     "n_ctx",
-    "tokens >",
+    "limit of",
+    "limit is",
+    "token limit:",
+    "tokens limit",
+    "(tpm): limit",
+    "only supports up to",
+    "too large for model with",
+    "must be <=",
+    "cannot exceed",
+    "input length should be [",
+    " > ",
 ];
 
+/// `message`: that of a failure, with the provider's words at its end.
 pub fn figures(message: &str) -> Figures {
-    let text = message.to_lowercase();
+    let text = provider_words(message).to_lowercase();
     let numbers = numbers(&text);
-    let said = BEFORE_LIMIT.iter().find_map(|phrase| {
-        let end = text.find(phrase)? + phrase.len();
-        let (at, number) = numbers.iter().find(|(at, _)| *at >= end)?;
-        // Only what follows at once.
-        (at - end <= 6).then_some(*number)
-    });
+    let said = BEFORE_LIMIT
+        .iter()
+        .find_map(|phrase| directly_behind(&text, phrase, &numbers));
     let limit = said.or_else(|| match numbers[..] {
-        [(_, a), (_, b)] if a != b => Some(a.min(b)),
+        [(_, a), (_, b)] if a != b && text.contains("token") => Some(a.min(b)),
         _ => None,
     });
-    let counted =
-        limit.and_then(|limit| numbers.iter().map(|(_, n)| *n).filter(|n| *n > limit).max());
+    // What was asked for the answer is no count of the prompt.
+    let is_answer = text.contains("max_tokens") && text.contains("is too large: ");
+    let counted = limit
+        .filter(|_| !is_answer)
+        .and_then(|limit| numbers.iter().map(|(_, n)| *n).filter(|n| *n > limit).max());
     Figures { limit, counted }
 }
 
-/// Numbers with their places; thousands may be set apart by commas.
+/// Without our own words before it, `asking NAME at URL: HTTP 400: `: a port and a status are
+/// numbers too.
+fn provider_words(message: &str) -> &str {
+    let Some((_, rest)) = message
+        .strip_prefix("asking ")
+        .and_then(|rest| rest.split_once(": "))
+    else {
+        return message;
+    };
+    match rest.strip_prefix("HTTP ") {
+        Some(status) => status.split_once(": ").map_or("", |(_, words)| words),
+        None => rest,
+    }
+}
+
+/// The number that follows one of these phrases at once.
+fn directly_behind(text: &str, phrase: &str, numbers: &[(usize, u64)]) -> Option<u64> {
+    text.match_indices(phrase).find_map(|(at, _)| {
+        let end = at + phrase.len();
+        let (at, number) = numbers.iter().find(|(at, _)| *at >= end)?;
+        (at - end <= 6).then_some(*number)
+    })
+}
+
+/// Sizes with their places; thousands may be set apart by commas. Not what is part of a name,
+/// and not by how much a limit was exceeded.
 fn numbers(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     let bytes = text.as_bytes();
@@ -68,14 +111,26 @@ fn numbers(text: &str) -> Vec<(usize, u64)> {
             }
             at += 1;
         }
-        let part_of_a_name = from > 0
-            && (bytes[from - 1].is_ascii_alphanumeric()
-                || matches!(bytes[from - 1], b'-' | b'.' | b'_'));
-        if value >= MIN_TOKENS && !part_of_a_name {
+        let (before, behind) = (&text[..from], &text[at..]);
+        if value >= MIN_TOKENS && !is_in_a_name(before, behind) && !before.ends_with(" by ") {
             found.push((from, value));
         }
     }
     found
+}
+
+/// `gpt-4096`, `96164522-08b2`, `1000x`; not `8192-token`.
+fn is_in_a_name(before: &str, behind: &str) -> bool {
+    let is_joined = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let mut next = behind.chars();
+    let is_longer = match next.next() {
+        Some('-' | '_') => {
+            !behind.starts_with("-token") && next.next().is_some_and(|c| c.is_ascii_alphanumeric())
+        }
+        Some(c) => c.is_ascii_alphabetic(),
+        None => false,
+    };
+    before.ends_with(is_joined) || is_longer
 }
 
 fn is_separator(bytes: &[u8], at: usize) -> bool {
@@ -287,5 +342,113 @@ mod tests {
             None,
         );
         said("gpt-4096 says no, 400", None, None);
+        said(
+            "exceed context limit: 188240 + 21333 > 200000, decrease input length",
+            Some(200_000),
+            None,
+        );
+        said(
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+            Some(131_072),
+            Some(537_812),
+        );
+        said(
+            "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+            Some(32_768),
+            Some(65_673),
+        );
+        said(
+            "The decoder prompt (length 9000) is longer than the maximum model length of 4096.",
+            Some(4_096),
+            Some(9_000),
+        );
+        said(
+            "The input (140000 tokens) is longer than the model's context length (131072 tokens).",
+            Some(131_072),
+            Some(140_000),
+        );
+        said(
+            "the model is loaded with context length of only 4096 tokens, which is not enough. Keeping 9000",
+            Some(4_096),
+            Some(9_000),
+        );
+        said(
+            "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 1000 `max_new_tokens`",
+            Some(4_096),
+            None,
+        );
+        said(
+            "prompt token count of 135355 exceeds the limit of 128000",
+            Some(128_000),
+            Some(135_355),
+        );
+        said(
+            "Your request exceeded model token limit: 262144 (requested: 270000)",
+            Some(262_144),
+            Some(270_000),
+        );
+        said(
+            "Current length is 9000 while limit is 8192",
+            Some(8_192),
+            Some(9_000),
+        );
+        said(
+            "Range of input length should be [1, 98304]",
+            Some(98_304),
+            None,
+        );
+        said(
+            "(9000) exceeded this model context window limit (8192).",
+            Some(8_192),
+            Some(9_000),
+        );
+        said(
+            "Unable to submit request because the input token count is 2000000 but model only supports up to 1048576.",
+            Some(1_048_576),
+            Some(2_000_000),
+        );
+        said(
+            "Prompt length 9000 is greater than max_seq_len 4096",
+            Some(4_096),
+            Some(9_000),
+        );
+        said(
+            "total number of tokens in the prompt cannot exceed 4081 - received 5292.",
+            Some(4_081),
+            Some(5_292),
+        );
+        said(
+            "on tokens per minute (TPM): Limit 12000, Requested 31560",
+            Some(12_000),
+            Some(31_560),
+        );
+    }
+
+    /// What is asked for the answer is no count of the prompt.
+    #[test]
+    fn an_answer_that_would_be_too_long_counts_nothing() {
+        let said = figures(
+            "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 4096 tokens and your request has 30 input tokens (32000 > 4096 - 30).",
+        );
+        assert_eq!((said.limit, said.counted), (Some(4_096), None));
+    }
+
+    /// A limit that is none would be kept for every later session of the model.
+    #[test]
+    fn numbers_that_are_no_sizes_in_tokens_are_no_limit() {
+        for message in [
+            "asking x at http://127.0.0.1:36431/v1/messages: HTTP 400: invalid params, context window exceeds limit (2013)",
+            "asking x at http://127.0.0.1:36431/v1/messages: the provider broke off its answer: 9000 tokens are too many",
+            "prompt too long; exceeded max context length by 1119046 tokens (ref: 96164522-08b2-4cbf-886e-e5a38961a688)",
+            "string too long. Expected a string with maximum length 10485760, but instead got a string with length 15400820 instead.",
+            "Request payload size exceeds the limit: 20971520 bytes.",
+            "asking x at https://h/v1: HTTP 413: tokens",
+        ] {
+            assert_eq!(figures(message), Figures::default(), "{message}");
+        }
+        let said = figures(
+            "asking x at http://127.0.0.1:36431/v1/messages: HTTP 400: the request has 9345 tokens, 8192 fit",
+        );
+        assert_eq!((said.limit, said.counted), (Some(8_192), Some(9_345)));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::harmless;
 use super::path;
-use super::rule::{Access, Bases, Rule};
+use super::rule::{Access, Bases, Likeness, Rule};
 use super::shell::{Command, Word};
 
 /// Their first two words say what they do.
@@ -45,7 +45,7 @@ pub fn for_command(command: &Command) -> Option<Rule> {
     }
     let count = if WITH_SUBCOMMANDS.contains(&name.text.as_str()) {
         subcommand_words(&command.words)?
-    } else if harmless::runs_others(&command.words) {
+    } else if harmless::runs_others(&command.words) != Likeness::No {
         return None;
     } else {
         1

@@ -67,16 +67,30 @@ const STARTUP_FILES: &[&str] = &[
 const PROTECTED_FOLDERS: &[&str] =
     &[".git", ".rewake", ".ssh", ".gnupg", "conf.d", "launchagents", "autostart", "cron.d"];
 
-/// Decides on a call. `resolve` gives the real path of an absolute path that is not
-/// cleaned: links followed one by one, the part that does not exist kept as it is.
+/// What a decision asks of the disk, at which the core does not look itself.
+#[derive(Clone, Copy)]
+pub struct Disk {
+    /// The real path of an absolute path that is not cleaned: links followed one by one,
+    /// the part that does not exist kept as it is.
+    pub resolve: fn(&str) -> String,
+    /// The absolute paths that a shell may make of a pattern in a folder, or why that is
+    /// not known. Too many names do no harm, a missing one does.
+    pub matches: fn(&str, &str) -> Result<Vec<String>, String>,
+    pub is_folder: fn(&str) -> bool,
+    /// What in the repository around a folder may have a git that only looks run a program,
+    /// or show what is not in it.
+    pub repository: fn(&str) -> Result<(), String>,
+}
+
+/// Decides on a call.
 pub fn decide(
     input: &Input,
     mode: Mode,
     rules: &Rules,
     place: &Workspace,
-    resolve: &dyn Fn(&str) -> String,
+    disk: &Disk,
 ) -> Decision {
-    let judge = Judge::new(mode, rules, place, resolve);
+    let judge = Judge::new(mode, rules, place, disk);
     let finding = match input {
         Input::Read(a) => judge.path(Access::Read, &a.path),
         Input::Edit(a) => judge.path(Access::Edit, &a.path),
@@ -153,6 +167,17 @@ impl Finding {
         }
     }
 
+    /// The stricter of two, where there may be hundreds: the first of the same strictness.
+    fn or_stricter(self, other: Finding) -> Finding {
+        match (self, other) {
+            (Finding::Unknown { why, .. }, Finding::Unknown { .. }) => {
+                Finding::Unknown { why, rule: None }
+            }
+            (a, b) if a.rank() >= b.rank() => a,
+            (_, b) => b,
+        }
+    }
+
     /// The stricter of two. A rule is offered only if it would settle both.
     fn and(self, other: Finding) -> Finding {
         match (self, other) {
@@ -179,28 +204,23 @@ impl Finding {
 struct Judge<'a> {
     mode: Mode,
     rules: &'a Rules,
-    resolve: &'a dyn Fn(&str) -> String,
+    disk: &'a Disk,
     bases: Bases,
     /// Everything below these may be looked at.
     readable: Vec<String>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(
-        mode: Mode,
-        rules: &'a Rules,
-        place: &Workspace,
-        resolve: &'a dyn Fn(&str) -> String,
-    ) -> Judge<'a> {
-        let bases = place.bases(resolve);
+    fn new(mode: Mode, rules: &'a Rules, place: &Workspace, disk: &'a Disk) -> Judge<'a> {
+        let bases = place.bases(&disk.resolve);
         let own = bases.folders.iter().chain(&bases.roots).cloned();
         let more = place.readable.iter();
-        let more = more.flat_map(|folder| named_and_real(folder, resolve));
+        let more = more.flat_map(|folder| named_and_real(folder, &disk.resolve));
         let readable = own.chain(more).collect();
         Judge {
             mode,
             rules,
-            resolve,
+            disk,
             bases,
             readable,
         }
@@ -270,14 +290,18 @@ impl<'a> Judge<'a> {
 
     /// The path as named and, if another, as it really is.
     fn spots(&self, base: &str, path: &str) -> Vec<String> {
-        let full = match (path.strip_prefix('~'), self.bases.homes.first()) {
+        named_and_real(&self.full(base, path), &self.disk.resolve)
+    }
+
+    /// An absolute path, not cleaned.
+    fn full(&self, base: &str, path: &str) -> String {
+        match (path.strip_prefix('~'), self.bases.homes.first()) {
             (Some(""), Some(home)) => home.clone(),
             (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}"),
             // The home of someone who is not known is nowhere.
             (Some(_), _) => format!("/{path}"),
             (None, _) => path::join(base, path),
-        };
-        named_and_real(&full, self.resolve)
+        }
     }
 
     fn allows_path(&self, access: Access, spot: &str) -> bool {

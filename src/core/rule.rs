@@ -395,7 +395,7 @@ impl CommandPattern {
         reached[0] = true;
         for (index, piece) in self.words.iter().enumerate() {
             if reading != Reading::Exact && index > 0 {
-                pass_options(&mut reached, words);
+                pass_options(&mut reached, words, reading);
             }
             let mut next = vec![false; words.len() + 1];
             for (at, _) in reached.iter().enumerate().filter(|(_, hit)| **hit) {
@@ -419,9 +419,13 @@ impl CommandPattern {
 
 /// An option, with or without a value, may be between two words of a rule that refuses:
 /// `git -C dir push`.
-fn pass_options(reached: &mut [bool], words: &[Word]) {
+fn pass_options(reached: &mut [bool], words: &[Word], reading: Reading) {
+    let is_option = |word: &Word| match reading {
+        Reading::Guess => word.may_be_option(),
+        Reading::Exact | Reading::Wide => word.text.starts_with('-'),
+    };
     for at in 0..words.len() {
-        if reached[at] && words[at].text.starts_with('-') {
+        if reached[at] && is_option(&words[at]) {
             let end = (at + 2).min(words.len());
             reached[at + 1..=end].fill(true);
         }

@@ -68,6 +68,24 @@ impl Word {
         !self.expands && !self.glob && !self.tilde
     }
 
+    /// Whatever files there are, the shell makes no option and no operator of it: an
+    /// expansion keeps the literal beginning.
+    pub fn stays_operand(&self) -> bool {
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/');
+        let is_home = self.tilde && self.text.starts_with('~');
+        !self.expands && (is_home || self.text.starts_with(is_plain))
+    }
+
+    /// It is an option, or the shell may make one of it.
+    pub fn may_be_option(&self) -> bool {
+        self.text.starts_with('-') || (!self.is_literal() && !self.stays_operand())
+    }
+
+    /// The literal text before the first `*`, `?` or `[`.
+    pub fn certain_beginning(&self) -> &str {
+        self.text.split(['*', '?', '[']).next().unwrap_or_default()
+    }
+
     /// The text as a path, in which a `~` at the beginning means the home folder.
     pub fn path(&self) -> String {
         if self.text.starts_with('~') && !self.tilde {

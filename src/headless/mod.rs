@@ -266,7 +266,10 @@ fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError
     };
     let code = match error {
         EngineError::Store(
-            StoreError::Full { .. } | StoreError::Busy { .. } | StoreError::HeadMoved { .. },
+            StoreError::Full { .. }
+            | StoreError::DiskError { .. }
+            | StoreError::Busy { .. }
+            | StoreError::HeadMoved { .. },
         ) => exit::RESUMABLE,
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
     };

@@ -147,6 +147,10 @@ impl Answer {
     }
 }
 
+/// The word that ends a stream of Chat Completions. Gateways put it behind the end of every
+/// protocol.
+pub const DONE: &str = "[DONE]";
+
 /// The data of an event as JSON.
 pub fn json(data: &str) -> Result<Value, Failure> {
     serde_json::from_str(data)

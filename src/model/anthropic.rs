@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::wire::{Blobs, Target};
-use super::{Delta, Reply, names};
+use super::{Delta, Reply, answer, errors, names, too_long};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{Message, Part, Request, Role};
 
@@ -247,8 +247,17 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Nothing of the answer comes after this.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
-        let data: Value = serde_json::from_str(&event.data)
+        let data = event.data.trim();
+        if self.is_ended() || data.is_empty() || data == answer::DONE {
+            return Ok(Vec::new());
+        }
+        let data: Value = serde_json::from_str(data)
             .map_err(|e| nonsense(&format!("an event {:?} is not JSON: {e}", event.event)))?;
         let delta = match data["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -436,30 +445,25 @@ fn nonsense(what: &str) -> Failure {
 pub fn classify(status: u16, body: &str) -> Failure {
     match serde_json::from_str::<Value>(body) {
         Ok(answer) if answer["error"]["message"].is_string() => by_kind(&answer["error"], status),
-        _ => Failure {
-            class: class("", status, body),
-            message: body.trim().to_string(),
-            hint: None,
-        },
+        // A proxy's, or that of a server with a form of its own.
+        _ => errors::classify(status, body),
     }
 }
 
 /// `status` is 0 for an error inside a stream.
 fn by_kind(error: &Value, status: u16) -> Failure {
     let kind = error["type"].as_str().unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or_default();
+    let words = errors::words(error);
     Failure {
-        class: class(kind, status, message),
-        message: format!("{kind}: {message}"),
+        class: class(kind, status, &words),
+        message: format!("{kind}: {}", errors::clip(&words)),
         hint: None,
     }
 }
 
-fn class(kind: &str, status: u16, message: &str) -> FailureClass {
-    let too_long = ["prompt is too long", "exceed context limit"];
+fn class(kind: &str, status: u16, words: &str) -> FailureClass {
     match (kind, status) {
-        _ if too_long.iter().any(|words| message.contains(words)) => FailureClass::TooLong,
-        ("request_too_large", _) | (_, 413) => FailureClass::TooLong,
+        _ if too_long::is_too_long(status, &[kind.to_lowercase()], words) => FailureClass::TooLong,
         ("rate_limit_error", _) | (_, 429) => FailureClass::RateLimit,
         ("overloaded_error" | "api_error" | "timeout_error", _) => FailureClass::Overloaded,
         ("authentication_error" | "permission_error" | "billing_error", _) | (_, 401..=403) => {
@@ -877,6 +881,37 @@ mod tests {
                 "after {end}"
             );
         }
+    }
+
+    #[test]
+    fn what_stands_behind_the_end_or_says_nothing_is_no_fault() {
+        let stream = stream();
+        let want = decode(&stream).1;
+        let event = |data: &Value| Event {
+            event: data["type"].as_str().unwrap_or_default().into(),
+            data: data.to_string(),
+        };
+        let late = json!({"type": "error", "error": {"type": "api_error", "message": "late"}});
+        for tail in crate::model::samples::tails()
+            .into_iter()
+            .chain([event(&late)])
+        {
+            let mut decoder = Decoder::new();
+            for data in &stream {
+                decoder.feed(&event(data)).unwrap();
+            }
+            assert_eq!(decoder.feed(&tail), Ok(vec![]), "{tail:?}");
+            assert_eq!(decoder.finish(), want);
+        }
+        // Without the end before it, the word ends nothing.
+        let mut decoder = Decoder::new();
+        for data in &stream[..stream.len() - 1] {
+            decoder.feed(&event(data)).unwrap();
+        }
+        decoder
+            .feed(&crate::model::samples::data("[DONE]"))
+            .unwrap();
+        assert_eq!(decoder.finish().unwrap_err().class, FailureClass::Network);
     }
 
     #[test]

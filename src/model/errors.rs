@@ -9,6 +9,7 @@
 
 use serde_json::Value;
 
+use super::too_long;
 use crate::core::entry::{Failure, FailureClass};
 
 /// As much of a server's words as a person reads, in characters.
@@ -17,14 +18,14 @@ const MAX_WORDS: usize = 500;
 /// An answer with another status than success. The message is the server's own, if it has one.
 pub fn classify(status: u16, body: &str) -> Failure {
     let said = Said::in_body(body);
-    let message = said.message.clone();
+    let message = clip(&said.words);
     failure(status, &said, message)
 }
 
 /// An error inside a stream that began well.
 pub fn in_stream(error: &Value) -> Failure {
     let said = Said::in_value(error);
-    let message = match said.message.as_str() {
+    let message = match clip(&said.words).as_str() {
         "" => "the provider broke off its answer with an error".to_string(),
         words => format!("the provider broke off its answer: {words}"),
     };
@@ -75,7 +76,8 @@ pub fn clip(words: &str) -> String {
 /// What a server says of an error, whatever shape it gives it.
 #[derive(Default)]
 struct Said {
-    message: String,
+    /// All of them: what an error is may be said far behind its beginning.
+    words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
     codes: Vec<String>,
 }
@@ -85,7 +87,7 @@ impl Said {
         match serde_json::from_str::<Value>(body) {
             Ok(value) => Said::in_value(&value),
             Err(_) => Said {
-                message: clip(body),
+                words: body.to_string(),
                 codes: Vec::new(),
             },
         }
@@ -96,11 +98,13 @@ impl Said {
     fn in_value(value: &Value) -> Said {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").filter(|e| !e.is_null()).unwrap_or(value);
+        // Beside `{"error": "words"}` the code stands outside.
+        let coded = if error.is_object() { error } else { value };
         let mut said = Said {
-            message: words(error),
+            words: words(error),
             codes: ["code", "type", "status"]
                 .iter()
-                .filter_map(|key| code(error.get(key)?))
+                .filter_map(|key| code(coded.get(key)?))
                 .collect(),
         };
         let details = error.get("details").and_then(Value::as_array);
@@ -150,7 +154,9 @@ impl Said {
     }
 }
 
-fn words(error: &Value) -> String {
+/// The words of an error, and of no other part of it: some servers send back what they were
+/// asked.
+pub fn words(error: &Value) -> String {
     let message = ["message", "msg", "detail"]
         .iter()
         .find_map(|key| error.get(key).filter(|v| !v.is_null()))
@@ -158,13 +164,20 @@ fn words(error: &Value) -> String {
     let message = match message {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
+        Value::Array(faults) => messages(faults).unwrap_or_else(|| message.to_string()),
         other => other.to_string(),
     };
     // A router says "provider returned error" and keeps the provider's words beside it.
     match error.pointer("/metadata/raw").and_then(Value::as_str) {
-        Some(raw) => clip(&format!("{message}: {raw}")),
-        None => clip(&message),
+        Some(raw) => format!("{message}: {raw}"),
+        None => message,
     }
+}
+
+/// The messages of a list of faults: `[{"loc": [...], "msg": "...", "input": ...}]`.
+fn messages(faults: &[Value]) -> Option<String> {
+    let messages = faults.iter().map(|fault| fault.get("msg")?.as_str());
+    Some(messages.collect::<Option<Vec<_>>>()?.join("; "))
 }
 
 fn code(value: &Value) -> Option<String> {
@@ -188,69 +201,27 @@ const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name behind `provider/`, and base_url";
 
 fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
-    let text = said.message.to_lowercase();
+    let text = said.words.to_lowercase();
     // Waiting does not help: the account has nothing left.
     if status == 402 || said.is(&["insufficient_quota"]) {
         return (FailureClass::Auth, Some(BILLING));
     }
-    let refused_key =
-        said.is(&["api_key_invalid", "invalid_api_key"]) || text.contains("api key not valid");
+    let wrong_key = ["api key not valid", "incorrect api key", "invalid api key"];
+    let refused_key = said.is(&["api_key_invalid", "invalid_api_key"])
+        || wrong_key.iter().any(|words| text.contains(words));
     match status {
         // Which key that is, the caller knows.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),
-        413 => (FailureClass::TooLong, None),
-        // More than the rate allows in one request: it never fits, however long we wait.
-        429 if text.contains("request too large") => (FailureClass::TooLong, None),
+        _ if too_long::is_too_long(status, &said.codes, &said.words) => {
+            (FailureClass::TooLong, None)
+        }
         429 => (FailureClass::RateLimit, None),
-        _ if too_long(said, &text) => (FailureClass::TooLong, None),
         408 | 409 | 425 | 500.. => (FailureClass::Overloaded, None),
         404 => (FailureClass::BadRequest, Some(NAME)),
         _ if said.is(&["model_not_found"]) => (FailureClass::BadRequest, Some(NAME)),
         _ => (FailureClass::BadRequest, None),
     }
-}
-
-/// `text` is in lower case.
-fn too_long(said: &Said, text: &str) -> bool {
-    const CODES: [&str; 3] = [
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "model_context_window_exceeded",
-    ];
-    const SURE: [&str; 8] = [
-        "prompt is too long",
-        "input is too long",
-        "input token count",
-        "prompt token count",
-        "too many tokens",
-        "reduce the length of",
-        "string too long",
-        "`inputs` tokens +",
-    ];
-    const LIMIT: [&str; 8] = [
-        "context length",
-        "context window",
-        "context size",
-        "context limit",
-        "prompt length",
-        "model length",
-        "max_model_len",
-        "token limit",
-    ];
-    const BROKEN: [&str; 9] = [
-        "exceed",
-        "too long",
-        "too large",
-        "larger than",
-        "longer than",
-        "greater than",
-        "maximum",
-        "overflow",
-        "not enough",
-    ];
-    let has = |list: &[&str]| list.iter().any(|words| text.contains(words));
-    said.is(&CODES) || has(&SURE) || (has(&LIMIT) && has(&BROKEN))
 }
 
 #[cfg(test)]
@@ -260,63 +231,6 @@ mod tests {
 
     fn class_of(status: u16, body: &str) -> FailureClass {
         classify(status, body).class
-    }
-
-    #[test]
-    fn every_providers_words_for_too_long_are_known() {
-        for (status, body) in [
-            (
-                400,
-                r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"message":"Your input exceeds the context window of this model.","code":null}}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":9000,"n_ctx":4096}}"#,
-            ),
-            (
-                500,
-                r#"{"error":{"code":500,"message":"the request exceeds the available context size. try increasing the context size or enable context shift","type":"server_error"}}"#,
-            ),
-            (
-                400,
-                r#"{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, 1000 in the completion).","type":"BadRequestError","code":400}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"message":"The decoder prompt (length 9000) is longer than the maximum model length of 4096."}}"#,
-            ),
-            (
-                400,
-                r#"{"error":"the input length exceeds the context length"}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"message":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}}"#,
-            ),
-            (
-                400,
-                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"prompt is too long: 210000 tokens > 200000 maximum\"}}","provider_name":"X"}}}"#,
-            ),
-            (
-                400,
-                "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
-            ),
-            (413, "<html>413 Request Entity Too Large</html>"),
-            (
-                429,
-                r#"{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.","type":"tokens","code":"rate_limit_exceeded"}}"#,
-            ),
-        ] {
-            assert_eq!(class_of(status, body), TooLong, "{status} {body}");
-        }
     }
 
     #[test]
@@ -339,6 +253,12 @@ mod tests {
                 r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#,
                 Auth,
             ),
+            (
+                400,
+                r#"{"code":"invalid-argument","error":"Incorrect API key provided. You can obtain an API key from https://console.x.ai."}"#,
+                Auth,
+            ),
+            (400, r#"{"code":"insufficient_quota","error":"no"}"#, Auth),
             (
                 429,
                 r#"{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}"#,

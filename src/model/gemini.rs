@@ -178,6 +178,7 @@ pub struct Decoder {
     answer: Answer,
     usage: Usage,
     stop: Option<StopReason>,
+    done: bool,
 }
 
 impl Decoder {
@@ -185,13 +186,24 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Nothing of the answer comes after this. Why it ended is no such sign: some models
+    /// name it in every chunk.
+    pub fn is_ended(&self) -> bool {
+        self.done
+    }
+
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let data = event.data.trim();
         let mut deltas = Vec::new();
-        if data.is_empty() || data == "[DONE]" {
+        self.done |= data == answer::DONE;
+        if self.done || data.is_empty() {
             return Ok(deltas);
         }
-        let chunk = answer::json(data)?;
+        let chunk = match answer::json(data) {
+            // The answer is whole; this is not of the protocol.
+            Err(_) if self.stop.is_some() => return Ok(deltas),
+            chunk => chunk?,
+        };
         if chunk.get("error").is_some_and(|e| !e.is_null()) || event.event == "error" {
             return Err(errors::in_stream(&chunk));
         }
@@ -346,7 +358,8 @@ fn blocked(reason: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{
-        bytes, conversation, cut_everywhere, data, decode, events, failed, junk, reply, shown,
+        bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
+        shown,
     };
     use super::*;
     use proptest::prelude::*;
@@ -457,6 +470,7 @@ mod tests {
             .count();
         assert_eq!(begun, 2);
         cut_everywhere::<Decoder>(STREAM, 5);
+        ends_once::<Decoder>(STREAM);
     }
 
     /// The blocks of a stream of these parts, each in a chunk of its own.

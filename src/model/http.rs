@@ -167,10 +167,9 @@ async fn stream(
     let mut parser = sse::Parser::new();
     let mut decoder = codec.decoder();
     let mut head = Vec::new();
-    let (mut bytes, mut events, mut is_ended) = (0, 0usize, false);
-    let cut = loop {
-        let wait = if is_ended { LINGER } else { idle };
-        let chunk = match tokio::time::timeout(wait, response.chunk()).await {
+    let (mut bytes, mut events) = (0, 0usize);
+    let cut = 'answer: loop {
+        let chunk = match tokio::time::timeout(idle, response.chunk()).await {
             Ok(Ok(Some(chunk))) => chunk,
             Ok(Ok(None)) => break None,
             Ok(Err(error)) => {
@@ -186,8 +185,13 @@ async fn stream(
         head.extend(chunk.iter().take(HEAD_BYTES - head.len()));
         for event in parser.feed(&chunk)? {
             events += 1;
-            is_ended |= codec.is_last(&event);
             decoder.feed(&event)?.into_iter().for_each(&mut *on);
+            if decoder.is_ended() {
+                let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+                // What comes behind the end is nobody's answer, and may not end at all.
+                let _ = tokio::time::timeout(LINGER, rest).await;
+                break 'answer None;
+            }
         }
     };
     if events == 0 && bytes > 0 {
@@ -237,10 +241,11 @@ async fn refuse(
     } else if status == StatusCode::TOO_MANY_REQUESTS && is_out_of_credit(&body) {
         // Waiting does not help.
         failure.class = FailureClass::Auth;
-        failure.hint = Some(format!(
-            "the account behind {} has no credit",
-            provider.key_env
-        ));
+        let account = match provider.key_env.as_str() {
+            "" => &provider.name,
+            variable => variable,
+        };
+        failure.hint = Some(format!("the account behind {account} has no credit"));
     }
     failure.message = match failure.message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),
@@ -692,6 +697,31 @@ mod tests {
             [Block::text("Hello")]
         );
         server.await.unwrap();
+    }
+
+    /// Neither is read what comes behind the end, nor waited for: a word that is no JSON, an
+    /// error, an event without end, and more and more.
+    #[tokio::test]
+    async fn what_comes_behind_the_end_is_not_read() {
+        let error = r#"{"type":"error","error":{"type":"api_error","message":"late"}}"#;
+        for tail in ["[DONE]", error, &"x".repeat(20 * 1024 * 1024)] {
+            let (base, _) = serve(vec![whole() + &format!("data: {tail}\n\n")]).await;
+            let reply = ask(&provider(&base)).await.1;
+            assert_eq!(reply.unwrap().blocks, [Block::text("Hello")]);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            read_request(&mut socket).await;
+            socket.write_all(whole().as_bytes()).await.unwrap();
+            while socket.write_all(b": still here\n\n").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let reply = tokio::time::timeout(Duration::from_secs(20), ask(&provider(&base))).await;
+        let reply = reply.expect("an answer").1;
+        assert_eq!(reply.unwrap().blocks, [Block::text("Hello")]);
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ pub mod retry;
 mod samples;
 pub mod script;
 pub mod sse;
+mod too_long;
 pub mod wire;
 
 pub use registry::{Figures, Models, WindowFrom};

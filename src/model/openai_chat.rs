@@ -166,6 +166,7 @@ pub struct Decoder {
     calls: Vec<OpenCall>,
     usage: Usage,
     stop: Option<StopReason>,
+    done: bool,
     refused: bool,
     /// The thinking came in the field that is sent back.
     sent_back: bool,
@@ -193,12 +194,22 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Nothing of the answer comes after this. Why it ended is no such sign: the usage follows.
+    pub fn is_ended(&self) -> bool {
+        self.done
+    }
+
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let data = event.data.trim();
-        if data.is_empty() || data == "[DONE]" {
+        self.done |= data == answer::DONE;
+        if self.done || data.is_empty() {
             return Ok(Vec::new());
         }
-        let chunk = answer::json(data)?;
+        let chunk = match answer::json(data) {
+            // The answer is whole; this is not of the protocol.
+            Err(_) if self.stop.is_some() => return Ok(Vec::new()),
+            chunk => chunk?,
+        };
         if event.event == "error" || chunk.get("object").is_some_and(|o| o == "error") {
             return Err(errors::in_stream(&chunk));
         }
@@ -411,7 +422,8 @@ fn error_in(holder: &Value) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{
-        bytes, conversation, cut_everywhere, data, decode, events, failed, junk, reply, shown,
+        bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
+        shown,
     };
     use super::*;
     use crate::core::entry::FailureClass;
@@ -536,6 +548,7 @@ mod tests {
             .count();
         assert_eq!(begun, 2);
         cut_everywhere::<Decoder>(STREAM, 9);
+        ends_once::<Decoder>(STREAM);
     }
 
     /// The calls of a stream of these `tool_calls`, each in a chunk of its own.

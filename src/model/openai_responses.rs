@@ -199,10 +199,15 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Nothing of the answer comes after this.
+    pub fn is_ended(&self) -> bool {
+        self.stop.is_some()
+    }
+
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let data = event.data.trim();
         let mut deltas = Vec::new();
-        if data.is_empty() || data == "[DONE]" {
+        if self.is_ended() || data.is_empty() || data == answer::DONE {
             return Ok(deltas);
         }
         let value = answer::json(data)?;
@@ -536,7 +541,7 @@ fn completed(mut whole: Block, pieces: &Block) -> Block {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{
-        bytes, conversation, cut_everywhere, data, decode, events, failed, reply, shown,
+        bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, reply, shown,
     };
     use super::*;
     use crate::core::entry::FailureClass;
@@ -708,6 +713,7 @@ mod tests {
             .count();
         assert_eq!(begun, 2);
         cut_everywhere::<Decoder>(STREAM, 19);
+        ends_once::<Decoder>(STREAM);
     }
 
     #[test]

@@ -183,6 +183,29 @@ pub fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
     }
 }
 
+/// What some servers and gateways send behind the end of every protocol.
+pub fn tails() -> Vec<Event> {
+    let ping = Event {
+        event: "ping".into(),
+        data: r#"{"type":"ping"}"#.into(),
+    };
+    let named = Event {
+        event: "data".into(),
+        data: "[DONE]".into(),
+    };
+    vec![data("[DONE]"), named, data(""), ping, data("no JSON")]
+}
+
+/// The answer of a stream is the same with any of them behind its end.
+pub fn ends_once<D: Decode>(lines: &str) {
+    let events = events(lines);
+    let want = decode::<D>(&events).1.unwrap();
+    for tail in tails() {
+        let more = [&events[..], &[tail.clone(), tail.clone()]].concat();
+        assert_eq!(decode::<D>(&more).1.as_ref(), Ok(&want), "{tail:?}");
+    }
+}
+
 /// All that was shown as text, and all that was shown as thinking.
 pub fn shown(deltas: &[Delta]) -> (String, String) {
     let mut out = (String::new(), String::new());

@@ -121,26 +121,6 @@ impl Codec {
             Codec::Gemini => ("x-goog-api-key", ""),
         }
     }
-
-    /// Servers on one's own machine speak Chat Completions and want no key.
-    pub fn needs_key(self) -> bool {
-        self != Codec::OpenaiChat
-    }
-
-    /// Nothing that matters follows this event: the stream need not be read to its end,
-    /// which some servers never send.
-    pub fn is_last(self, event: &Event) -> bool {
-        match self {
-            Codec::Anthropic => event.event == "message_stop",
-            Codec::OpenaiChat => event.data == "[DONE]",
-            Codec::OpenaiResponses => matches!(
-                event.event.as_str(),
-                "response.completed" | "response.incomplete"
-            ),
-            // The last chunk is one like the others.
-            Codec::Gemini => false,
-        }
-    }
 }
 
 pub enum Decoder {
@@ -157,6 +137,17 @@ impl Decoder {
             Decoder::OpenaiResponses(d) => d.feed(event),
             Decoder::OpenaiChat(d) => d.feed(event),
             Decoder::Gemini(d) => d.feed(event),
+        }
+    }
+
+    /// Nothing that matters follows: the stream need not be read to its end, which some
+    /// servers never send.
+    pub fn is_ended(&self) -> bool {
+        match self {
+            Decoder::Anthropic(d) => d.is_ended(),
+            Decoder::OpenaiResponses(d) => d.is_ended(),
+            Decoder::OpenaiChat(d) => d.is_ended(),
+            Decoder::Gemini(d) => d.is_ended(),
         }
     }
 

@@ -7,11 +7,19 @@ use std::sync::Arc;
 use super::Surroundings;
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
-use crate::core::policy::{Rule, Rules, Workspace, decide};
+use crate::core::policy::{Disk, Rule, Rules, Workspace, decide};
 use crate::core::settings::Judge;
 use crate::core::state::State;
-use crate::tools::{Hidden, real_path};
-use crate::workspace::skill_folders_of_user;
+use crate::tools::{Hidden, matches, real_path};
+use crate::workspace::{is_plain, skill_folders_of_user};
+
+/// The disk of this machine.
+pub const DISK: Disk = Disk {
+    resolve: real_path,
+    matches,
+    is_folder: |path| Path::new(path).is_dir(),
+    repository: is_plain,
+};
 
 pub fn judge(
     around: &Surroundings,
@@ -36,7 +44,7 @@ fn judge_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> Judge {
     Arc::new(move |input, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
-        decide(input, state.mode, &rules.rules, &workspace, &real_path)
+        decide(input, state.mode, &rules.rules, &workspace, &DISK)
     })
 }
 

@@ -10,6 +10,7 @@ mod found;
 mod judge;
 mod last;
 mod layers;
+mod lost;
 mod offer;
 mod opening;
 mod reading;
@@ -18,6 +19,8 @@ mod skills;
 mod takeover;
 
 pub use found::{Ending, Found, ago, clock, short_id};
+pub use judge::DISK;
+pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use rename::rename;
 
@@ -91,11 +94,25 @@ pub enum SessionError {
     Illegal { session: String, why: Illegal },
     #[error("there is no session in {0}")]
     NothingHere(PathBuf),
+    /// What was asked for is not there, and neither is what was recorded here.
+    #[error("{why}")]
+    Lost {
+        why: Box<SessionError>,
+        hint: String,
+    },
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
 }
 
 impl SessionError {
+    /// The session that was asked for is not there.
+    fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            SessionError::NothingHere(_) | SessionError::Store(StoreError::NotFound { .. })
+        )
+    }
+
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Store(e) => e.hint(),
@@ -108,6 +125,7 @@ impl SessionError {
                 "start one: rewake -p \"what to do\"; rewake history lists those of other folders"
                     .into(),
             ),
+            SessionError::Lost { hint, .. } => Some(hint.clone()),
             SessionError::OwnExe(_) => None,
         }
     }

@@ -9,9 +9,11 @@ use super::context::Known;
 use super::found::Found;
 use super::last::last_session;
 use super::layers::{self, Renderer};
+use super::lost::Lost;
 use super::reading::{Recent, fold, readable};
 use super::{Opened, Parting, Session, SessionError, Surroundings, VERSION, Which, now_ms};
 use crate::command::{RunState, Runs};
+use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
 use crate::core::state::State;
@@ -38,6 +40,48 @@ impl Surroundings {
     /// [`StoreError::Held`] when another process has it.
     pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
         let store = self.open_store()?;
+        // Before a new session is made.
+        let lost = self.lost(&store)?;
+        let session = self.opened(store, which, interactive);
+        let mut session = session.map_err(|why| match lost.clone() {
+            Some(lost) if why.is_missing() => SessionError::Lost {
+                why: Box::new(why),
+                hint: lost,
+            },
+            _ => why,
+        })?;
+        session.warnings.extend(lost);
+        tracing::info!(
+            session = session.id,
+            entries = session.log.state.next_seq(),
+            // Read again by `Lost`, with the word before and the quotes.
+            data = ?self.paths.data_dir,
+            "opened"
+        );
+        Ok(session)
+    }
+
+    /// What is to be told of sessions that the database has lost. That it cannot be known keeps
+    /// nobody from starting.
+    fn lost(&self, store: &Store) -> Result<Option<String>, SessionError> {
+        let Paths {
+            data_dir,
+            state_dir,
+            ..
+        } = &self.paths;
+        let lost = Lost::newer(data_dir, state_dir, &self.runs()?, store).unwrap_or_else(|error| {
+            tracing::warn!(%error, "it is not known whether sessions were lost");
+            None
+        });
+        Ok(lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir))))
+    }
+
+    fn opened(
+        &self,
+        store: Store,
+        which: &Which,
+        interactive: bool,
+    ) -> Result<Session, SessionError> {
         let now_ms = now_ms();
         match which {
             Which::New if interactive => match self.blank(&store)? {
@@ -63,13 +107,6 @@ impl Surroundings {
                 self.take_up(store, info, parting, now_ms, interactive)
             }
         }
-        .inspect(|session| {
-            tracing::info!(
-                session = session.id,
-                entries = session.log.state.next_seq(),
-                "opened"
-            )
-        })
     }
 
     fn create(
@@ -94,13 +131,14 @@ impl Surroundings {
         };
         // Ours before anybody can see it.
         let id = new_id();
-        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewSession {
             id: id.clone(),
             workspace: self.workspace(),
             folder,
         };
         let (head, first) = store.create(&new, now_ms, opened)?;
+        lock.recorded();
         let state =
             State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
         let log = Log { store, head, state };
@@ -200,7 +238,7 @@ impl Surroundings {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let mut warnings = Vec::new();
-        let (id, lock) = match taking {
+        let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);
@@ -213,6 +251,7 @@ impl Surroundings {
         };
         let mut recent = Recent::new(interactive);
         let (head, state, last) = fold(&store, &id, &mut recent)?;
+        lock.recorded();
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
         let title = info.title.as_deref();
@@ -256,13 +295,14 @@ impl Surroundings {
             why,
         })?;
         let id = new_id();
-        let lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewFork {
             id: id.clone(),
             from,
             unfinished: state.unfinished(),
         };
         store.fork(&new, now_ms)?;
+        lock.recorded();
         Ok((id, lock, warning))
     }
 }

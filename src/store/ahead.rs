@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rusqlite::Statement;
 
 use super::StoreError;
-use super::error::Doing;
 use super::row::{BodyReader, KeptRow, Place, RawRow};
 use crate::core::entry::{Record, Seq};
 
@@ -65,7 +64,7 @@ pub(super) fn record(
         .query_row([place.id], |row| {
             RawRow::take(row).map(|row| row.verify(place, bodies))
         })
-        .doing(WHAT)?
+        .map_err(|e| place.failed(WHAT, e))?
 }
 
 fn ahead<'a, E: From<StoreError>>(
@@ -122,7 +121,7 @@ fn read<'a>(
         };
         let row = statement
             .query_row([place.id], |row| RawRow::take(row).map(|row| row.keep()))
-            .doing(WHAT);
+            .map_err(|e| place.failed(WHAT, e));
         let row = row.map(|row| (place, row));
         bytes += row.as_ref().map_or(BATCH_BYTES, |(_, row)| row.bytes());
         batch.push(row);

@@ -37,6 +37,12 @@ pub fn new_id() -> String {
     Uuid::now_v7().to_string()
 }
 
+/// When this id was made, UTC; `None` when it is none of ours.
+pub fn made_at_ms(id: &str) -> Option<i64> {
+    let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
+    i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
+}
+
 /// What one transaction records.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {

@@ -2,9 +2,16 @@
 
 use std::io;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
+use rustix::io::Errno;
 
 use crate::core::entry::Seq;
+
+/// What a person does about a damaged database first of all.
+const KEEP: &str = "keep rewake.db and what begins with that name";
+
+const DISK_ERROR: &str = "the disk or its file system reports an error (or a quota is used up): look \
+                          at the system log, and copy the data folder to another disk";
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -14,10 +21,12 @@ pub enum StoreError {
     /// The database stayed locked by somebody else for the whole waiting time.
     #[error("cannot {what}: the session store is busy")]
     Busy { what: &'static str },
-    /// There is no room, or the disk fails on writing. Nothing was changed; it can be
-    /// tried again with the same store.
+    /// There is no room. Nothing was changed; it can be tried again with the same store.
     #[error("cannot {what}: it cannot be recorded: {why}")]
     Full { what: String, why: String },
+    /// The disk or its file system fails on writing. As with `Full`, it can be tried again.
+    #[error("cannot {what}: it cannot be recorded: {why}")]
+    DiskError { what: String, why: String },
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
@@ -35,10 +44,16 @@ pub enum StoreError {
         session: String,
         seq: Seq,
         what: String,
+        /// New entries can be recorded, also those of a fork.
+        can_append: bool,
     },
     /// The database itself is damaged, or something in it that is no entry.
     #[error("the session store is damaged: {what}")]
-    Damaged { what: String },
+    Damaged {
+        what: String,
+        /// It could be opened, so what is not damaged in it can be read.
+        is_open: bool,
+    },
     #[error("there is no {what} {name:?}")]
     NotFound {
         what: &'static str,
@@ -80,6 +95,7 @@ impl StoreError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            StoreError::DiskError { .. } => DISK_ERROR.to_string(),
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }
@@ -90,18 +106,31 @@ impl StoreError {
             StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }
-            StoreError::Corrupt { session, seq, .. } if *seq > 0 => {
-                format!(
-                    "a fork at entry {} can go on: rewake fork {session}",
-                    seq - 1
-                )
+            StoreError::Corrupt { seq: 0, .. } => {
+                format!("rewake doctor looks at the whole store; {KEEP}")
             }
-            StoreError::Corrupt { .. } => "rewake doctor looks at the whole store".to_string(),
-            StoreError::Damaged { .. } => {
-                "to begin with an empty store, move its file rewake.db and what begins with that \
-                 name to another folder; keep it"
-                    .to_string()
+            StoreError::Corrupt {
+                session,
+                seq,
+                can_append: true,
+                ..
+            } => {
+                let last = seq - 1;
+                format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
             }
+            StoreError::Corrupt { session, seq, .. } => format!(
+                "nothing can be added to this database any more, but the entries up to {} can be \
+                 read: rewake show {session}; {KEEP}",
+                seq - 1
+            ),
+            StoreError::Damaged { is_open: true, .. } => format!(
+                "sessions may still be readable: rewake doctor says which, rewake show ID and \
+                 rewake export ID print one; {KEEP}"
+            ),
+            StoreError::Damaged { .. } => format!(
+                "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
+                 their place; to begin with an empty store, move them to another folder"
+            ),
             StoreError::NotFound {
                 what: "entry",
                 near: Some(last),
@@ -123,6 +152,12 @@ impl StoreError {
                 "rewake records before it acts: set REWAKE_HOME to a folder that you can write to"
                     .to_string()
             }
+            StoreError::Io { source, .. } if is_disk_error(source) => DISK_ERROR.to_string(),
+            StoreError::Sqlite { source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
+            {
+                DISK_ERROR.to_string()
+            }
             StoreError::Io { .. } | StoreError::Sqlite { .. } | StoreError::Encode { .. } => {
                 return None;
             }
@@ -131,11 +166,28 @@ impl StoreError {
 
     /// It may be gone soon, nothing was changed, and the same can be tried again.
     pub fn is_passing(&self) -> bool {
-        matches!(self, StoreError::Full { .. } | StoreError::Busy { .. })
+        matches!(
+            self,
+            StoreError::Full { .. } | StoreError::DiskError { .. } | StoreError::Busy { .. }
+        )
     }
 
     pub(super) fn damaged(what: impl Into<String>) -> StoreError {
-        StoreError::Damaged { what: what.into() }
+        StoreError::Damaged {
+            what: what.into(),
+            is_open: true,
+        }
+    }
+
+    /// The same where the store could not be opened for it.
+    pub(super) fn while_opening(self) -> StoreError {
+        match self {
+            StoreError::Damaged { what, .. } => StoreError::Damaged {
+                what,
+                is_open: false,
+            },
+            error => error,
+        }
     }
 
     pub(super) fn no_session(id: &str) -> StoreError {
@@ -145,6 +197,11 @@ impl StoreError {
             near: None,
         }
     }
+}
+
+/// EIO: the kernel could not read or write what it was asked to.
+fn is_disk_error(source: &io::Error) -> bool {
+    source.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
 
 fn is_forbidden(source: &io::Error) -> bool {
@@ -187,7 +244,7 @@ impl<T> Doing<T> for serde_json::Result<T> {
     }
 }
 
-fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
+pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
     use rusqlite::Error;
     let code = match &source {
         Error::SqliteFailure(code, _) => code,
@@ -203,7 +260,14 @@ fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
             what: what.to_string(),
             why: source.to_string(),
         },
-        ErrorCode::SystemIoFailure if is_write(code.extended_code) => StoreError::Full {
+        // So SQLite says that there is no room to share memory in.
+        ErrorCode::SystemIoFailure if code.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
+            StoreError::Full {
+                what: what.to_string(),
+                why: source.to_string(),
+            }
+        }
+        ErrorCode::SystemIoFailure if is_write(code.extended_code) => StoreError::DiskError {
             what: what.to_string(),
             why: source.to_string(),
         },
@@ -215,14 +279,12 @@ fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
 }
 
 fn is_write(extended_code: i32) -> bool {
-    use rusqlite::ffi;
     matches!(
         extended_code,
         ffi::SQLITE_IOERR_WRITE
             | ffi::SQLITE_IOERR_FSYNC
             | ffi::SQLITE_IOERR_DIR_FSYNC
             | ffi::SQLITE_IOERR_TRUNCATE
-            | ffi::SQLITE_IOERR_SHMSIZE
             | ffi::SQLITE_IOERR_SHMMAP
             | ffi::SQLITE_IOERR_SHMOPEN
     )
@@ -236,5 +298,73 @@ pub(super) fn io(what: impl Into<String>, source: io::Error) -> StoreError {
             why: source.to_string(),
         },
         _ => StoreError::Io { what, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_sqlite(extended_code: i32) -> StoreError {
+        let source = rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None);
+        classify("append to the session", source)
+    }
+
+    #[track_caller]
+    fn assert_hint(error: &StoreError, has: &str, has_not: &str) {
+        let hint = error.hint().unwrap_or_default();
+        assert!(
+            hint.contains(has) && !hint.contains(has_not),
+            "{error}: {hint}"
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_disk_is_not_a_full_disk() {
+        for code in [
+            ffi::SQLITE_IOERR_WRITE,
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_IOERR_DIR_FSYNC,
+            ffi::SQLITE_IOERR_TRUNCATE,
+        ] {
+            assert!(of_sqlite(code).is_passing(), "{code}");
+            assert_hint(&of_sqlite(code), "system log", "free some space");
+        }
+        for code in [
+            ffi::SQLITE_IOERR_READ,
+            ffi::SQLITE_IOERR_FSTAT,
+            ffi::SQLITE_IOERR,
+        ] {
+            assert!(!of_sqlite(code).is_passing(), "{code}");
+            assert_hint(&of_sqlite(code), "system log", "free some space");
+        }
+        let errno = |errno: Errno| io("lock the session", errno.into());
+        assert_hint(&errno(Errno::IO), "system log", "free some space");
+        for full in [
+            of_sqlite(ffi::SQLITE_FULL),
+            errno(Errno::NOSPC),
+            errno(Errno::DQUOT),
+        ] {
+            assert!(full.is_passing());
+            assert_hint(&full, "free some space", "system log");
+        }
+        assert_eq!(errno(Errno::NOENT).hint(), None);
+    }
+
+    #[test]
+    fn an_empty_store_is_spoken_of_only_when_nothing_can_be_read() {
+        let of = |code| StoreError::damaged(of_sqlite(code).to_string());
+        let damaged = of(ffi::SQLITE_CORRUPT);
+        assert_hint(&damaged, "rewake show", "empty");
+        assert_hint(&damaged.while_opening(), "empty", "rewake show");
+        let corrupt = |seq, can_append| StoreError::Corrupt {
+            session: "01a1".into(),
+            seq,
+            what: "x".into(),
+            can_append,
+        };
+        assert_hint(&corrupt(7, true), "rewake fork 01a1 --at 6", "empty");
+        assert_hint(&corrupt(7, false), "up to 6 can be read", "fork");
+        assert_hint(&corrupt(0, true), "doctor", "fork");
     }
 }

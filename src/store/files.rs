@@ -25,6 +25,7 @@ pub(super) fn private_folder(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens the file for reading and writing, and makes it if it is missing; 0600 in any case.
+/// Never a file of the database: see [`super::database`].
 pub(super) fn private_file(path: &Path) -> Result<File, StoreError> {
     let fail = |e| io_error(format!("open {}", path.display()), e);
     let file = OpenOptions::new()
@@ -39,7 +40,8 @@ pub(super) fn private_file(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+/// By its path: see [`super::database`].
+pub(super) fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     let now = fs::metadata(path)?.permissions().mode() & 0o777;
     // Never widens: a folder made read-only on purpose stays so.
     if now & !mode != 0 {

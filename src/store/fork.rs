@@ -4,11 +4,12 @@
 use rusqlite::params;
 
 use super::append::Prepared;
+use super::chain::chain;
 use super::error::Doing;
-use super::load::{Head, chain, read_head};
+use super::load::{Head, read_head};
 use super::row::int;
 use super::{Store, StoreError};
-use crate::core::entry::{Entry, ForkPoint};
+use crate::core::entry::{Entry, ForkPoint, Seq};
 
 const WHAT: &str = "fork the session";
 
@@ -31,16 +32,10 @@ impl Store {
             from: new.from.clone(),
         }];
         let batch = Prepared::new(&forked, &[])?;
+        // Before the writing begins: SQLite writes nothing more in a transaction that met a
+        // damaged page, as the way back from the head may. What is found never changes.
+        let (origin, row) = self.row_of(from, seq)?;
         let tx = self.write(WHAT)?;
-        let origin = read_head(&tx, from)?;
-        if seq >= origin.length {
-            return Err(StoreError::NotFound {
-                what: "entry",
-                name: format!("{seq} of session {from}"),
-                near: Some(origin.seq().to_string()),
-            });
-        }
-        let row = chain(&tx, &origin, seq)?.pop();
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
                created_ms, updated_ms, title, version, model)
@@ -69,6 +64,24 @@ impl Store {
         batch.record(&tx, &mut head, at_ms, new.unfinished)?;
         tx.commit().doing(WHAT)?;
         Ok(head)
+    }
+}
+
+impl Store {
+    /// The head of the session, and the row of its entry at this place.
+    fn row_of(&self, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let head = read_head(&tx, session)?;
+        if seq >= head.length {
+            return Err(StoreError::NotFound {
+                what: "entry",
+                name: format!("{seq} of session {session}"),
+                near: Some(head.seq().to_string()),
+            });
+        }
+        let chain = chain(&tx, &head, seq)?;
+        chain.readable_upto(seq)?;
+        Ok((head, chain.rows.last().copied()))
     }
 }
 

@@ -1,11 +1,14 @@
 //! Reading a session back: from the head to the first entry by `parent`, then forward,
 //! each row checked. What is read is never repaired.
+//!
+//! Invariant: what comes before the first damaged entry is given, then the error that names it.
 
 use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::append::planned;
+use super::chain::chain;
 use super::error::Doing;
 use super::row::{BodyReader, Place, SELECT_ROW, count};
 use super::{Store, StoreError, ahead};
@@ -75,10 +78,11 @@ impl Store {
         let mut head = read_head(&tx, session)?;
         let chain = chain(&tx, &head, 0)?;
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        ahead::records(session, &chain, &mut statement, |record| {
+        ahead::records(session, &chain.rows, &mut statement, |record| {
             head.note(&record.entry);
             each(record)
         })?;
+        chain.readable_upto(Seq::MAX)?;
         Ok(head)
     }
 }
@@ -103,7 +107,9 @@ impl Store {
         }
         // With the one before, which the first must follow.
         let from = first.saturating_sub(1);
-        let mut rows = (from..).zip(chain(&tx, &head, from)?.into_iter().rev());
+        let chain = chain(&tx, &head, from)?;
+        chain.readable_upto(last)?;
+        let mut rows = (from..).zip(chain.rows.into_iter().rev());
         let mut parent = match first {
             0 => None,
             _ => rows.next().map(|(_, id)| id),
@@ -142,36 +148,4 @@ pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreE
         })
         .doing(WHAT)?
         .ok_or_else(|| StoreError::no_session(session))
-}
-
-/// The rows of the chain from the head back to the entry `down_to`, newest first.
-pub(super) fn chain(conn: &Connection, head: &Head, down_to: Seq) -> Result<Vec<i64>, StoreError> {
-    let corrupt = |seq: Seq, what: &str| StoreError::Corrupt {
-        session: head.session.clone(),
-        seq,
-        what: what.to_string(),
-    };
-    let mut statement = conn
-        .prepare_cached("SELECT parent FROM entries WHERE id = ?1")
-        .doing(WHAT)?;
-    let mut rows = Vec::new();
-    let mut next = head.row;
-    for seq in (down_to..head.length).rev() {
-        let id = next.ok_or_else(|| corrupt(seq, "it is missing"))?;
-        let parent: Option<i64> = statement
-            .query_row([id], |row| row.get(0))
-            .optional()
-            .doing(WHAT)?
-            .ok_or_else(|| corrupt(seq, "it is missing"))?;
-        // A parent was always recorded before; this also ends any walk.
-        if parent.is_some_and(|parent| parent >= id) {
-            return Err(corrupt(seq, "its parent is younger than itself"));
-        }
-        rows.push(id);
-        next = parent;
-    }
-    match next {
-        Some(_) if down_to == 0 => Err(corrupt(0, "something comes before it")),
-        _ => Ok(rows),
-    }
 }

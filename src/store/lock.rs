@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::append::made_at_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
 
@@ -26,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long opening waits for a migration by another process, which is soon done.
 const MIGRATION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+/// In this time the lock of a new session is made after its id.
+const AT_ONCE: Duration = Duration::from_millis(5);
+/// The word in a lock's file that says that its session is in the database.
+const RECORDED: &str = "recorded";
 /// Longer than a look at a session's lock takes.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -34,7 +39,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct SessionLock {
     file: File,
     /// What makes the name in `file` more than a number: see [`SessionLock::holder`].
-    _presence: Option<NamedTempFile>,
+    presence: Option<NamedTempFile>,
+    is_recorded: bool,
 }
 
 impl SessionLock {
@@ -55,14 +61,83 @@ impl SessionLock {
                 Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
             }
         }
-        // On a full disk it is held without a name: then nobody can ask us to leave.
-        let presence = announce(data_dir).ok();
-        if let Some(presence) = &presence {
-            let _ = sign(&mut file, presence);
-        }
-        Ok(SessionLock {
+        let is_recorded = signature(&file).is_recorded;
+        let mut lock = SessionLock {
             file,
-            _presence: presence,
+            // On a full disk it is held without a name: then nobody can ask us to leave.
+            presence: announce(data_dir).ok(),
+            is_recorded,
+        };
+        let _ = lock.sign();
+        Ok(lock)
+    }
+
+    /// To be called when the session is in the database. From then on the lock's file says so,
+    /// also when nobody holds it: a database without the session has lost it.
+    pub fn recorded(&mut self) {
+        if !self.is_recorded {
+            self.is_recorded = true;
+            // Without it a loss is not noticed; nothing else depends on it.
+            let _ = self.sign();
+        }
+    }
+
+    /// `<pid> <time in ms> <file of the process> recorded`: each part only where it is so.
+    fn sign(&mut self) -> io::Result<()> {
+        let mut words = Vec::new();
+        if let Some(presence) = &self.presence {
+            let now_ms = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_millis();
+            let presence = presence.path().file_name().unwrap_or_default().display();
+            words.push(format!("{} {now_ms} {presence}", std::process::id()));
+        }
+        self.write(words)
+    }
+
+    fn write(&mut self, mut words: Vec<String>) -> io::Result<()> {
+        if self.is_recorded {
+            words.push(RECORDED.to_string());
+        }
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        // At once, so that nobody reads a part of it.
+        self.file
+            .write_all(format!("{}\n", words.join(" ")).as_bytes())
+    }
+
+    /// Whether a session was made in this folder after the one with this id: then there is a
+    /// lock of it. One look at the folder of the locks; now and then it says yes for nothing.
+    pub fn may_be_newer(data_dir: &Path, newest: Option<&str>) -> bool {
+        let Ok(changed) = fs::metadata(data_dir.join(SESSIONS)).and_then(|m| m.modified()) else {
+            return false;
+        };
+        // The lock of a session is made when its id is, which begins with the time.
+        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let made = newest
+            .and_then(made_at_ms)
+            .and_then(|ms| u64::try_from(ms).ok());
+        made.is_none_or(|made| changed > Duration::from_millis(made) + AT_ONCE)
+    }
+
+    /// The sessions that have a lock here, of at most so many.
+    pub fn sessions(data_dir: &Path, at_most: usize) -> Vec<String> {
+        let files = fs::read_dir(data_dir.join(SESSIONS)).into_iter().flatten();
+        let name = |file: io::Result<fs::DirEntry>| {
+            let name = file.ok()?.file_name().into_string().ok()?;
+            let id = name.strip_suffix(".lock")?;
+            Uuid::try_parse(id).is_ok().then(|| id.to_string())
+        };
+        files.take(at_most).filter_map(name).collect()
+    }
+
+    /// Whether the session was in the database when it was last held: see
+    /// [`SessionLock::recorded`].
+    pub fn was_recorded(data_dir: &Path, session: &str) -> bool {
+        Uuid::try_parse(session).is_ok_and(|id| {
+            File::open(data_dir.join(SESSIONS).join(format!("{id}.lock")))
+                .is_ok_and(|file| signature(&file).is_recorded)
         })
     }
 
@@ -97,7 +172,10 @@ impl SessionLock {
 impl Drop for SessionLock {
     fn drop(&mut self) {
         // While it is still locked. A name that stays after a kill is that of a dead process.
-        let _ = self.file.set_len(0);
+        let _ = match self.is_recorded {
+            true => self.write(Vec::new()),
+            false => self.file.set_len(0),
+        };
     }
 }
 
@@ -115,14 +193,17 @@ struct Signature {
     since_ms: Option<i64>,
     /// A file name.
     presence: Option<String>,
+    is_recorded: bool,
 }
 
 fn signature(file: &File) -> Signature {
     let mut text = String::new();
     // The owner may be writing it right now; then nobody is named.
     let _ = file.take(128).read_to_string(&mut text);
-    let mut words = text.split_whitespace();
+    let is_recorded = text.split_whitespace().any(|word| word == RECORDED);
+    let mut words = text.split_whitespace().filter(|word| *word != RECORDED);
     Signature {
+        is_recorded,
         pid: words.next().and_then(|w| w.parse().ok()),
         since_ms: words.next().and_then(|w| w.parse().ok()),
         presence: words
@@ -130,19 +211,6 @@ fn signature(file: &File) -> Signature {
             .filter(|w| !w.contains('/'))
             .map(str::to_string),
     }
-}
-
-/// `<pid> <time in ms> <file of the process>`
-fn sign(file: &mut File, presence: &NamedTempFile) -> io::Result<()> {
-    let now_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis();
-    file.set_len(0)?;
-    file.rewind()?;
-    let presence = presence.path().file_name().unwrap_or_default().display();
-    // At once, so that nobody reads a part of it.
-    file.write_all(format!("{} {now_ms} {presence}\n", std::process::id()).as_bytes())
 }
 
 /// The lock every open store holds, shared.

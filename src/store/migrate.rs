@@ -9,8 +9,8 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
+use super::database;
 use super::error::Doing;
-use super::open::DATABASE;
 use super::upkeep::copy_database;
 
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(super) fn migrate(
     }
     let found = version(conn)?;
     if found > 0 {
-        copy_database(conn, &data_dir.join(format!("{DATABASE}.schema-{found}")))?;
+        copy_database(conn, &database::copy_of_schema(data_dir, found))?;
     }
     let steps = (1..).zip(migrations).filter(|(number, _)| *number > found);
     for (number, sql) in steps {

@@ -15,8 +15,10 @@
 mod ahead;
 mod append;
 mod blobs;
+mod chain;
 mod checkpoints;
 mod conversation;
+pub mod database;
 mod drafts;
 mod error;
 mod files;
@@ -39,7 +41,7 @@ mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-pub use append::{Batch, NewSession, new_id};
+pub use append::{Batch, NewSession, made_at_ms, new_id};
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use conversation::Conversation;
@@ -62,6 +64,8 @@ pub struct Store {
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
+    // Dropped behind the connection.
+    _files: database::OpenFiles,
     // Held as long as the connection, so that nobody migrates under it.
     _lock: lock::StoreLock,
 }

@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
 
+use super::database::{self, OpenFiles};
 use super::error::Doing;
-use super::files::{private_file, private_folder};
+use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::{Store, StoreError};
-
-pub(super) const DATABASE: &str = "rewake.db";
 
 /// How long a write waits for another process before it is `Busy`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,12 +30,13 @@ impl Store {
     /// when a newer version wrote it, and with `Locked` when it must be migrated and
     /// other processes have it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        Store::made_current(data_dir).map_err(StoreError::while_opening)
+    }
+
+    fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
         let mut lock = StoreLock::shared(data_dir)?;
-        let path = data_dir.join(DATABASE);
-        // SQLite gives -wal and -shm the mode of the database, so that is made first.
-        private_file(&path)?;
-        let mut conn = connect(&path)?;
+        let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
             // Whoever was quicker keeps the store open from then on.
             let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
@@ -52,6 +52,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
+            _files: OpenFiles::of(data_dir),
             _lock: lock,
         })
     }
@@ -61,26 +62,25 @@ impl Store {
     /// Opens the store only to look at it: `None` when there is none, or when it has yet to be
     /// brought up to date, which the next start does.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
-        let path = data_dir.join(DATABASE);
-        if !path.is_file() {
+        if !database::exists(data_dir) {
             return Ok(None);
         }
         let lock = StoreLock::shared(data_dir)?;
-        let conn = connect(&path)?;
-        let current = migrate::is_current(&conn, MIGRATIONS)?;
-        Ok(current.then_some(Store {
+        let open = || {
+            let conn = set_up(database::open(data_dir)?)?;
+            Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
+        };
+        let (is_current, conn) = open().map_err(StoreError::while_opening)?;
+        Ok(is_current.then_some(Store {
             conn,
             indexing: false,
+            _files: OpenFiles::of(data_dir),
             _lock: lock,
         }))
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let what = "open the session store";
-    // Not the default flags: a path is a path, never a URI.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).doing(what)?;
+fn set_up(conn: Connection) -> Result<Connection, StoreError> {
     let set = || -> rusqlite::Result<()> {
         conn.busy_timeout(BUSY_TIMEOUT)?;
         conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)?;
@@ -95,7 +95,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(())
     };
-    set().doing(what)?;
+    set().doing("open the session store")?;
     Ok(conn)
 }
 
@@ -104,7 +104,10 @@ fn write_ahead(conn: &Connection) -> Result<(), StoreError> {
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
         .doing("open the session store")?;
     if mode == "wal" {
-        return Ok(());
+        // With its first statement SQLite opens the log and takes the lock that keeps it.
+        return conn
+            .query_row("PRAGMA user_version", [], |_| Ok(()))
+            .doing("open the session store");
     }
     Err(super::error::io(
         "open the session store",

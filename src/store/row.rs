@@ -6,7 +6,7 @@ use zstd::bulk::Decompressor;
 use zstd::zstd_safe::get_frame_content_size;
 
 use super::StoreError;
-use super::error::io;
+use super::error::{classify, io};
 use super::open::MAX_ROW_BYTES;
 use crate::core::entry::{Entry, Record, Seq};
 
@@ -134,6 +134,28 @@ pub(super) struct Place<'a> {
     pub seq: Seq,
 }
 
+impl Place<'_> {
+    pub(super) fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Corrupt {
+            session: self.session.to_string(),
+            seq: self.seq,
+            what,
+            can_append: true,
+        }
+    }
+
+    /// A damaged page that was met where this entry is read is the damage of this entry.
+    pub(super) fn failed(&self, what: &'static str, error: rusqlite::Error) -> StoreError {
+        if matches!(error, rusqlite::Error::QueryReturnedNoRows) {
+            return self.corrupt("it is missing".to_string());
+        }
+        match classify(what, error) {
+            StoreError::Damaged { what, .. } => self.corrupt(what),
+            error => error,
+        }
+    }
+}
+
 /// A row that outlives the statement, for another thread.
 pub(super) struct KeptRow {
     id: i64,
@@ -205,11 +227,7 @@ impl<'a> RawRow<'a> {
         place: &Place<'_>,
         bodies: &mut BodyReader,
     ) -> Result<Record, StoreError> {
-        let corrupt = |what: String| StoreError::Corrupt {
-            session: place.session.to_string(),
-            seq: place.seq,
-            what,
-        };
+        let corrupt = |what: String| place.corrupt(what);
         if self.id != place.id || self.parent != place.parent {
             return Err(corrupt("it does not follow the entry before it".into()));
         }

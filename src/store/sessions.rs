@@ -114,6 +114,22 @@ impl Store {
         Ok(self.sessions(filter, 1)?.pop())
     }
 
+    /// The id of the session that was made last, be it in the trash.
+    pub fn last_made(&self) -> Result<Option<String>, StoreError> {
+        self.conn
+            .prepare_cached("SELECT max(id) FROM sessions")
+            .and_then(|mut s| s.query_row([], |row| row.get(0)))
+            .doing(WHAT)
+    }
+
+    /// Whether there is a session with this id, be it in the trash.
+    pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
+        self.conn
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
+            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
+            .doing(WHAT)
+    }
+
     /// The session whose id begins so, be it in the trash. None: `NotFound` with the nearest. Several: `Ambiguous`.
     pub fn find(&self, prefix: &str) -> Result<SessionInfo, StoreError> {
         let prefix = prefix.trim().to_ascii_lowercase();

@@ -2,8 +2,9 @@
 
 use rusqlite::Row;
 
+use super::chain::chain;
 use super::error::Doing;
-use super::load::{chain, read_head};
+use super::load::read_head;
 use super::row::{BodyReader, Place, RawRow, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};
@@ -68,8 +69,9 @@ impl Store {
         let first = (last + 1).saturating_sub(count);
         // With the one before, which the first must follow.
         let from = first.saturating_sub(1);
-        let rows = chain(&tx, &head, from)?;
-        let mut rows = (from..=last).zip(rows.into_iter().rev());
+        let chain = chain(&tx, &head, from)?;
+        chain.readable_upto(last)?;
+        let mut rows = (from..=last).zip(chain.rows.into_iter().rev());
         let mut parent = match first {
             0 => None,
             _ => rows.next().map(|(_, id)| id),
@@ -88,7 +90,8 @@ impl Store {
                 let record = RawRow::take(row)?.verify(&place, &mut bodies);
                 Ok(record.map(|record| Traced { record, plan_step }))
             };
-            each(statement.query_row([id], read).doing(WHAT)??)?;
+            let row = statement.query_row([id], read);
+            each(row.map_err(|e| place.failed(WHAT, e))??)?;
             parent = Some(id);
         }
         Ok(())

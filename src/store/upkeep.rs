@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
+use super::database;
 use super::error::Doing;
-use super::files::private_file;
 use super::{Store, StoreError};
 
 /// Pages in the write-ahead log (4 MiB) that are worth copying into the database. The
@@ -72,8 +72,7 @@ impl Store {
 
 pub(super) fn copy_database(from: &Connection, to: &Path) -> Result<(), StoreError> {
     let what = "copy the session store";
-    private_file(to)?;
-    let mut copy = Connection::open(to).doing(what)?;
+    let mut copy = database::make(to)?;
     Backup::new(from, &mut copy)
         .and_then(|backup| backup.run_to_completion(PAGES_AT_ONCE, PAUSE, None))
         .doing(what)

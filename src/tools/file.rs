@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, Gid, OFlags, Uid};
 use tempfile::NamedTempFile;
 
+use crate::store::database;
+
 /// Files over this are not edited or overwritten as a whole.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -49,8 +51,12 @@ pub fn kind(path: &Path) -> io::Result<Kind> {
     })
 }
 
-/// Opens a regular file for reading. Without blocking, should it just have become a FIFO.
+/// Opens a regular file for reading. Without blocking, should it just have become a FIFO. The
+/// open session store is never opened: see [`database`].
 pub fn open(path: &Path) -> io::Result<File> {
+    if database::is_open_here(path) {
+        return Err(io::Error::other("it is the session store, which is in use"));
+    }
     let file = File::options()
         .read(true)
         .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)

@@ -17,6 +17,7 @@
 mod checked;
 mod diff;
 mod edit;
+mod expand;
 mod file;
 mod fit;
 mod glob;
@@ -36,6 +37,7 @@ use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::tool::Input;
 
 pub use checked::{Look, apply, look, prepare, target_key};
+pub use expand::matches;
 pub use fit::fit;
 pub use memory::{Past, look_back};
 pub use place::{Hidden, Place, path_key, real_path};

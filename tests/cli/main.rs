@@ -14,12 +14,15 @@ mod commands;
 mod config;
 mod context;
 mod figures;
+mod lost;
 mod models;
+mod nasty;
 mod output;
 mod sessions;
 mod start;
 mod store;
 mod tools;
+mod unasked;
 
 use std::process::Command;
 use std::time::Duration;

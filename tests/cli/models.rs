@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Answer, Home, KEY, Options, Protocol, Says, Server, list};
 use crate::{history, quiet, refused, results, streamed};
@@ -213,6 +213,67 @@ fn call_ids_that_are_repeated_or_missing_make_no_invalid_request() {
     server.assert_no_violations();
 }
 
+/// The ids of the calls in a request, in order.
+fn call_ids(protocol: Protocol, body: &[u8]) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let (list, at) = match protocol {
+        Protocol::Anthropic => ("messages", "id"),
+        Protocol::Chat => ("messages", "id"),
+        Protocol::Responses => ("input", "call_id"),
+        Protocol::Gemini => ("contents", "id"),
+    };
+    let mut ids = Vec::new();
+    for message in body[list].as_array().unwrap() {
+        let parts = match protocol {
+            Protocol::Anthropic => message["content"].as_array(),
+            Protocol::Chat => message["tool_calls"].as_array(),
+            Protocol::Responses | Protocol::Gemini => None,
+        };
+        let is_call = |part: &&Value| {
+            let kind = part["type"].as_str().unwrap_or_default();
+            ["tool_use", "function", "function_call"].contains(&kind)
+        };
+        let one = std::slice::from_ref(message);
+        let calls = parts.map_or(one, Vec::as_slice).iter().filter(is_call);
+        ids.extend(calls.map(|call| call[at].as_str().unwrap().to_string()));
+    }
+    ids
+}
+
+#[test]
+fn the_id_of_a_call_suits_every_server_and_stays_the_same() {
+    for protocol in [Protocol::Anthropic, Protocol::Chat, Protocol::Responses] {
+        // Ids that no request may have: empty, repeated, too long, of odd characters.
+        let says = |n: usize| {
+            let odd = ["", "same", "same", "é /\"\n", &"x".repeat(300)];
+            let odd = odd.iter().fold(Says::default(), |says, id| {
+                says.and_raw_call("glob", "{\"pattern\": \"a\"}", Some(id))
+            });
+            match n {
+                0..3 => Answer::from(odd),
+                _ => Says::text("done").into(),
+            }
+        };
+        let server = Server::start(list((0..6).map(says).collect()));
+        let home = Home::with(&server, protocol);
+        home.run(["-p", "x"]).expect(0);
+        home.run(["-p", "-c", "and again"]).expect(0);
+        let requests = server.requests();
+        let ids: Vec<Vec<String>> = requests
+            .iter()
+            .map(|r| call_ids(protocol, r.body.as_ref().unwrap()))
+            .collect();
+        let counts: Vec<usize> = ids.iter().map(Vec::len).collect();
+        assert_eq!(counts, [0, 5, 10, 15, 15]);
+        for pair in ids.windows(2) {
+            assert_eq!(pair[0], pair[1][..pair[0].len()], "{protocol:?}");
+        }
+        let is_short = |id: &String| id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        assert!(ids[4].iter().all(is_short), "{:?}", ids[4]);
+        server.assert_no_violations();
+    }
+}
+
 #[test]
 fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
     for protocol in Protocol::ALL {
@@ -234,4 +295,163 @@ fn of_hundreds_of_calls_some_are_run_and_all_are_answered() {
         assert_eq!(results.iter().filter(closed).count(), 300 - ran);
         server.assert_no_violations();
     }
+}
+
+/// What servers say of a request that is too long: status and body. Status 200 is an error
+/// inside the stream.
+const TOO_LONG: [(u16, &str); 6] = [
+    (
+        400,
+        r#"{"error":{"code":400,"message":"request (9345 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":9345,"n_ctx":8192}}"#,
+    ),
+    (
+        500,
+        r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"The total length of all messages is too long.","type":"too_many_prompt_tokens","code":400}}"#,
+    ),
+    (
+        400,
+        r#"{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)"}}"#,
+    ),
+    (
+        400,
+        r#"{"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: This model's maximum context length is 8192 tokens. However, you requested 9193 tokens (8193 in the messages, 1000 in the completion)","type":null,"param":null,"code":"400"}}"#,
+    ),
+    (
+        200,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"the request exceeds the available context size (8192 tokens), try increasing it"}}"#,
+    ),
+];
+
+#[test]
+fn a_full_context_is_known_by_its_words_in_every_protocol() {
+    for protocol in Protocol::ALL {
+        for (status, body) in TOO_LONG {
+            let is_full = AtomicBool::new(true);
+            let server = Server::start(move |_| match is_full.swap(false, Ordering::Relaxed) {
+                true if status == 200 => Answer::Raw {
+                    status,
+                    content_type: "text/event-stream",
+                    body: format!("event: error\ndata: {body}\n\n"),
+                },
+                true => Answer::Raw {
+                    status,
+                    content_type: "application/json",
+                    body: body.to_string(),
+                },
+                false => Says::text("it fits now").into(),
+            });
+            let home = Home::with(&server, protocol);
+            let run = streamed(&home, &["-p", "x", "--set", "retry.tries=1"]).expect(0);
+            let events = run.events();
+            let learned = events.iter().find(|e| e["type"] == "entry.learned");
+            let limit = learned.and_then(|e| e["limit"].as_u64()).unwrap_or(0);
+            match body.contains("8192") {
+                true => assert_eq!(limit, 8_192, "{protocol:?}: {body}"),
+                // Neither a status nor a code is taken for a size.
+                false => assert!(limit > 4_000, "{protocol:?}: {body}: {limit}"),
+            }
+            server.assert_no_violations();
+        }
+    }
+}
+
+#[test]
+fn a_server_without_keys_is_sent_none() {
+    for protocol in Protocol::ALL {
+        let options = Options {
+            keyless: true,
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |_| Says::text("come in").into());
+        let home = Home::new();
+        // A variable that is named as empty is none.
+        for key in ["", "api_key_env = \"\"\n"] {
+            home.write_config(&format!(
+                "model = \"local/m\"\n[providers.local]\nprotocol = \"{}\"\nbase_url = \"{}\"\n{key}",
+                protocol.name(),
+                server.base_url(protocol),
+            ));
+            let run = home.run(["-p", "x"]).expect(0);
+            assert_eq!(run.stdout, "come in\n", "{protocol:?}");
+        }
+        server.assert_no_violations();
+    }
+    // One that is known by its name has a key, and the variable to set is said.
+    let home = Home::new();
+    for (provider, variable) in [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ] {
+        home.write_config(&format!(
+            "[providers.{provider}]\nbase_url = \"http://127.0.0.1:1\"\n"
+        ));
+        refused(
+            home.run(["-p", "x", "-m", &format!("{provider}/m")]),
+            2,
+            &[variable],
+        );
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_key_after_all_says_what_to_name() {
+    for protocol in Protocol::ALL {
+        let server = Server::start(|_| Says::text("never").into());
+        let home = Home::new();
+        home.write_config(&format!(
+            "model = \"local/m\"\n[providers.local]\nprotocol = \"{}\"\nbase_url = \"{}\"\n",
+            protocol.name(),
+            server.base_url(protocol),
+        ));
+        refused(
+            home.run(["-p", "x"]),
+            1,
+            &["api_key_env in [providers.local]"],
+        );
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_of_an_answer_spoils_nothing() {
+    let tails = [
+        "data: [DONE]\n\n",
+        "event: data\ndata: [DONE]\n\n",
+        ": a comment\n\ndata:\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\n",
+        "data: [DONE]\n\ndata: {\"cost\": 0.1}\n\ndata: no JSON\n\n",
+        "data: no JSON\n\n",
+    ];
+    for protocol in Protocol::ALL {
+        for tail in tails {
+            let server = Server::start(move |_| Answer::Tail {
+                says: Says::text("whole"),
+                tail: tail.to_string(),
+            });
+            let home = Home::with(&server, protocol);
+            let run = home.run(["-p", "x", "--set", "retry.tries=1"]).expect(0);
+            assert_eq!(run.stdout, "whole\n", "{protocol:?} {tail:?}");
+            assert_eq!(server.requests().len(), 1);
+        }
+    }
+}
+
+/// The answer's end is there, and the word that ends the stream is not.
+#[test]
+fn a_stop_is_an_end_without_the_word_done() {
+    let body = concat!(
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"whole\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    );
+    let server = Server::start(|_| Answer::Raw {
+        status: 200,
+        content_type: "text/event-stream",
+        body: body.to_string(),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let run = home.run(["-p", "x", "--set", "retry.tries=1"]).expect(0);
+    assert_eq!(run.stdout, "whole\n");
 }

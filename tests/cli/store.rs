@@ -202,6 +202,9 @@ fn what_cannot_be_recorded_is_not_begun() {
         };
         refused(run, 1, &["Read-only", "REWAKE_HOME"]);
     }
+    // Only the file of the database.
+    let run = read_only(&home, &database(&home), &["-p", "x"]).unwrap();
+    refused(run, 1, &["rewake.db: Read-only", "REWAKE_HOME"]);
     let doctor = read_only(&home, &home.rewake_home(), &["doctor"])
         .unwrap()
         .expect(1);
@@ -224,4 +227,85 @@ fn a_workspace_that_cannot_be_written_is_told_to_the_model() {
     assert_eq!(results[0].0, "error");
     assert!(results[0].1.contains("Read-only"), "{results:?}");
     assert!(results[1].1.contains("Read-only"), "{results:?}");
+}
+
+/// A session whose entries fill several pages.
+fn long() -> (Home, String) {
+    let call = |n: u32| step("", &[crate::bash(&format!("echo {n}; seq 1 150"))]);
+    let mut steps: Vec<String> = (0..14).map(call).collect();
+    steps.push(step("over", &[]));
+    steps.extend((0..3).map(|_| step("healthy", &[])));
+    let home = scripted(&steps);
+    home.run(["-p", "begin", "--yolo"]).expect(0);
+    checkpoint(&home);
+    let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
+    let id = store.newest(None).unwrap().unwrap().id;
+    (home, id)
+}
+
+/// The number behind this word.
+fn number(text: &str, word: &str) -> Option<u64> {
+    let (_, behind) = text.split_once(word)?;
+    behind
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
+}
+
+/// Each page of the database zeroed in turn: the session goes on, or a fork at its last good
+/// entry does, or what is said of the store is true.
+#[test]
+fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
+    let (home, id) = long();
+    let whole = fs::read(database(&home)).unwrap();
+    let (mut well, mut forked, mut at_the_end, mut unreadable) = (0, 0, 0, 0);
+    for page in 0..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0);
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
+        }
+        fs::write(database(&home), bytes).unwrap();
+
+        let run = home.run(["-p", "-c", "more"]);
+        quiet(&run);
+        if run.code() == Some(0) {
+            well += 1;
+            continue;
+        }
+        let run = refused(run, 1, &["damaged", "hint: "]);
+        let (fork, show) = (
+            format!("rewake fork {id} --at "),
+            format!("rewake show {id}"),
+        );
+        if let Some(last) = number(&run.stderr, &fork) {
+            assert_eq!(number(&run.stderr, "entry "), Some(last + 1));
+            refused(home.run(["-p", "more", "-r", &id]), 1, &[&fork]);
+            let copy = home.run(["fork", &id, "--at", &last.to_string()]).expect(0);
+            let copy = copy.stdout.trim().to_string();
+            home.run(["-p", "more", "-r", &copy, "--yolo"]).expect(0);
+            forked += 1;
+        } else if run.stderr.contains(&show) {
+            let last = number(&run.stderr, "entries up to ").unwrap();
+            let shown = refused(home.run(["show", &id]), 1, &["damaged"]);
+            assert!(
+                shown.stdout.contains(&format!("\n{:>5}  ", last - 1)),
+                "page {page}"
+            );
+            refused(home.run(["fork", &id]), 1, &["damaged", "keep rewake.db"]);
+            at_the_end += 1;
+        } else if run.stderr.contains("empty store") {
+            refused(home.run(["history"]), 1, &["damaged"]);
+            refused(home.run(["show", &id]), 1, &["damaged"]);
+            unreadable += 1;
+        } else {
+            refused(run, 1, &["keep rewake.db", "rewake doctor"]);
+        }
+        let doctor = home.run(["doctor"]).expect(1);
+        assert!(!doctor.stdout.contains("nothing is wrong"), "page {page}");
+    }
+    assert!(well > 0 && forked > 2, "{well} {forked}");
+    assert_eq!(at_the_end, 1);
+    assert!((1..5).contains(&unreadable), "{unreadable}");
 }

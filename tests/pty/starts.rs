@@ -42,6 +42,27 @@ fn one_that_is_not_there_is_said_to_be_none() {
 }
 
 #[test]
+fn a_lost_database_is_spoken_of() {
+    let (home, id) = talked();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
+    }
+    let said = "1 session that was recorded here is not in the database";
+    let terminal = Terminal::start(&home, &["-c"]);
+    terminal.sees("there is no session");
+    terminal.sees(said);
+    drop(terminal);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees(said);
+    terminal.sees(&id);
+    terminal.types("\x04");
+    terminal.ends();
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    assert!(!terminal.screen().contains("recorded here"));
+}
+
+#[test]
 fn a_first_run_says_what_was_looked_for() {
     let home = Home::new();
     let mut terminal = Terminal::start(&home, &[]);

@@ -16,6 +16,7 @@ mod attach;
 mod begun;
 mod disk;
 mod keeper;
+mod reader;
 mod scene;
 mod signals;
 mod words;

@@ -219,3 +219,151 @@ fn a_damaged_file_never_lies() {
     }
     assert!(refused > 0);
 }
+
+/// The leaves of the table, first to last.
+fn leaves(conn: &Connection, table: &str) -> Vec<u32> {
+    // Not the table's own statistics: that extension is not built in. The pages are read.
+    let root: u32 = conn
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?1",
+            [table],
+            |r| r.get(0),
+        )
+        .unwrap();
+    let bytes = fs::read(conn.path().unwrap()).unwrap();
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mut leaves = Vec::new();
+    let mut open = vec![root];
+    while let Some(page) = open.pop() {
+        let start = (page as usize - 1) * PAGE;
+        match bytes[start] {
+            // A leaf of a table, an inner page of one: the file format, 1.6.
+            0x0d => leaves.push(page),
+            0x05 => {
+                let cells = u16::from_be_bytes([bytes[start + 3], bytes[start + 4]]) as usize;
+                let children = (0..cells).map(|cell| {
+                    let at = start + 12 + 2 * cell;
+                    number(start + u16::from_be_bytes([bytes[at], bytes[at + 1]]) as usize)
+                });
+                let mut children: Vec<u32> = children.collect();
+                children.push(number(start + 8));
+                open.extend(children.into_iter().rev());
+            }
+            kind => panic!("page {page} is of kind {kind}"),
+        }
+    }
+    leaves
+}
+
+const PAGE: usize = 4096;
+
+/// The rows of a session, first to last.
+fn rows(conn: &Connection, id: &str) -> Vec<i64> {
+    let sql = "WITH RECURSIVE chain (id, parent) AS (
+      SELECT e.id, e.parent FROM sessions s JOIN entries e ON e.id = s.head WHERE s.id = ?1
+      UNION ALL SELECT e.id, e.parent FROM chain JOIN entries e ON e.id = chain.parent)
+      SELECT id FROM chain ORDER BY id";
+    let mut statement = conn.prepare(sql).unwrap();
+    let rows = statement.query_map([id], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// All in the one file, which nobody has open.
+fn checkpointed(dir: &std::path::Path) -> Vec<u8> {
+    raw(dir)
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    fs::read(database(dir)).unwrap()
+}
+
+/// Two sessions that take turns, and a fork of the first: their entries share the pages.
+#[test]
+fn with_a_leaf_of_the_entries_gone_those_before_it_are_read_and_forked() {
+    let (dir, mut store) = scratch();
+    let (mut one, mut other) = (talk(&mut store, 1), talk(&mut store, 1));
+    for n in 2..=150 {
+        append(&mut store, &mut one, vec![said(&format!("words {n}"))]);
+        append(&mut store, &mut other, vec![said(&format!("words {n}"))]);
+    }
+    let mut branch = fork(&mut store, one.session(), 100, 9).unwrap();
+    for n in 102..=200 {
+        append(&mut store, &mut branch, vec![said(&format!("words {n}"))]);
+    }
+    let ids: Vec<String> = [&one, &other, &branch]
+        .map(|h| h.session().to_string())
+        .into();
+    let whole: Vec<_> = ids.iter().map(|id| store.load(id).unwrap().1).collect();
+    drop(store);
+    let sound = checkpointed(dir.path());
+    let leaves = leaves(&raw(dir.path()), "entries");
+    assert!(leaves.len() > 8, "{leaves:?}");
+    let rows: Vec<Vec<i64>> = ids.iter().map(|id| rows(&raw(dir.path()), id)).collect();
+    let mut ends = 0;
+    for page in &leaves {
+        let is_last = Some(page) == leaves.last();
+        let mut bytes = sound.clone();
+        let start = (*page as usize - 1) * PAGE;
+        bytes[start..start + PAGE].fill(0);
+        fs::write(database(dir.path()), bytes).unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let mut damaged = 0;
+        for ((id, whole), rows) in ids.iter().zip(&whole).zip(&rows) {
+            let looked_at = raw(dir.path());
+            let can_be_read = |row: &&i64| {
+                let sql = "SELECT seq FROM entries WHERE id = ?1";
+                looked_at
+                    .query_row(sql, [row], |row| row.get::<_, i64>(0))
+                    .is_ok()
+            };
+            let good = rows.iter().take_while(can_be_read).count();
+            let mut given = Vec::new();
+            let read = store.load_each(id, |record| {
+                given.push(record);
+                Ok::<(), StoreError>(())
+            });
+            assert_eq!(given, whole[..good], "page {page}");
+            let Err(error) = read else {
+                assert_eq!(given.len(), whole.len());
+                continue;
+            };
+            damaged += 1;
+            let StoreError::Corrupt {
+                session,
+                seq,
+                can_append,
+                ..
+            } = &error
+            else {
+                panic!("page {page}: {error}");
+            };
+            assert_eq!((session, *seq), (id, given.len() as u64), "page {page}");
+            assert_eq!(*can_append, !is_last);
+            // The entries behind the damage can be read, where it does not reach them.
+            let last = whole.last().unwrap();
+            match store.records(id, last.seq - 1..=last.seq) {
+                Ok(end) => {
+                    assert_eq!(end, whole[whole.len() - 2..], "page {page}");
+                    ends += 1;
+                }
+                Err(StoreError::Corrupt { seq: found, .. }) => assert!(found >= *seq),
+                Err(other) => panic!("page {page}: {other}"),
+            }
+            match seq.checked_sub(1) {
+                Some(good) if !is_last => {
+                    let fork = fork(&mut store, id, good, 10)
+                        .unwrap_or_else(|e| panic!("page {page} of {leaves:?} at {good}: {e}"));
+                    let (_, records) = store.load(fork.session()).unwrap();
+                    assert_eq!(records[..given.len()], given, "page {page}");
+                    assert_eq!(records.len(), given.len() + 1);
+                }
+                _ => assert!(!error.hint().unwrap().contains("fork"), "page {page}"),
+            }
+        }
+        assert!(damaged > 0, "page {page} held no entry");
+        drop(store);
+        for log in ["rewake.db-wal", "rewake.db-shm"] {
+            let _ = fs::remove_file(dir.path().join(log));
+        }
+    }
+    assert!(ends > leaves.len(), "{ends}");
+}

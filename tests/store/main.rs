@@ -14,6 +14,7 @@ mod golden;
 mod heads;
 mod history;
 mod lists;
+mod locks;
 mod memories;
 mod searching;
 mod story;

@@ -41,6 +41,8 @@ pub enum Answer {
         chunk_bytes: usize,
         delay_ms: u64,
     },
+    /// The whole answer, and these bytes of the same stream behind it.
+    Tail { says: Says, tail: String },
     /// The connection is closed behind this many bytes of the stream.
     Cut { says: Says, after_bytes: usize },
     /// An error in the shape of the protocol.

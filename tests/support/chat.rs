@@ -218,7 +218,13 @@ fn assistant(
             arguments.is_ok_and(|a| a.is_object()),
             "{at}.tool_calls: Failed to parse tool call arguments as JSON"
         );
-        calls.ask(text_of(call, "id"))?;
+        let id = text_of(call, "id");
+        calls.ask(id)?;
+        // Mistral's rule.
+        demand!(
+            id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+            "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."
+        );
     }
     Ok(())
 }

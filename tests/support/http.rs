@@ -28,6 +28,29 @@ impl Head {
         self.header("authorization")?.strip_prefix("Bearer ")
     }
 
+    /// All that may be keys, in any protocol.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let headers = [self.header("x-api-key"), self.header("x-goog-api-key")];
+        let others = [self.bearer(), self.parameter("key")];
+        headers.into_iter().chain(others).flatten()
+    }
+
+    /// There is a place for a key, be it filled or not.
+    pub fn has_key(&self) -> bool {
+        self.header("authorization").is_some() || self.keys().next().is_some()
+    }
+
+    /// A key for every protocol.
+    pub fn add_keys(&mut self) {
+        let keys = [
+            ("x-api-key", "k"),
+            ("x-goog-api-key", "k"),
+            ("authorization", "Bearer k"),
+        ];
+        let keys = keys.map(|(name, value)| (name.to_string(), value.to_string()));
+        self.headers.extend(keys);
+    }
+
     /// The value of `key=value` in the query.
     pub fn parameter(&self, key: &str) -> Option<&str> {
         self.query

@@ -3,6 +3,7 @@
 //! What it answers is a function of the request alone, so a request that is sent again
 //! after the agent was killed gets the same answer.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -32,6 +33,8 @@ pub struct Options {
     pub cuts_silently: bool,
     /// The one key that is let in; any is, when `None`.
     pub key: Option<String>,
+    /// No key is wanted: a request that has one is at fault.
+    pub keyless: bool,
     /// Bodies stay in the log. Not for long runs: they grow with the square of the turns.
     pub keep_bodies: bool,
     /// Without checks the server is as quick as it can be: nothing is parsed, a script sees
@@ -45,6 +48,7 @@ impl Default for Options {
             limit_tokens: None,
             cuts_silently: false,
             key: None,
+            keyless: false,
             keep_bodies: true,
             check: true,
         }
@@ -346,7 +350,11 @@ impl Shared {
         });
         let status = match &answer {
             Answer::Error { status, .. } | Answer::Raw { status, .. } => *status,
-            Answer::Says(_) | Answer::Slow { .. } | Answer::Cut { .. } | Answer::Hang => 200,
+            Answer::Says(_)
+            | Answer::Slow { .. }
+            | Answer::Tail { .. }
+            | Answer::Cut { .. }
+            | Answer::Hang => 200,
         };
         let cut = seen.body.len() < body.len();
         let same = self.log(protocol, &view_of(&seen), at, &body, status, cut);
@@ -407,6 +415,12 @@ impl Shared {
         let json: Value = serde_json::from_slice(body)
             .map_err(|e| Fault::new(400, format!("We could not parse the JSON body: {e}")))?;
         demand!(json.is_object(), "the body must be a JSON object");
+        let mut head = Cow::Borrowed(head);
+        if self.options.keyless {
+            demand!(!head.has_key(), "a key was sent, and none is wanted");
+            head.to_mut().add_keys();
+        }
+        let head = &*head;
         let view = match protocol {
             Protocol::Anthropic => anthropic::check(head, &json, memory)?,
             Protocol::Chat => chat::check(head, &json, memory)?,
@@ -421,11 +435,7 @@ impl Shared {
         let Some(expected) = self.options.key.as_deref() else {
             return Ok(());
         };
-        let sent = [head.header("x-api-key"), head.header("x-goog-api-key")];
-        let sent = sent
-            .into_iter()
-            .chain([head.bearer(), head.parameter("key")]);
-        if sent.flatten().any(|key| key == expected) {
+        if head.keys().any(|key| key == expected) {
             return Ok(());
         }
         Err(Fault::new(
@@ -482,6 +492,11 @@ impl Shared {
                     delay_ms,
                 };
                 self.stream(seen, &says, same_prefix, way)
+            }
+            Answer::Tail { says, tail } => {
+                let mut reply = self.stream(seen, &says, same_prefix, Way::Whole);
+                reply.body += &tail;
+                reply
             }
             Answer::Cut { says, after_bytes } => {
                 self.stream(seen, &says, same_prefix, Way::Cut { after_bytes })

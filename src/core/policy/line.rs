@@ -94,8 +94,9 @@ impl<'a> Judge<'a> {
         if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = looked {
             return finding;
         }
-        if let Some(finding) = self.planning(look.is_ok()) {
-            return finding;
+        if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(look.is_ok()), &look) {
+            // It may be a matter of spelling.
+            return Finding::Denied(format!("{plan} ({why})"));
         }
         if self.mode == Mode::BypassPermissions {
             return Finding::Fine;
@@ -113,7 +114,9 @@ impl<'a> Judge<'a> {
             (Some(finding), _) => finding,
             (None, Err(why)) => Finding::Unknown {
                 why,
-                rule: offer::for_command(command),
+                // A listed command that asks does so for the folder it is in. A rule for it
+                // would hold in every other folder.
+                rule: offer::for_command(command).filter(|_| harmless::look(command).is_err()),
             },
             (None, Ok(_)) => Finding::Fine,
         }
@@ -127,7 +130,7 @@ impl<'a> Judge<'a> {
         rules.iter().find(|rule| {
             rule.refuses_words(&command.words) >= least
                 || rule.refuses_words(&command.spelled()) >= least
-                || (runs && rule.refuses_text(&inner))
+                || (runs >= least && rule.refuses_text(&inner))
         })
     }
 
@@ -153,10 +156,11 @@ impl<'a> Judge<'a> {
         if shell.changed {
             return Err("an earlier part may have changed what commands mean".to_string());
         }
-        let own =
-            |place: &String| self.bases.folders.contains(place) || self.bases.roots.contains(place);
-        if look.repository && !shell.places.iter().all(own) {
-            return Err("`git` obeys the configuration of the folder it runs in".to_string());
+        if look.repository {
+            let places = shell.places.iter();
+            places
+                .map(|place| (self.disk.repository)(place))
+                .collect::<Result<Vec<()>, _>>()?;
         }
         if shell.places.len() > 1 {
             look.paths.push(".".to_string());
@@ -174,12 +178,43 @@ impl<'a> Judge<'a> {
         for place in &shell.places {
             for path in &look.paths {
                 finding = finding.and(self.path_from(place, access, path));
+                if look.files_only && (self.disk.is_folder)(&self.full(place, path)) {
+                    finding = finding.and(self.unknown(true, through(path)));
+                }
+            }
+            for pattern in &look.patterns {
+                finding = finding.and(self.pattern(place, access, pattern, look.files_only));
             }
         }
         let guarded = self.rules.deny.iter().chain(&self.rules.ask);
         if look.recursive && guarded.into_iter().any(Rule::is_about_reading) {
             let why = "goes through files that a rule may keep from being read".to_string();
             finding = finding.and(self.unknown(true, why));
+        }
+        finding
+    }
+
+    /// Each file that a pattern of the shell matches, and the one that is named so.
+    fn pattern(&self, place: &str, access: Access, pattern: &str, files_only: bool) -> Finding {
+        let full = self.full(place, pattern);
+        let (folder, below) = match path::below(&full, place) {
+            Some(below) => (place, below),
+            None => ("/", full.as_str()),
+        };
+        let mut finding = self.path_from(place, access, pattern);
+        match (self.disk.matches)(folder, below) {
+            Err(why) => {
+                let why = format!("which files `{pattern}` names is not known: {why}");
+                finding = finding.and(self.unknown(true, why));
+            }
+            Ok(names) => {
+                for name in &names {
+                    finding = finding.or_stricter(self.path_from(place, access, name));
+                    if files_only && (self.disk.is_folder)(name) {
+                        finding = finding.or_stricter(self.unknown(true, through(name)));
+                    }
+                }
+            }
         }
         finding
     }
@@ -223,7 +258,7 @@ impl<'a> Judge<'a> {
                 for place in shell.places.clone() {
                     let full = path::join(&place, &folder);
                     shell.places.push(path::clean(&full));
-                    shell.places.push(path::clean(&(self.resolve)(&full)));
+                    shell.places.push(path::clean(&(self.disk.resolve)(&full)));
                 }
                 shell.places.sort();
                 shell.places.dedup();
@@ -232,13 +267,15 @@ impl<'a> Judge<'a> {
             }
             Some(Err(_)) => shell.changed = true,
             None => {
-                // `printf -v` assigns.
-                let assigns =
-                    name.text == "printf" && command.words.iter().any(|w| w.text.starts_with("-v"));
-                shell.changed |= assigns || CHANGES_SHELL.contains(&name.text.as_str());
+                shell.changed |=
+                    harmless::assigns(command) || CHANGES_SHELL.contains(&name.text.as_str());
             }
         }
     }
+}
+
+fn through(folder: &str) -> String {
+    format!("goes through the folder `{folder}`, and where links in it lead")
 }
 
 /// Where a `cd` leads, or why that is not known; `None` for any other command.

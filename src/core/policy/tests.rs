@@ -40,6 +40,32 @@ fn resolve(path: &str) -> String {
     path::clean(&real)
 }
 
+/// The files that patterns find.
+fn matches(folder: &str, pattern: &str) -> Result<Vec<String>, String> {
+    let files = [
+        "a.rs", ".env", "k.env", "x.txt", "out.txt", "many/1", "src/a", "dirs/in",
+    ];
+    let start = pattern.split(['*', '?', '[']).next().unwrap_or_default();
+    let end = pattern.rsplit(['*', '?', ']']).next().unwrap_or_default();
+    if start.starts_with("many/") {
+        return Err("there are too many files".to_string());
+    }
+    let found = files
+        .iter()
+        .filter(|f| f.starts_with(start) && f.ends_with(end));
+    Ok(found.map(|f| format!("{folder}/{f}")).collect())
+}
+
+const DISK: Disk = Disk {
+    resolve,
+    matches,
+    is_folder: |path| path.ends_with("/dir") || path.ends_with("/dirs/in"),
+    repository: |folder| match folder.contains("hostile") {
+        true => Err("`git` obeys `core.fsmonitor`".to_string()),
+        false => Ok(()),
+    },
+};
+
 /// Rules as `+allow`, `?ask`, `-deny`, between `;;`.
 fn rules(text: &str) -> Rules {
     let mut rules = Rules::default();
@@ -71,7 +97,7 @@ fn bash(line: &str) -> Input {
 }
 
 fn decided(input: &Input, mode: Mode, rules: &Rules) -> Decision {
-    decide(input, mode, rules, &place(), &resolve)
+    decide(input, mode, rules, &place(), &DISK)
 }
 
 /// 0 allowed, 1 asked, 2 denied.
@@ -166,8 +192,27 @@ fn paths_in_commands() {
         ("cat out.txt", "", "???+"),
         ("cat a/b/up/../x", "", "???+"),
         ("cat ~root/x", "", "???+"),
-        ("cat *", "", "??-+"),
-        ("ls *", "", "++++"),
+        ("cat *", "", "???+"),
+        ("cat *.rs", "", "++++"),
+        ("cat src/*", "", "++++"),
+        ("cat o*.txt", "", "???+"),
+        ("cat nothing*", "", "++++"),
+        ("cat many/*", "", "???+"),
+        ("cat ~/w/a*", "", "++++"),
+        ("cat ../*", "", "??-+"),
+        ("cat link/*", "", "???+"),
+        ("grep -rn x src/*", "", "++++"),
+        ("wc -l *.rs", "", "??-+"),
+        ("wc -l ./*.rs", "", "++++"),
+        ("find . -maxdepth 0 -exe? sh -c 'touch x' \\;", "", "??-+"),
+        ("uniq -- a -b", "", "??-+"),
+        ("cat -- -k", "", "++++"),
+        ("diff a b", "", "++++"),
+        ("diff dir b", "", "???+"),
+        ("diff -N dir dir", "", "???+"),
+        ("diff dirs/* b", "", "???+"),
+        ("ls *", "", "???+"),
+        ("ls *.rs", "", "++++"),
         ("ls /etc/*", "", "???+"),
         ("ls -d ~/*", "", "???+"),
         ("grep -r x /etc", "", "???+"),
@@ -179,7 +224,9 @@ fn paths_in_commands() {
         ("git diff --no-index /etc/passwd a", "", "??-+"),
         ("cd src && cat a", "", "++++"),
         ("cd /home/u/w && git status", "", "++++"),
-        ("cd src && git status", "", "??-+"),
+        ("cd src && git status", "", "++++"),
+        ("cd hostile && git status", "", "??-+"),
+        ("cd hostile; git --version", "", "++++"),
         ("cd .. && cat x", "", "???+"),
         ("cd src && cat ../../x", "", "???+"),
         ("cd a/b && cat up/x", "", "++++"),
@@ -268,6 +315,24 @@ fn commands_with_rules() {
         ("cat out.txt", "+Read(//etc/passwd)", "++++"),
         ("cat '~/.ssh/id'", "", "++++"),
         ("printf -v PATH x; ls", "+Bash(printf:*)", "??-+"),
+        ("printf ?v PATH x; ls", "+Bash(printf:*)", "??-+"),
+        ("printf 'xx%n' PATH; ls", "+Bash(printf:*)", "??-+"),
+        ("printf '%s\\n' \"$X\"; ls", "+Bash(printf:*)", "++-+"),
+        ("find . -exe? rm {} +", "+Bash(find:*)", "++-+"),
+        ("find . -exe? rm {} +", "+Bash(find:*);;-Bash(rm:*)", "??-+"),
+        ("find . ?exec rm {} +", "+Bash(find:*);;-Bash(rm:*)", "??-+"),
+        ("find . $X rm {} +", "+Bash(find:*);;-Bash(rm:*)", "??-+"),
+        ("find . -exe? rm {} +", "+Bash(find:*);;-Bash(find * -exec:*)", "??-+"),
+        ("git ?C x push", "+Bash(git:*);;-Bash(git push:*)", "??-+"),
+        ("git pus? x", "+Bash(git:*);;-Bash(git push:*)", "??-+"),
+        ("cat *.env", "-Read(*.env)", "----"),
+        ("cat *.env", "-Read(k.env)", "----"),
+        ("cat *.env", "?Read(k.env)", "???+"),
+        ("cat *.rs", "-Read(.env)", "++++"),
+        ("cat -- -k", "-Read(./-k)", "----"),
+        ("cat o*.txt", "+Read(//etc/passwd)", "++++"),
+        ("git status -vv", "-Read(.env)", "???+"),
+        ("git status", "-Read(.env)", "++++"),
         ("git -c alias.x='!rm y' x", "-Bash(rm:*)", "----"),
         ("echo x > a", "-Edit(a)", "----"),
         ("cat a", "+Bash(cat:*);;?Read(a)", "???+"),
@@ -362,7 +427,7 @@ fn the_repository_around_the_folder_is_the_workspace() {
     };
     let read = |path: &str| {
         let input = call("read", json!({ "path": path }));
-        decide(&input, Mode::Default, &Rules::default(), &place, &resolve)
+        decide(&input, Mode::Default, &Rules::default(), &place, &DISK)
     };
     assert_eq!(read("../README.md"), Decision::Allow);
     assert_eq!(strictness(&read("../../x")), 1);
@@ -380,6 +445,7 @@ fn always_is_offered_where_one_rule_is_enough() {
         ("cat /etc/hosts", "Read(//etc/**)"),
         ("cat ~/.ssh/id", "Read(~/.ssh/id)"),
         ("npm test $(x)", ""),
+        ("cd hostile && git status", ""),
         ("PATH=/x npm test", ""),
         ("rm x", ""),
         ("python3 x.py", ""),
@@ -403,6 +469,7 @@ fn the_model_is_told_why() {
         other => panic!("{other:?}"),
     };
     assert!(deny("rm x", Mode::Plan, "").contains("plan mode is on"));
+    assert!(deny("wc -l *.rs", Mode::Plan, "").contains("write `./*.rs`"));
     assert!(deny("rm x", Mode::Default, "-Bash(rm:*)").contains("`Bash(rm:*)`"));
     let ask = |line: &str| match decided(&bash(line), Mode::Default, &Rules::default()) {
         Decision::Ask { why, .. } => why,

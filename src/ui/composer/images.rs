@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::core::image::{START_BYTES, media_type};
 use crate::core::shell;
+use crate::store::database;
 
 /// Longer texts are no list of paths.
 const MAX_BYTES: usize = 8 * 1024;
@@ -105,7 +106,7 @@ fn image(word: &str, place: Place<'_>) -> Option<PathBuf> {
 
 /// By its first bytes; a name says nothing. Only a plain file is opened: a pipe would wait.
 fn is_image(path: &Path) -> bool {
-    if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) {
+    if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) || database::is_open_here(path) {
         return false;
     }
     let mut start = Vec::new();

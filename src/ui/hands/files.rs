@@ -12,6 +12,7 @@ use crate::core::image::media_type;
 use crate::core::text::{neutralise, one_line};
 use crate::engine::Command;
 use crate::session::export::{self, Format};
+use crate::store::database;
 use crate::store::{Message, blob_ref};
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::composer::editor::{edit, editor_command};
@@ -127,6 +128,9 @@ impl Hands {
 /// The type is told by the first bytes, not by the name.
 fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     let cannot = |why: String| format!("cannot send {}: {why}", path.display());
+    if database::is_open_here(path) {
+        return Err(cannot("it is the session store, which is in use".into()));
+    }
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(IMAGE_MAX_BYTES + 1).read_to_end(&mut bytes))

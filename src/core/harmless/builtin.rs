@@ -1,0 +1,95 @@
+//! `printf` and `test`, which shells have built in: they may assign and evaluate.
+
+use crate::core::shell::{Command, Word};
+
+/// Conversions that take their argument as text.
+const TEXT: &str = "sbcq%";
+
+/// Escapes that some shells replace before they look for conversions: each may be a `%`.
+const HIDDEN: [&str; 5] = ["\\45", "\\045", "\\x25", "\\u", "\\U"];
+
+/// bash stores a count in the variable that `%n` names: `printf 'xx%n' PATH` has `ls` run
+/// `2/ls`. zsh and ksh evaluate what is to be a number, with the commands in it.
+pub(super) fn printf(rest: &[Word]) -> Result<(), String> {
+    let Some((format, arguments)) = format(rest) else {
+        return Ok(());
+    };
+    let format = format.text.as_str();
+    if HIDDEN.iter().any(|h| format.contains(h)) {
+        return Err(format!("what `printf {format}` does is not known"));
+    }
+    match takes(format) {
+        Takes::Text => Ok(()),
+        Takes::Numbers if arguments.iter().all(|w| is_number(&w.text)) => Ok(()),
+        Takes::Numbers => Err("`printf` may evaluate what is no number".to_string()),
+        Takes::Variable => Err(format!("`printf {format}` may assign")),
+    }
+}
+
+/// The format, and what it is given.
+fn format(rest: &[Word]) -> Option<(&Word, &[Word])> {
+    let is_end = rest.first().is_some_and(|w| w.text == "--");
+    rest[usize::from(is_end)..].split_first()
+}
+
+enum Takes {
+    Text,
+    Numbers,
+    /// For `%n`, and for whatever is not known.
+    Variable,
+}
+
+/// What a format makes of the arguments.
+fn takes(format: &str) -> Takes {
+    let mut takes = Takes::Text;
+    for piece in format.replace("%%", "").split('%').skip(1) {
+        let conversion =
+            piece.trim_start_matches(|c: char| "-+ #0'.".contains(c) || c.is_ascii_digit());
+        match conversion.chars().next() {
+            Some(c) if TEXT.contains(c) => {}
+            Some(c) if "diouxXeEfFgGaA".contains(c) => takes = Takes::Numbers,
+            _ => return Takes::Variable,
+        }
+    }
+    takes
+}
+
+fn is_number(text: &str) -> bool {
+    let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && rest
+            .chars()
+            .all(|c| c.is_ascii_hexdigit() || c == '.' || c == 'x')
+}
+
+/// ksh and zsh evaluate what is compared as a number.
+pub(super) fn test(rest: &[Word]) -> Result<(), String> {
+    const COMPARED: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+    let is_fine = |at: Option<usize>| {
+        let word = at.and_then(|at| rest.get(at));
+        word.is_none_or(|w| is_number(&w.text))
+    };
+    for (at, word) in rest.iter().enumerate() {
+        let compared = COMPARED.contains(&word.text.as_str());
+        let before = !compared || is_fine(at.checked_sub(1));
+        let behind = !(compared || word.text == "-t") || is_fine(Some(at + 1));
+        if !before || !behind {
+            return Err(format!(
+                "`test {}` may evaluate what is no number",
+                word.text
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a command may change a variable by its words: `printf -v`, `printf %n`.
+pub fn assigns(command: &Command) -> bool {
+    let Some((name, rest)) = command.words.split_first() else {
+        return false;
+    };
+    let is_option = |w: &Word| w.text.starts_with("-v") || (!w.is_literal() && w.may_be_option());
+    let counts = |(f, _): (&Word, _)| !f.is_literal() || matches!(takes(&f.text), Takes::Variable);
+    name.text == "printf"
+        && (rest.first().is_some_and(is_option) || format(rest).is_some_and(counts))
+}

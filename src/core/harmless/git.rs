@@ -1,0 +1,105 @@
+//! The commands of git that only look.
+
+use super::{Contents, Look, refuse};
+use crate::core::shell::Word;
+
+/// Options of git that write, run a program, or leave the repository.
+const GIT_REFUSED: &[&str] = &[
+    "--output",
+    "--ext-diff",
+    "--textconv",
+    "--no-index",
+    "--show-signature",
+    "--contents",
+    "--exec",
+    "--paginate",
+    // Runs the drivers that a repository names for merging.
+    "--remerge-diff",
+    "--diff-merges",
+    "--stdin",
+];
+
+/// What a listed command of git looks at. That nothing in the repository makes git run a
+/// program is for the caller to see to: [`Look::repository`].
+pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
+    let rest = match rest {
+        [pager, rest @ ..] if pager.text == "--no-pager" => rest,
+        rest => rest,
+    };
+    let not_listed = || "this `git` command is not on the list of harmless ones".to_string();
+    let Some((name, rest)) = rest.split_first() else {
+        return Err(not_listed());
+    };
+    for word in rest {
+        refuse("git", &word.text, "", GIT_REFUSED)?;
+        let is_option = word.text.starts_with('-');
+        if word.text.contains("%G") || (is_option && word.text.contains("signature")) {
+            // To verify signatures.
+            return Err(format!("`git {}` runs a program", word.text));
+        }
+    }
+    let only_lists = match name.text.as_str() {
+        "--version" => return Ok(Look::default()),
+        "status" | "log" | "diff" | "show" | "rev-parse" | "ls-files" | "blame" | "describe" => {
+            true
+        }
+        "branch" => is_listing(
+            rest,
+            &[
+                "-a",
+                "-r",
+                "-v",
+                "-vv",
+                "-l",
+                "--list",
+                "--all",
+                "--remotes",
+                "--verbose",
+                "--show-current",
+            ],
+            false,
+        ),
+        "tag" => {
+            let listing = rest.iter().any(|w| w.text == "-l" || w.text == "--list");
+            is_listing(rest, &["-l", "--list", "-n"], listing)
+        }
+        "remote" => match rest {
+            [verb, options @ ..] if verb.text == "get-url" => {
+                is_listing(options, &["--push", "--all"], true)
+            }
+            _ => is_listing(rest, &["-v", "--verbose"], false),
+        },
+        "stash" => rest.first().is_some_and(|w| w.text == "list"),
+        _ => false,
+    };
+    if !only_lists {
+        return Err(not_listed());
+    }
+    let words: Vec<&Word> = rest.iter().collect();
+    let is_verbose = |w: &&Word| match w.text.strip_prefix("--") {
+        Some(name) => name.starts_with('v'),
+        None => w.text.starts_with('-') && w.text.contains('v'),
+    };
+    let mut look = Look {
+        recursive: match name.text.as_str() {
+            "log" | "diff" | "show" | "stash" => true,
+            // Then it shows the changes too.
+            "status" => words.iter().any(is_verbose),
+            _ => false,
+        },
+        repository: true,
+        ..Look::default()
+    };
+    look.add(&words, Contents, false)?;
+    Ok(look)
+}
+
+fn is_listing(rest: &[Word], options: &[&str], operands: bool) -> bool {
+    rest.iter().all(|w| {
+        if w.text.starts_with('-') {
+            options.contains(&w.text.as_str()) || w.text.starts_with("--sort=")
+        } else {
+            operands
+        }
+    })
+}

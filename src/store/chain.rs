@@ -1,0 +1,201 @@
+//! The way from the head of a session back to its first entry, by `parent`. A row that cannot
+//! be read hides who its parent is; what comes before it is then found by the session and the
+//! place that each row names, so that the entries before the damage are not lost with it.
+
+use rusqlite::{Connection, OptionalExtension, Statement};
+
+use super::StoreError;
+use super::error::{Doing, classify};
+use super::load::Head;
+use super::row::count;
+use crate::core::entry::Seq;
+
+const WHAT: &str = "read the session";
+
+/// Rows that are looked at for the entry before a damaged one. It takes a second or two.
+const MAX_LOOKED_AT: i64 = 1_000_000;
+
+/// A part of a chain.
+pub(super) struct Chain {
+    /// Newest first, down to the first one of the part; none of them is behind a damaged one.
+    pub rows: Vec<i64>,
+    damage: Option<Damage>,
+}
+
+/// The first entry of a part that cannot be read. Those before it can be found.
+struct Damage {
+    session: String,
+    seq: Seq,
+    what: String,
+    can_append: bool,
+}
+
+impl Chain {
+    /// An error when an entry up to this one is damaged: its row is not among `rows`.
+    pub(super) fn readable_upto(&self, last: Seq) -> Result<(), StoreError> {
+        match &self.damage {
+            Some(damage) if damage.seq <= last => Err(StoreError::Corrupt {
+                session: damage.session.clone(),
+                seq: damage.seq,
+                what: damage.what.clone(),
+                can_append: damage.can_append,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a row says of its place.
+struct Link {
+    parent: Option<i64>,
+    seq: Seq,
+    /// The session that appended it.
+    owner: i64,
+}
+
+/// The chain from the head back to the entry `down_to`.
+pub(super) fn chain(conn: &Connection, head: &Head, down_to: Seq) -> Result<Chain, StoreError> {
+    let mut links = Links::new(conn)?;
+    let mut rows = Vec::new();
+    let mut damage = None;
+    let mut next = head.row;
+    // Every row of the chain that is still to come has a smaller id.
+    let mut before = head.row.map_or(0, |row| row.saturating_add(1));
+    let mut seq = head.length;
+    while seq > down_to {
+        let link = match next {
+            Some(id) => links.follow(id, before, seq - 1)?,
+            None => Err("it is missing".to_string()),
+        };
+        match (link, next) {
+            (Ok(link), Some(id)) => {
+                rows.push(id);
+                (next, before, seq) = (link.parent, id, seq - 1);
+            }
+            (Err(what), _) => {
+                // They come behind what is damaged.
+                rows.clear();
+                let found = links.nearest(conn, head, before, seq - 1)?;
+                seq = found.map_or(0, |(seq, _)| seq + 1);
+                next = found.map(|(_, id)| id);
+                damage = Some((seq, what));
+            }
+            (Ok(_), None) => break,
+        }
+    }
+    if down_to == 0 && next.is_some() {
+        rows.clear();
+        damage = Some((0, "something comes before it".to_string()));
+    }
+    let damage = damage.map(|(seq, what)| Damage {
+        session: head.session.clone(),
+        seq,
+        what,
+        can_append: can_append(conn),
+    });
+    Ok(Chain { rows, damage })
+}
+
+struct Links<'c> {
+    statement: rusqlite::CachedStatement<'c>,
+}
+
+impl<'c> Links<'c> {
+    fn new(conn: &'c Connection) -> Result<Links<'c>, StoreError> {
+        let sql = "SELECT parent, seq, session FROM entries WHERE id = ?1";
+        let statement = conn.prepare_cached(sql).doing(WHAT)?;
+        Ok(Links { statement })
+    }
+
+    /// The row, if it is the entry of this place; else why not.
+    fn follow(
+        &mut self,
+        id: i64,
+        before: i64,
+        seq: Seq,
+    ) -> Result<Result<Link, String>, StoreError> {
+        let link = match read(&mut self.statement, id) {
+            Ok(Some(link)) => link,
+            Ok(None) => return Ok(Err("it is missing".to_string())),
+            Err(StoreError::Damaged { what, .. }) => return Ok(Err(what)),
+            Err(error) => return Err(error),
+        };
+        Ok(match link {
+            // A parent was always recorded before; this also ends any walk.
+            _ if id >= before => Err("it is younger than what follows it".to_string()),
+            Link {
+                parent: Some(parent),
+                ..
+            } if parent >= id => Err("its parent is younger than itself".to_string()),
+            Link { seq: found, .. } if found != seq => Err(format!("it says it is entry {found}")),
+            link => Ok(link),
+        })
+    }
+
+    /// The last entry of the chain up to `upto` that can be read, among the rows before this one.
+    /// A session has one entry of its own at each place, so a row that names session and place
+    /// is of the chain; and each is checked when it is read.
+    fn nearest(
+        &mut self,
+        conn: &Connection,
+        head: &Head,
+        before: i64,
+        upto: Seq,
+    ) -> Result<Option<(Seq, i64)>, StoreError> {
+        let owners = owners(conn, head)?;
+        let oldest = before.saturating_sub(MAX_LOOKED_AT).max(1);
+        for id in (oldest..before).rev() {
+            let link = match read(&mut self.statement, id) {
+                Ok(Some(link)) => link,
+                Ok(None) | Err(StoreError::Damaged { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let is_older = link.parent.is_none_or(|parent| parent < id);
+            let owner = owners.iter().find(|(first, _)| *first <= link.seq);
+            if is_older && link.seq <= upto && owner.is_some_and(|(_, key)| *key == link.owner) {
+                return Ok(Some((link.seq, id)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn read(statement: &mut Statement<'_>, id: i64) -> Result<Option<Link>, StoreError> {
+    let link = statement.query_row([id], |row| {
+        Ok(Link {
+            parent: row.get(0)?,
+            seq: count(row.get(1)?),
+            owner: row.get(2)?,
+        })
+    });
+    link.optional().map_err(|e| classify(WHAT, e))
+}
+
+/// The session and those it was forked from, each with the place of the first entry that is
+/// its own in this chain. The nearest first.
+fn owners(conn: &Connection, head: &Head) -> Result<Vec<(Seq, i64)>, StoreError> {
+    let mut statement = conn
+        .prepare_cached("SELECT forked_from, forked_seq FROM sessions WHERE key = ?1")
+        .doing(WHAT)?;
+    let mut owners: Vec<(Seq, i64)> = Vec::new();
+    let mut key = Some(head.key);
+    while let Some(owner) = key {
+        let row = statement.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?)));
+        let (from, seq): (Option<i64>, Option<i64>) = row.doing(WHAT)?;
+        // Forked from an older one, or it is nonsense that must end.
+        key = from.filter(|from| *from < owner);
+        let first = match key {
+            Some(_) => seq.map_or(0, |seq| count(seq) + 1),
+            None => 0,
+        };
+        owners.push((first, owner));
+    }
+    Ok(owners)
+}
+
+/// Whether the end of the table can be reached: new entries come there, also those of a fork.
+fn can_append(conn: &Connection) -> bool {
+    let last: rusqlite::Result<Option<i64>> =
+        conn.query_row("SELECT max(id) FROM entries", [], |row| row.get(0));
+    last.is_ok()
+}

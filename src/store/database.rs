@@ -1,0 +1,129 @@
+//! The files of the database: `rewake.db`, and what SQLite keeps beside it.
+//!
+//! Invariant: only SQLite opens them. When a process closes any descriptor of a file, POSIX
+//! drops every lock that the process has on it (fcntl(2)), so one open and close beside SQLite
+//! takes its locks away. The next program that reads the database and closes it then takes
+//! itself for the last one, and removes the write-ahead log that we go on writing to. So the
+//! files are made by SQLite, looked at by their paths, and named nowhere else in the program
+//! (`tests/layers.rs`). Whoever opens a file that was named from outside, as tools do, asks
+//! [`is_open_here`] first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::Access;
+
+use super::StoreError;
+use super::error::{Doing, io as io_error};
+use super::files::restrict;
+
+const DATABASE: &str = "rewake.db";
+const WRITE_AHEAD_LOG: &str = "rewake.db-wal";
+const SHARED_MEMORY: &str = "rewake.db-shm";
+
+const WHAT: &str = "open the session store";
+
+/// Device and inode.
+type FileId = (u64, u64);
+
+/// The files that SQLite has open in this process, and for how many connections.
+static OPEN: RwLock<BTreeMap<FileId, u32>> = RwLock::new(BTreeMap::new());
+
+/// Whether a database was made in this folder.
+pub fn exists(data_dir: &Path) -> bool {
+    fs::metadata(data_dir.join(DATABASE)).is_ok_and(|found| found.is_file())
+}
+
+/// Bytes of the database and its write-ahead log.
+pub fn bytes(data_dir: &Path) -> u64 {
+    [DATABASE, WRITE_AHEAD_LOG]
+        .iter()
+        .filter_map(|name| Some(fs::metadata(data_dir.join(name)).ok()?.len()))
+        .sum()
+}
+
+/// Whether this is a file of a database that is open in this process, whatever name it is
+/// given: then it must not be opened, not even to be read.
+pub fn is_open_here(path: &Path) -> bool {
+    let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
+    !open.is_empty() && id(path).is_some_and(|id| open.contains_key(&id))
+}
+
+/// The database of this folder, for its owner alone. It is made when it is missing.
+pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
+    make(&data_dir.join(DATABASE))
+}
+
+/// The database of this folder, which is there.
+pub(super) fn open(data_dir: &Path) -> Result<Connection, StoreError> {
+    Connection::open_with_flags(data_dir.join(DATABASE), FLAGS).doing(WHAT)
+}
+
+/// Where the copy of a database with this schema is kept.
+pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
+    data_dir.join(format!("{DATABASE}.schema-{schema}"))
+}
+
+// Not the default flags: a path is a path, never a URI.
+const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Any database file, for its owner alone.
+pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
+    let flags = FLAGS | OpenFlags::SQLITE_OPEN_CREATE;
+    let conn = Connection::open_with_flags(path, flags).doing(WHAT)?;
+    let failed = |e| io_error(format!("open {}", path.display()), e);
+    // SQLite would be content with reading what it may not write.
+    if conn.is_readonly("main").doing(WHAT)? {
+        let why = rustix::fs::access(path, Access::WRITE_OK).map_err(io::Error::from);
+        return Err(failed(
+            why.err().unwrap_or(ErrorKind::PermissionDenied.into()),
+        ));
+    }
+    // Before anything is in it. SQLite gives -wal and -shm the mode of the database.
+    restrict(path, 0o600).map_err(failed)?;
+    Ok(conn)
+}
+
+/// The files of one connection, known to [`is_open_here`] while this lives. To be dropped
+/// behind the connection.
+pub(super) struct OpenFiles(Vec<FileId>);
+
+impl OpenFiles {
+    /// After a first statement, with which SQLite opens the last of them.
+    pub(super) fn of(data_dir: &Path) -> OpenFiles {
+        let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY];
+        let files: Vec<FileId> = names
+            .iter()
+            .filter_map(|name| id(&data_dir.join(name)))
+            .collect();
+        let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
+        for file in &files {
+            *open.entry(*file).or_insert(0) += 1;
+        }
+        OpenFiles(files)
+    }
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
+        for file in &self.0 {
+            if let Some(connections) = open.get_mut(file) {
+                *connections -= 1;
+                if *connections == 0 {
+                    open.remove(file);
+                }
+            }
+        }
+    }
+}
+
+fn id(path: &Path) -> Option<FileId> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}

@@ -1,0 +1,81 @@
+//! The submodules that an index names (gitformat-index, versions 2 to 4).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// The mode of an entry that is a commit of another repository.
+const SUBMODULE: u32 = 0o160_000;
+
+/// Before the hash of an entry: times, numbers and the mode.
+const STAT_BYTES: usize = 40;
+
+/// The paths of all submodules, or `None` for an index that is not understood.
+pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
+    let mut rest = bytes.strip_prefix(b"DIRC")?;
+    let version = number(take(&mut rest, 4)?);
+    let count = number(take(&mut rest, 4)?);
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let mut found = Vec::new();
+    let mut path: Vec<u8> = Vec::new();
+    for _ in 0..count {
+        let start = rest.len();
+        let stat = take(&mut rest, STAT_BYTES)?;
+        take(&mut rest, hash_bytes)?;
+        let flags = take(&mut rest, 2)?;
+        // A second pair of flags.
+        if flags[0] & 0x40 != 0 {
+            take(&mut rest, 2)?;
+        }
+        if version == 4 {
+            let kept = path.len().checked_sub(cut_bytes(&mut rest)?)?;
+            path.truncate(kept);
+        } else {
+            path.clear();
+        }
+        let length = rest.iter().position(|b| *b == 0)?;
+        path.extend_from_slice(take(&mut rest, length)?);
+        let end = match version {
+            4 => 1,
+            // The end and its padding make the entry a multiple of eight.
+            _ => 8 - (start - rest.len()) % 8,
+        };
+        take(&mut rest, end)?;
+        if number(&stat[24..28]) & 0o170_000 == SUBMODULE {
+            found.push(PathBuf::from(OsStr::from_bytes(&path)));
+        }
+    }
+    // Most entries of a split index are in another file.
+    while rest.len() > hash_bytes {
+        let name = take(&mut rest, 4)?;
+        let length = number(take(&mut rest, 4)?);
+        take(&mut rest, usize::try_from(length).ok()?)?;
+        if name == b"link" {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(count)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |sum, b| sum << 8 | u32::from(*b))
+}
+
+/// How much of the path before goes, as pack files write an offset.
+fn cut_bytes(rest: &mut &[u8]) -> Option<usize> {
+    let mut byte = take(rest, 1)?[0];
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        byte = take(rest, 1)?[0];
+        value = value.checked_add(1)?.checked_mul(128)? | usize::from(byte & 0x7f);
+    }
+    Some(value)
+}
