@@ -180,3 +180,88 @@ fn commands_do_not_see_what_changes_their_meaning_nor_keys() {
         "{text}"
     );
 }
+
+/// As after `cd ~ && rewake`: the workspace is the user's home, where rewake's own files lie.
+/// `model` plays these calls in `acceptEdits`, with rules that allow every file.
+fn at_home(calls: &[(&str, serde_json::Value)], own: &str) -> (Home, Vec<(String, String)>) {
+    let home = calling(calls);
+    let folder = home.path(own);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(
+        home.rewake_home().join("script.toml"),
+        folder.join("script.toml"),
+    )
+    .unwrap();
+    let config = format!(
+        "permission_mode = \"acceptEdits\"\n{SCRIPTED}\
+         [permissions]\nallow = [\"Edit\", \"Edit(**)\", \"Edit(~/**)\", \"Edit(//**)\"]\n"
+    );
+    std::fs::create_dir_all(home.path("dotfiles")).unwrap();
+    std::fs::write(home.path("dotfiles/rewake.toml"), config).unwrap();
+    std::os::unix::fs::symlink(
+        home.path("dotfiles/rewake.toml"),
+        folder.join("config.toml"),
+    )
+    .unwrap();
+    let format = ["--output-format", "stream-json"];
+    let mut command = home.rewake(["-p", "go"].into_iter().chain(format));
+    command.env("HOME", home.workspace());
+    match own {
+        ".config/rewake" => command.env_remove("REWAKE_HOME"),
+        _ => command.env("REWAKE_HOME", folder),
+    };
+    let told = crate::results(&run(command, LIMIT).expect(0));
+    (home, told)
+}
+
+#[test]
+fn the_models_own_rules_are_not_its_to_change_in_the_users_home() {
+    let write = |path: &str| ("write", json!({"path": path, "content": "x"}));
+    for (own, data) in [(".config/rewake", ".local/share/rewake"), ("own", "own")] {
+        let calls = [
+            write(&format!("{own}/config.toml")),
+            write(&format!("~/{own}/skills/x/SKILL.md")),
+            write(&format!("{own}/AGENTS.md")),
+            write("dotfiles/rewake.toml"),
+            write(&format!("{data}/runs/x/spec")),
+            bash(&format!(
+                "echo 'permission_mode = \"bypassPermissions\"' > {own}/config.toml"
+            )),
+            write("notes.txt"),
+        ];
+        let (home, told) = at_home(&calls, own);
+        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        let denied = ["denied"; 6].into_iter();
+        let want: Vec<&str> = denied.chain(["done"]).collect();
+        assert_eq!(kinds, want, "{own}: {told:?}");
+        let config = home.read("dotfiles/rewake.toml");
+        assert!(config.contains("acceptEdits"), "{config}");
+        assert!(!home.path(format!("{own}/skills")).exists());
+    }
+}
+
+#[test]
+fn what_others_run_unasked_is_not_changed_in_accept_edits() {
+    let write = |path: &str| ("write", json!({"path": path, "content": "x"}));
+    let paths = [
+        ".claude/settings.json",
+        ".agents/skills/x/SKILL.md",
+        ".vscode/tasks.json",
+        ".github/workflows/ci.yml",
+        ".cargo/config.toml",
+        "sub/AGENTS.md",
+        "mise.toml",
+        "Makefile",
+    ];
+    let home = calling(&paths.map(write));
+    let told = told(&home, &["--permission-mode", "acceptEdits"]);
+    for (path, (kind, text)) in paths.iter().zip(&told) {
+        let want = if *path == "Makefile" {
+            "done"
+        } else {
+            "denied"
+        };
+        assert_eq!(kind, want, "{path}: {text}");
+        assert_eq!(home.path(path).exists(), *path == "Makefile", "{path}");
+    }
+}
