@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
-use super::file::lock;
+use super::file::{ReadError, lock, read_text};
+use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
 use super::{ConfigError, Paths};
 
@@ -113,9 +114,9 @@ fn change(
     let file = paths.config_file();
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
     let _lock = lock(&paths.config_dir.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
-    let text = match fs::read_to_string(&file) {
+    let text = match read_text(&file, MAX_FILE_BYTES) {
         Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(ReadError::Missing) => String::new(),
         Err(e) => return Err(cannot(e.to_string())),
     };
     let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');

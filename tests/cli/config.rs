@@ -144,6 +144,102 @@ fn a_repository_grants_itself_nothing_until_it_is_trusted() {
 }
 
 #[test]
+fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
+    let home = calling(&[bash("touch granted")]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let says = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
+    says("max_turns = 9\n");
+    let trusted = home.run(["trust"]).expect(0).stdout;
+    assert!(trusted.contains("  max_turns = 9\n"), "{trusted}");
+
+    says(&format!("max_turns = 9\n{GREEDY}"));
+    let run = home.run(["-p", "x"]).expect(0);
+    quiet(&run);
+    assert_eq!(
+        run.stdout, "done\n",
+        "the model is the user's: {}",
+        run.stderr
+    );
+    let line = run
+        .stderr
+        .lines()
+        .find(|l| l.contains("it changed since it was trusted"));
+    let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
+    for word in [
+        "permissions.allow = [\"Bash\"] (new)",
+        "providers.s.base_url = ",
+        "permission_mode = ",
+    ] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+    assert!(run.stderr.contains("`rewake trust`"), "{}", run.stderr);
+    assert!(!home.path("granted").exists());
+    let doctor = home.run(["doctor"]).expect(0).stdout;
+    assert!(doctor.contains("to be trusted again"), "{doctor}");
+
+    // What was trusted is still trusted when it is back.
+    says("# the same\nmax_turns = 9\n");
+    let run = home.run(["-p", "x"]).expect(0);
+    assert!(!run.stderr.contains("trust"), "{}", run.stderr);
+    says("max_turns = 9\n[permissions]\nallow = [\"Bash(touch:*)\"]\n");
+    let again = home.run(["trust"]).expect(0).stdout;
+    assert!(
+        again.contains("permissions.allow = [\"Bash(touch:*)\"]"),
+        "{again}"
+    );
+    home.run(["-p", "x"]).expect(0);
+    assert!(home.path("granted").exists());
+}
+
+#[test]
+fn what_is_wrong_with_an_untrusted_config_stops_no_command() {
+    let home = scripted(&[step("fine", &[])]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let file = home.path(".rewake/config.toml");
+    for (text, words) in [
+        (
+            "max_turns = 3\nmodle = \"a/b\"\n",
+            [":2: unknown key \"modle\"", "did you mean \"model\"?"],
+        ),
+        ("[context\n", [":1: ", "the file is not used"]),
+        (
+            "[context]\nkeep = 99\n",
+            [":2: context.keep is 99", "the file is not used"],
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for args in [vec!["-p", "x"], vec!["history"], vec!["ps"], vec!["doctor"]] {
+            let run = home.run(&args).expect(0);
+            quiet(&run);
+            if args[0] == "-p" {
+                assert_eq!(run.stdout, "fine\n");
+                for word in words {
+                    assert!(run.stderr.contains(word), "{word}: {}", run.stderr);
+                }
+            }
+        }
+        if !text.contains("keep") {
+            refused(home.run(["trust"]), 2, &[".rewake/config.toml:"]);
+        }
+    }
+    for target in ["/dev/zero", "/dev/tty"] {
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(target, &file).unwrap();
+        let run = home.run(["-p", "x"]).expect(0);
+        assert!(
+            run.stderr.contains("cannot read the config file"),
+            "{}",
+            run.stderr
+        );
+        refused(
+            home.run(["trust"]),
+            2,
+            &["cannot read the config file", "repair"],
+        );
+    }
+}
+
+#[test]
 fn a_trusted_folder_of_another_name_is_another_folder() {
     let home = calling(&[bash("touch granted")]);
     let other = home.path("other");
@@ -238,6 +334,18 @@ fn the_models_own_rules_are_not_its_to_change_in_the_users_home() {
         assert!(config.contains("acceptEdits"), "{config}");
         assert!(!home.path(format!("{own}/skills")).exists());
     }
+}
+
+#[test]
+fn doctor_says_when_its_own_folders_lie_inside_the_workspace() {
+    let home = scripted(&[]);
+    let inside = "rewake's own folders (config, data, logs) lie inside the workspace";
+    let doctor = home.run(["doctor"]).stdout;
+    assert!(!doctor.contains("inside the workspace"), "{doctor}");
+    let mut command = home.rewake(["doctor"]);
+    command.env("REWAKE_HOME", home.path("home"));
+    let doctor = run(command, LIMIT).stdout;
+    assert!(doctor.contains(inside), "{doctor}");
 }
 
 #[test]

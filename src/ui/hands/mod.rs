@@ -129,7 +129,7 @@ impl Hands {
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(&id),
             Intent::ChooseModel(model) => self.choose_model(model, app),
-            Intent::Trust => self.trust(app),
+            Intent::Trust(content) => self.trust(&content, app),
             Intent::Distrust => self.distrust(),
             Intent::Suspend => self.suspend(screen),
             Intent::Redraw => self.redraw(screen),

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::Hands;
 use super::look::plain_lines;
-use crate::config;
+use crate::config::{self, Content, Standing};
 use crate::core::entry::Mode;
 use crate::engine::Command;
 use crate::model::{Figures, Models};
@@ -40,12 +40,12 @@ impl Hands {
                 return self.told(Tone::Bad, text);
             }
         };
-        if loaded == around.loaded {
+        if loaded.is_as(&around.loaded) {
             return;
         }
         for warning in &loaded.warnings {
             if !around.loaded.warnings.contains(warning) {
-                self.told(Tone::Warn, warning.text.clone());
+                self.told(Tone::Warn, warning.to_string());
             }
         }
         let again = Arc::new(around.with(loaded));
@@ -92,14 +92,20 @@ impl Hands {
         self.open(which, false, app);
     }
 
-    pub(super) fn trust(&mut self, app: &App) {
+    /// With the content that the person was shown. If the file is another one by now, it is
+    /// not used, and reading it says so.
+    pub(super) fn trust(&mut self, content: &Content, app: &mut App) {
         let around = &self.around;
-        match config::trust::trust(&around.paths, &around.here.root) {
+        match config::trust::trust(&around.paths, &around.here.root, content) {
             Ok(_) => {
+                // Answered: what was to be said of it is so no longer.
+                let said = around.loaded.warnings.iter().map(ToString::to_string);
+                let said: Vec<String> = said.collect();
+                app.warned.retain(|warning| !said.contains(warning));
                 self.reload(app);
                 self.told(
                     Tone::Calm,
-                    "this folder is trusted; rewake trust --remove takes it back",
+                    "this folder is trusted with this content; rewake trust --remove takes it back",
                 );
             }
             Err(e) => self.told(Tone::Bad, e.to_string()),
@@ -207,11 +213,10 @@ impl Hands {
     pub(super) fn status(&self, app: &App) {
         let around = &self.around;
         let id = app.id.as_deref().unwrap_or("none");
-        let trusted = config::trust::is_trusted(&around.paths, &around.here.root);
-        let trusted = match trusted {
-            Ok(true) => "trusted",
-            Ok(false) => "not trusted",
-            Err(_) => "unknown",
+        let trusted = match around.loaded.project.standing {
+            Standing::Trusted => "trusted",
+            Standing::Untrusted => "not trusted",
+            Standing::Changed(_) | Standing::Unbound => "to be trusted again",
         };
         let rows = [
             ("rewake", VERSION.to_string()),
