@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::file::Digest;
-use super::layer::{Leaf, insert, read_layer};
+use super::file::{Digest, read_text};
+use super::layer::{Leaf, MAX_FILE_BYTES, insert, read_layer};
 use super::origin::dotted;
 use super::project::{Project, project_file};
 use super::provider::base_urls_of;
@@ -39,6 +39,28 @@ impl Loaded {
         } = self;
         (config, origins) == (&other.config, &other.origins)
             && (warnings, project) == (&other.warnings, &other.project)
+    }
+
+    /// The same files as they are now.
+    pub fn files_now(&self) -> BTreeMap<PathBuf, Digest> {
+        let now = |file: &PathBuf| {
+            let max_bytes = match file.file_name() {
+                Some(name) if name == trust::FILE => trust::MAX_FILE_BYTES,
+                _ => MAX_FILE_BYTES,
+            };
+            (file.clone(), Digest::of(&read_text(file, max_bytes)))
+        };
+        self.files.keys().map(now).collect()
+    }
+
+    /// With one more rule that allows, which a person granted.
+    pub fn allowing(&self, rule: &str, origin: Origin) -> Loaded {
+        let mut loaded = self.clone();
+        let allow = &mut loaded.config.permissions.allow;
+        let key = format!("permissions.allow[{}]", allow.len());
+        allow.push(rule.to_string());
+        loaded.origins.0.insert(key, origin);
+        loaded
     }
 }
 

@@ -15,7 +15,9 @@ use super::paths::create_private_dir;
 use super::project::{Content, project_file};
 use super::{ConfigError, Paths};
 
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const FILE: &str = "trusted.toml";
+
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Nobody reads a longer list before trusting it, and the file must stay readable.
 const MAX_KEYS: usize = 1_000;
@@ -168,7 +170,7 @@ pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 
 /// Where it is kept.
 pub fn file(paths: &Paths) -> PathBuf {
-    paths.config_dir.join("trusted.toml")
+    paths.config_dir.join(FILE)
 }
 
 fn canonical(root: &Path) -> Result<String, ConfigError> {

@@ -113,6 +113,8 @@ pub enum Intent {
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,
+    /// The config is read again, whoever changed it.
+    Reload,
     /// The folder, with this and no other content.
     Trust(Content),
     Distrust,
