@@ -167,6 +167,12 @@ impl State {
         self.calls.iter().find(|c| c.call.id == id)
     }
 
+    /// A call with an effect was begun and has no result, or a command runs in the background.
+    pub fn acts(&self) -> bool {
+        let begun = |c: &OpenCall| c.guard.is_some() && !c.finished;
+        self.calls.iter().any(begun) || !self.background.is_empty()
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
     }

@@ -37,8 +37,7 @@ impl Room {
         let workspace = Workspace {
             folder: folder.clone(),
             root: folder,
-            home: None,
-            readable: Vec::new(),
+            ..Workspace::default()
         };
         self.place.hidden = Arc::new(Hidden {
             rules: Rules {
