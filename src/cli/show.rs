@@ -124,11 +124,7 @@ impl Figured<'_> {
         // The whole log was folded before: it can be folded.
         self.state.fold(record).ok()?;
         let (before, after) = (before?, self.parts());
-        let spent: u64 = record
-            .entry
-            .spent()
-            .map(|(_, usage)| usage.prompt() + usage.output)
-            .sum();
+        let spent: u64 = record.entry.spent().map(|(_, usage)| usage.all()).sum();
         Some(format!(
             "request {} -> {} tokens, summary {}, {} entries in full, {} cached so far, {spent} tokens spent on it",
             before.all(),

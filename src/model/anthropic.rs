@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::sse::Event;
 use super::wire::{Blobs, Target};
 use super::{Delta, Reply, names};
-use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
+use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage, token_count};
 use crate::core::prompt::{Message, Part, Request, Role};
 
 /// The protocol allows four; one is behind the system prompt.
@@ -364,8 +364,8 @@ impl Decoder {
             ("output_tokens", &mut self.usage.output),
         ];
         for (name, count) in fields {
-            if let Some(tokens) = usage[name].as_u64() {
-                *count = tokens;
+            if let Some(given) = usage.get(name).filter(|given| given.is_number()) {
+                *count = token_count(given);
             }
         }
     }

@@ -206,8 +206,7 @@ impl Decoder {
         self.usage(&chunk);
         let mut deltas = Vec::new();
         let choices = chunk.get("choices").and_then(Value::as_array);
-        let Some(choice) = choices.and_then(|c| c.iter().find(|c| answer::count(c, "/index") == 0))
-        else {
+        let Some(choice) = choices.and_then(|c| c.iter().find(|c| is_first(c))) else {
             return Ok(deltas);
         };
         error_in(choice)?;
@@ -399,6 +398,11 @@ impl Decoder {
         };
         Ok(self.answer.finish(self.usage, stop))
     }
+}
+
+/// Only one answer is asked for; where its index is missing, it is that one.
+fn is_first(choice: &Value) -> bool {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
 }
 
 fn error_in(holder: &Value) -> Result<(), Failure> {

@@ -216,4 +216,84 @@ mod tests {
         assert_eq!(Codec::Anthropic.url("localhost:80", "m"), None);
         assert_eq!(Codec::Anthropic.url("", "m"), None);
     }
+
+    /// A whole answer of each protocol in which every count of tokens is this.
+    fn counting(codec: Codec, count: &str) -> Reply {
+        let events: &[(&str, String)] = &match codec {
+            Codec::Anthropic => vec![
+                (
+                    "message_start",
+                    format!(
+                        r#"{{"type":"message_start","message":{{"usage":{{"input_tokens":{count},"cache_read_input_tokens":{count},"cache_creation_input_tokens":{count}}}}}}}"#
+                    ),
+                ),
+                (
+                    "message_delta",
+                    format!(
+                        r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}},"usage":{{"output_tokens":{count}}}}}"#
+                    ),
+                ),
+                ("message_stop", r#"{"type":"message_stop"}"#.to_string()),
+            ],
+            Codec::OpenaiChat => vec![(
+                "",
+                format!(
+                    r#"{{"choices":[{{"index":0,"delta":{{"content":"x"}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":{count},"completion_tokens":{count},"prompt_tokens_details":{{"cached_tokens":{count}}}}}}}"#
+                ),
+            )],
+            Codec::OpenaiResponses => vec![(
+                "response.completed",
+                format!(
+                    r#"{{"type":"response.completed","response":{{"status":"completed","output":[],"usage":{{"input_tokens":{count},"output_tokens":{count},"input_tokens_details":{{"cached_tokens":{count}}}}}}}}}"#
+                ),
+            )],
+            Codec::Gemini => vec![(
+                "",
+                format!(
+                    r#"{{"candidates":[{{"content":{{"parts":[{{"text":"x"}}]}},"finishReason":"STOP"}}],"usageMetadata":{{"promptTokenCount":{count},"toolUsePromptTokenCount":{count},"cachedContentTokenCount":{count},"candidatesTokenCount":{count},"thoughtsTokenCount":{count}}}}}"#
+                ),
+            )],
+        };
+        let mut decoder = codec.decoder();
+        for (event, data) in events {
+            let event = Event {
+                event: event.to_string(),
+                data: data.clone(),
+            };
+            decoder.feed(&event).unwrap();
+        }
+        decoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_true_is_left_out() {
+        for codec in [
+            Codec::Anthropic,
+            Codec::OpenaiChat,
+            Codec::OpenaiResponses,
+            Codec::Gemini,
+        ] {
+            for count in [
+                "18446744073709551615",
+                "9223372036854775807",
+                "1000000001",
+                "1e300",
+                "-1",
+                "-0.5",
+                "\"12\"",
+                "null",
+                "[7]",
+            ] {
+                let usage = counting(codec, count).usage;
+                assert_eq!(usage, Default::default(), "{codec:?} {count}");
+            }
+            for count in ["7", "7.9"] {
+                let usage = counting(codec, count).usage;
+                assert!(
+                    usage.prompt() >= 7 && usage.output >= 7,
+                    "{codec:?} {usage:?}"
+                );
+            }
+        }
+    }
 }

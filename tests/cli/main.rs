@@ -16,6 +16,7 @@ mod context;
 mod figures;
 mod models;
 mod output;
+mod refused;
 mod sessions;
 mod start;
 mod store;
