@@ -5,9 +5,10 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
+use super::limit::{Stop, Watch};
 use super::place::{self, Place};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
@@ -62,8 +63,10 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     }
     let mut page = Page::new(args, place);
     let whole = io::Cursor::new(start).chain(file);
-    match stream(whole, &mut page, cancel).map_err(cannot)? {
-        Ended::Cancelled => Ok(Ran::cancelled(page.text)),
+    let watch = Watch::new(place.limits, cancel);
+    match stream(whole, &mut page, &watch).map_err(cannot)? {
+        Ended::Stopped(Stop::Cancelled) => Ok(Ran::cancelled(page.text)),
+        Ended::Stopped(stop) => page.stopped(name, size, stop),
         Ended::Whole { hash } => page.whole(name, key, hash),
         Ended::Early => Ok(page.early(size)),
     }
@@ -135,16 +138,16 @@ enum Ended {
     },
     /// The page is full and the file too large to go on for its hash.
     Early,
-    Cancelled,
+    Stopped(Stop),
 }
 
-fn stream(mut from: impl Read, page: &mut Page, cancel: &AtomicBool) -> io::Result<Ended> {
+fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result<Ended> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut hasher = blake3::Hasher::new();
     let mut bytes: u64 = 0;
     loop {
-        if cancel.load(Ordering::Relaxed) {
-            return Ok(Ended::Cancelled);
+        if let Some(stop) = watch.stop() {
+            return Ok(Ended::Stopped(stop));
         }
         let read = match from.read(&mut chunk) {
             Ok(read) => read,
@@ -155,6 +158,7 @@ fn stream(mut from: impl Read, page: &mut Page, cancel: &AtomicBool) -> io::Resu
             break;
         }
         bytes += read as u64;
+        watch.read(read);
         let is_hashed = bytes <= MAX_HASHED_BYTES;
         if is_hashed {
             hasher.update(&chunk[..read]);
@@ -294,6 +298,25 @@ impl Page {
         Ok(Ran::done(self.text).with(seen))
     }
 
+    /// What was reached is shown; where that is nothing, how to get there.
+    fn stopped(mut self, name: &str, size: u64, stop: Stop) -> Result<Ran, String> {
+        let (words, at) = (stop.words(), self.lines + 1);
+        let hint = "hint: a command such as tail, or sed with line numbers, reads further";
+        if self.shown == 0 {
+            let first = self.first;
+            return Err(format!(
+                "cannot show {name} from line {first}: stopped {words}, at line {at} of a file of {size} bytes\n{hint}"
+            ));
+        }
+        let last = self.first + self.shown - 1;
+        self.text.push_str(&format!(
+            "[lines {}-{last} of a file of {size} bytes; stopped {words}, at line {at}]\n[{hint}]\n",
+            self.first,
+        ));
+        self.note_encoding();
+        Ok(Ran::done(self.text))
+    }
+
     fn early(mut self, size: u64) -> Ran {
         let last = self.first + self.shown - 1;
         self.text.push_str(&format!(
@@ -317,8 +340,8 @@ impl Page {
 mod tests {
     use serde_json::json;
 
-    use super::super::run_pure;
     use super::super::support::{Room, done, error, hash, input};
+    use super::super::{Limits, run_pure};
     use super::*;
 
     fn read(room: &Room, path: &str) -> Ran {
@@ -474,6 +497,38 @@ mod tests {
         let ran = room.pure("read", json!({"path": "huge", "limit": 2}));
         assert!(done(&ran).ends_with("of a file of 1099511627776 bytes; read on with offset 3]\n"));
         assert_eq!(ran.fact, None);
+    }
+
+    #[test]
+    fn a_page_that_is_too_far_away_says_how_far_was_read() {
+        let mut room = Room::new();
+        let path = room.put("huge", "1\n2\n3\n");
+        let filler = "x".repeat(SNIFFED_BYTES) + "\n";
+        let huge = std::fs::File::options().write(true).open(path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        room.place.limits.bytes = 200_000;
+        let far =
+            |room: &Room, offset: u64| room.pure("read", json!({"path": "huge", "offset": offset}));
+        // No line in sight: nothing is shown.
+        let ran = far(&room, 9);
+        let said = "from line 9: stopped after 200000 bytes, at line 5 of a file of 1099511627776 bytes\nhint: ";
+        assert!(error(&ran).contains(said), "{ran:?}");
+        // What was reached is.
+        let ran = far(&room, 2);
+        let text = done(&ran);
+        assert!(
+            text.starts_with("     2\t2\n     3\t3\n     4\txxx"),
+            "{text}"
+        );
+        let said = "[lines 2-4 of a file of 1099511627776 bytes; stopped after 200000 bytes, at line 5]\n[hint: ";
+        assert!(text.contains(said), "{text}");
+        assert_eq!(ran.fact, None);
+        room.place.limits = Limits {
+            time: std::time::Duration::ZERO,
+            ..Limits::TOOL
+        };
+        assert!(error(&far(&room, 9)).contains("stopped after 0 s"));
     }
 
     #[test]
