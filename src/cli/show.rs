@@ -214,6 +214,14 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
         Entry::Named { title } => format!("named {title}"),
         Entry::Learned {
             model,
+            images: Some(refusal),
+            ..
+        } => format!(
+            "{model} refused images; they are sent as text from here on: {}",
+            refusal.why
+        ),
+        Entry::Learned {
+            model,
             limit,
             silently,
             ..

@@ -178,6 +178,10 @@ pub enum Entry {
         /// There was no error: the server cut long requests and said nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         silently: bool,
+        /// Not the window was learnt (`limit` is what was known of it), but that the server
+        /// refuses images that were sent. From here on they are sent as text to this model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        images: Option<Refusal>,
     },
     /// A process took the session up again.
     Woke {
@@ -188,6 +192,16 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
+}
+
+/// Images that a server refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The server's words, short.
+    pub why: String,
+    /// The model takes none at all: those that come later are not sent either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every: bool,
 }
 
 /// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.

@@ -16,12 +16,13 @@ use reqwest::{Certificate, Response, StatusCode, Url};
 
 use super::post::Post;
 use super::provider::Provider;
-use super::retry::{Refused, Retry, Tries, retry_after};
+use super::retry::{Refused, Retry, Tries, is_transient, retry_after};
 use super::sse;
 use super::wire::{Blobs, Codec};
 use super::{Delta, Reply};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::prompt::Request;
+use crate::core::unsent;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -268,6 +269,10 @@ impl Refused {
             failure.message
         );
         failure.message = clip(&provider.redact(&message));
+        // Some servers say so with a status that means "again", or inside the stream.
+        if is_transient(failure.class) && unsent::is_clear(&failure.message) {
+            failure.class = FailureClass::BadRequest;
+        }
         failure.hint = failure
             .hint
             .take()

@@ -38,6 +38,7 @@ use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::tool::Input;
 
 pub use checked::{Look, apply, look, prepare, target_key};
+pub use file::load as load_file;
 pub use fit::fit;
 pub use limit::{Limits, Stop, Watch};
 pub use memory::{Past, look_back};

@@ -12,7 +12,7 @@ use super::limit::{Stop, Watch};
 use super::place::{self, Place};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
-use crate::core::image::media_type;
+use crate::core::image::{self, media_type};
 use crate::core::tool::ReadArgs;
 
 const DEFAULT_LINES: u64 = 2_000;
@@ -20,7 +20,6 @@ const MAX_PAGE_BYTES: usize = 50_000;
 const MAX_LINE_CHARS: usize = 2_000;
 /// UTF-8 has at most 4 bytes a char.
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
-const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
 /// A larger file is read no further than shown: no count of its lines, no hash.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_NAMES: usize = 100;
@@ -53,8 +52,8 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         .read_to_end(&mut start);
     sniffed.map_err(cannot)?;
     let key = path.to_string_lossy().into_owned();
-    if let Some(media_type) = media_type(&start) {
-        return image(name, key, media_type, &path, size);
+    if media_type(&start).is_some() {
+        return image(name, key, &path, size);
     }
     if let Some(what) = not_text(&start) {
         return Err(format!(
@@ -97,12 +96,21 @@ fn listing(name: &str, path: &Path) -> String {
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
 }
 
-fn image(name: &str, key: String, media_type: &str, path: &Path, size: u64) -> Result<Ran, String> {
-    let bytes = file::load(path, MAX_IMAGE_BYTES).map_err(|e| match e.kind() {
+fn image(name: &str, key: String, path: &Path, size: u64) -> Result<Ran, String> {
+    const MAX: u64 = image::MAX_BYTES;
+    let smaller = "hint: make a smaller copy with a command";
+    let bytes = file::load(path, MAX).map_err(|e| match e.kind() {
         io::ErrorKind::FileTooLarge => format!(
-            "cannot show {name}: the image has {size} bytes, at most {MAX_IMAGE_BYTES} are sent\nhint: make a smaller copy with a command"
+            "cannot show {name}: the image has {size} bytes, at most {MAX} are sent\n{smaller}"
         ),
         _ => format!("cannot read {name}: {e}"),
+    })?;
+    let known = image::check(&bytes).map_err(|why| {
+        let hint = match why.contains("pixels; at most") {
+            true => smaller,
+            false => "hint: look at it with a command such as file or xxd",
+        };
+        format!("cannot show {name}: it {why}\n{hint}")
     })?;
     let blob = BlobRef {
         hash: file::hash(&bytes),
@@ -110,10 +118,16 @@ fn image(name: &str, key: String, media_type: &str, path: &Path, size: u64) -> R
     };
     let hash = blob.hash.clone();
     let output = Output {
-        text: format!("{name}: {media_type}, {} bytes", bytes.len()),
+        text: format!(
+            "{name}: {}, {} x {} px, {} bytes",
+            known.media_type,
+            known.width,
+            known.height,
+            bytes.len()
+        ),
         blob: None,
         images: vec![Image {
-            media_type: media_type.to_string(),
+            media_type: known.media_type.to_string(),
             blob,
         }],
     };
@@ -471,18 +485,41 @@ mod tests {
     #[test]
     fn images_go_along() {
         let room = Room::new();
-        let png = [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; 100]].concat();
-        room.put("a.png", &png);
+        let png = image::sample::PNG;
+        room.put("a.png", png);
         let ran = read(&room, "a.png");
         let Outcome::Done { output } = &ran.outcome else {
             panic!("{ran:?}");
         };
         assert_eq!(output.images[0].media_type, "image/png");
-        assert_eq!(output.images[0].blob.hash, hash(&png));
-        assert_eq!(ran.blobs, vec![png.clone()]);
-        assert_eq!(ran.fact, seen(&room, "a.png", &png));
-        room.put("big.png", [png, vec![0; MAX_IMAGE_BYTES as usize]].concat());
-        assert!(error(&read(&room, "big.png")).contains("at most"));
+        assert_eq!(output.text, "a.png: image/png, 3 x 2 px, 88 bytes");
+        assert_eq!(output.images[0].blob.hash, hash(png));
+        assert_eq!(ran.blobs, vec![png.to_vec()]);
+        assert_eq!(ran.fact, seen(&room, "a.png", png));
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_read_is_refused() {
+        let room = Room::new();
+        let png = image::sample::PNG;
+        room.put(
+            "big.png",
+            [png, &vec![0; image::MAX_BYTES as usize]].concat(),
+        );
+        room.put("cut.png", &png[..png.len() - 1]);
+        room.put("none.png", [&png[..8], b"no image at all"].concat());
+        for (name, why) in [
+            ("big.png", "at most 3932160 are sent"),
+            ("cut.png", "begins like image/png, but ends in the middle"),
+            ("none.png", "begins like image/png, but "),
+        ] {
+            let ran = read(&room, name);
+            assert!(
+                error(&ran).contains(why) && error(&ran).contains("hint: "),
+                "{ran:?}"
+            );
+            assert!(ran.fact.is_none() && ran.blobs.is_empty());
+        }
     }
 
     #[test]
