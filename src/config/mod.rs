@@ -36,7 +36,10 @@ pub use key::Key;
 pub use load::{Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
-pub use provider::{ModelName, Protocol, ProviderConfig, default_model};
+pub use provider::{
+    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, Protocol, ProviderConfig,
+    default_model,
+};
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
     PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,

@@ -112,6 +112,11 @@ impl Answer {
         &mut self.blocks
     }
 
+    /// Bytes of all pieces so far: it grows with every piece of the answer.
+    pub fn kept(&self) -> usize {
+        self.bytes
+    }
+
     pub fn has_calls(&self) -> bool {
         self.calls > 0
     }

@@ -383,6 +383,11 @@ impl Decoder {
         };
     }
 
+    /// See [`Answer::kept`].
+    pub fn kept(&self) -> usize {
+        self.answer.kept()
+    }
+
     pub fn finish(mut self) -> Result<Reply, Failure> {
         let stop = self.stop.ok_or_else(errors::cut)?;
         if self.sent_back && self.answer.has_calls() {

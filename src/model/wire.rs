@@ -160,6 +160,16 @@ impl Decoder {
         }
     }
 
+    /// Grows with every piece of the answer, also with those that give no delta.
+    pub fn kept(&self) -> usize {
+        match self {
+            Decoder::Anthropic(d) => d.kept(),
+            Decoder::OpenaiResponses(d) => d.kept(),
+            Decoder::OpenaiChat(d) => d.kept(),
+            Decoder::Gemini(d) => d.kept(),
+        }
+    }
+
     pub fn finish(self) -> Result<Reply, Failure> {
         match self {
             Decoder::Anthropic(d) => d.finish(),
@@ -293,6 +303,80 @@ mod tests {
                     usage.prompt() >= 7 && usage.output >= 7,
                     "{codec:?} {usage:?}"
                 );
+            }
+        }
+    }
+
+    /// What gives no delta may be a piece of the answer all the same: arguments of a call.
+    #[test]
+    fn every_piece_of_an_answer_counts_as_progress() {
+        let cases: [(Codec, &str, &[&str], &[&str]); 4] = [
+            (
+                Codec::Anthropic,
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"b","input":{}}}"#,
+                &[
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}"#,
+                ],
+                &[
+                    r#"{"type":"ping"}"#,
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}"#,
+                ],
+            ),
+            (
+                Codec::OpenaiChat,
+                r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"b"}}]}}]}"#,
+                &[
+                    r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}"#,
+                    r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}"#,
+                ],
+                &[
+                    r#"{"choices":[]}"#,
+                    r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+                ],
+            ),
+            (
+                Codec::OpenaiResponses,
+                r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"b","arguments":""}}"#,
+                &[
+                    r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{"}"#,
+                    r#"{"type":"response.reasoning_text.delta","output_index":1,"delta":"hm"}"#,
+                ],
+                &[
+                    r#"{"type":"response.in_progress"}"#,
+                    r#"{"type":"keepalive"}"#,
+                    r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":""}"#,
+                ],
+            ),
+            (
+                Codec::Gemini,
+                r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
+                &[
+                    r#"{"candidates":[{"content":{"parts":[{"text":"b"}]}}]}"#,
+                    r#"{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}]}"#,
+                ],
+                &[
+                    r#"{"candidates":[{"content":{"parts":[{"text":""}]}}]}"#,
+                    r#"{"usageMetadata":{"promptTokenCount":5}}"#,
+                ],
+            ),
+        ];
+        for (codec, start, pieces, others) in cases {
+            let mut decoder = codec.decoder();
+            let mut moves = |data: &str| {
+                let before = decoder.kept();
+                let event = Event {
+                    event: String::new(),
+                    data: data.to_string(),
+                };
+                let deltas = decoder.feed(&event).unwrap();
+                !deltas.is_empty() || decoder.kept() > before
+            };
+            assert!(moves(start), "{codec:?}");
+            for piece in pieces {
+                assert!(moves(piece), "{codec:?}: {piece}");
+            }
+            for other in others {
+                assert!(!moves(other), "{codec:?}: {other}");
             }
         }
     }
