@@ -126,9 +126,10 @@ fn walk(root: &Path, ended: &AtomicBool, limits: Limits, max: usize) -> Listing 
     let stopped = stopped.map(|words| format!("the list of files was stopped {words}"));
     Listing {
         paths: paths.into(),
+        // A name of a folder in it may hold anything.
         note: stopped
             .or_else(|| walk.unused().into_iter().next())
-            .map(Arc::from),
+            .map(|note| Arc::from(&*neutralise(&note))),
     }
 }
 
