@@ -38,7 +38,10 @@ pub use load::{Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
 pub use project::{Content, Difference, Given, Project, Standing, project_file};
-pub use provider::{ModelName, Protocol, ProviderConfig, default_model};
+pub use provider::{
+    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, Protocol, ProviderConfig,
+    default_model,
+};
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
     PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,

@@ -7,9 +7,10 @@
 use serde_json::Value;
 
 use super::budget::{BYTES_PER_TOKEN, Budget, IMAGE_TOKENS};
-use super::entry::{BlobRef, Block, CallId, Entry, Outcome, Record, Seq, ToolSpec};
+use super::entry::{BlobRef, Block, CallId, Entry, Image, Outcome, Record, Seq, ToolSpec};
 use super::state::State;
 use super::text::head_tail;
+use super::unsent;
 
 /// A request in no provider's form. The protocols in `crate::model` put it on the wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +101,7 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
         out.push(Role::User, [plain(preface.text.clone())]);
     }
     for record in &state.context {
-        out.record(record, &state.model);
+        out.record(record, &state.model, state.image_refusal(record.seq));
     }
     out.finish()
 }
@@ -117,8 +118,30 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         .preface
         .as_ref()
         .map_or(0, |p| p.text.len() + PART_BYTES);
-    let records: usize = state.context.iter().map(|r| bytes_of(r, inline)).sum();
+    let bytes = |record: &Record| match state.image_refusal(record.seq) {
+        None => bytes_of(record, inline),
+        Some(_) => {
+            let images = images_of(&record.entry).len();
+            bytes_of(record, inline) - images * (IMAGE_BYTES - UNSENT_BYTES)
+        }
+    };
+    let records: usize = state.context.iter().map(bytes).sum();
     layers_bytes(state) + preface + records
+}
+
+/// What an image costs, about, and the line that stands for one that is not sent.
+const IMAGE_BYTES: usize = (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+const UNSENT_BYTES: usize = 200;
+
+fn images_of(entry: &Entry) -> &[Image] {
+    match entry {
+        Entry::Said { images, .. } => images,
+        Entry::Finished {
+            outcome: Outcome::Done { output } | Outcome::Error { output },
+            ..
+        } => &output.images,
+        _ => &[],
+    }
 }
 
 /// Bytes of the system prompt, the tools and the instructions.
@@ -136,13 +159,11 @@ pub fn tool_bytes(tool: &ToolSpec) -> usize {
 /// Bytes of a record in a request, about.
 pub fn bytes_of(record: &Record, inline: usize) -> usize {
     let text = |len: usize| len.min(inline) + PART_BYTES;
-    let images = |n: usize| n * (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+    let images = images_of(&record.entry).len() * IMAGE_BYTES;
     match &record.entry {
-        Entry::Said {
-            text: said,
-            images: seen,
-            ..
-        } => said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images(seen.len()),
+        Entry::Said { text: said, .. } => {
+            said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images
+        }
         Entry::Replied { blocks, .. } => blocks
             .iter()
             .map(|block| match block {
@@ -159,8 +180,7 @@ pub fn bytes_of(record: &Record, inline: usize) -> usize {
                 Outcome::Interrupted { output, why } => (Some(output), why.len()),
                 Outcome::Denied { reason } => (None, reason.len()),
             };
-            let seen = output.map_or(0, |o| images(o.images.len()));
-            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + seen
+            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
         Entry::Noted { text: noted, .. } => text(noted.len()),
         Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
@@ -225,13 +245,17 @@ impl Messages {
         }
     }
 
-    fn record(&mut self, record: &Record, model: &str) {
+    /// `refused`: why its images are not sent.
+    fn record(&mut self, record: &Record, model: &str, refused: Option<&str>) {
         match &record.entry {
             Entry::Said { text, images, .. } => {
                 self.flush();
-                let images = images.iter().map(|i| Part::Image {
-                    media_type: i.media_type.clone(),
-                    blob: i.blob.clone(),
+                let images = images.iter().map(|i| match refused {
+                    Some(why) => plain(unsent::line(i, why)),
+                    None => Part::Image {
+                        media_type: i.media_type.clone(),
+                        blob: i.blob.clone(),
+                    },
                 });
                 let words = match text.trim().is_empty() && images.len() == 0 {
                     true => "(an empty message)".to_string(),
@@ -245,7 +269,9 @@ impl Messages {
                 self.flush();
                 self.answer(record.seq, blocks, by == model);
             }
-            Entry::Finished { call, outcome, .. } => self.result(record.seq, *call, outcome),
+            Entry::Finished { call, outcome, .. } => {
+                self.result(record.seq, *call, outcome, refused);
+            }
             Entry::Stopped { draft: Some(draft) } => {
                 self.flush();
                 self.push(
@@ -319,14 +345,20 @@ impl Messages {
         }
     }
 
-    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome) {
+    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome, refused: Option<&str>) {
         if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
             let (text, is_error) = told(outcome);
-            let text = inlined(&text, self.inline, seq);
-            let images = match outcome {
+            let mut text = inlined(&text, self.inline, seq);
+            let mut images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
                 Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],
             };
+            if let Some(why) = refused {
+                for image in std::mem::take(&mut images) {
+                    text.push('\n');
+                    text.push_str(&unsent::line(image, why));
+                }
+            }
             *part = Some(Part::Result {
                 id: call.wire(),
                 name: name.clone(),

@@ -370,6 +370,9 @@ impl App {
     }
 
     fn files_listed(&mut self) {
+        if let Some(note) = self.files.as_ref().and_then(|files| files.note()) {
+            self.hint = Some(note.to_string());
+        }
         self.in_box(|composer, around| composer.files_listed(around));
     }
 
