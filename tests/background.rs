@@ -30,6 +30,7 @@ fn there() -> There {
         home: None,
         inline_max_bytes: 10_000,
         hidden: Default::default(),
+        limits: Default::default(),
     };
     let shell = Shell {
         path: default_shell(),

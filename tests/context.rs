@@ -456,6 +456,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
             tokens: None,
             bytes: 0,
             silently: false,
+            images: None,
         });
         let request = session.make_room();
         check(&session, &request, limit);

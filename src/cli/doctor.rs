@@ -2,12 +2,13 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::output::line;
 use super::trouble::Trouble;
 use crate::command::{self, How, RunState, Runs};
-use crate::config::{self, Env, Loaded, Origin, Paths, Setting, trust};
+use crate::config::{self, Env, Loaded, Origin, Paths, Project, Setting, Standing};
 use crate::headless::exit;
 use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
@@ -48,10 +49,10 @@ pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Resul
             here.root.display()
         ),
     );
-    folders(&mut report, paths);
+    folders(&mut report, paths, here);
     match config::load(env, paths, &here.root, settings) {
         Ok(loaded) => {
-            config_of(&report, paths, here, &loaded);
+            config_of(&report, &loaded);
             keys(&mut report, env, &loaded);
             shell(&mut report, env, &loaded);
         }
@@ -68,12 +69,13 @@ pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Resul
     Ok(exit::FAILED)
 }
 
-fn folders(report: &mut Report, paths: &Paths) {
+fn folders(report: &mut Report, paths: &Paths, here: &Here) {
     let all = [
         ("config", &paths.config_dir),
         ("data", &paths.data_dir),
         ("logs", &paths.state_dir),
     ];
+    inside(report, &all, here);
     for (what, dir) in all {
         match std::fs::metadata(dir) {
             Ok(found) if !found.is_dir() => {
@@ -102,12 +104,33 @@ fn folders(report: &mut Report, paths: &Paths) {
     }
 }
 
+/// In a workspace that holds them, the model may read the user's rules, and all sessions.
+fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &Here) {
+    let is_inside = |dir: &Path| {
+        let real = dir.canonicalize();
+        real.as_deref().unwrap_or(dir).starts_with(&here.root)
+    };
+    let inside = all.iter().filter(|(_, dir)| is_inside(dir));
+    let names: Vec<&str> = inside.map(|(what, _)| *what).collect();
+    if !names.is_empty() {
+        report.note(
+            "folder",
+            format!(
+                "rewake's own folders ({}) lie inside the workspace {}: the model may read what is \
+                 in them, all sessions too; work in a folder below, or set REWAKE_HOME to one outside",
+                names.join(", "),
+                here.root.display()
+            ),
+        );
+    }
+}
+
 fn open_to_others(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
     found.permissions().mode() & 0o077 != 0
 }
 
-fn config_of(report: &Report, paths: &Paths, here: &Here, loaded: &Loaded) {
+fn config_of(report: &Report, loaded: &Loaded) {
     let set: Vec<String> = loaded
         .origins
         .iter()
@@ -121,13 +144,28 @@ fn config_of(report: &Report, paths: &Paths, here: &Here, loaded: &Loaded) {
     for warning in &loaded.warnings {
         report.note("config", &warning.text);
     }
-    match trust::is_trusted(paths, &here.root) {
-        Ok(true) => report.ok("trust", "this folder is trusted"),
-        Ok(false) => report.note(
+    trust(report, &loaded.project);
+}
+
+fn trust(report: &Report, project: &Project) {
+    match &project.standing {
+        _ if project.broken.is_some() => {
+            report.note(
+                "trust",
+                "this folder's own config is not used: it has an error",
+            );
+        }
+        Standing::Trusted => {
+            report.ok("trust", "this folder is trusted, with what its config says")
+        }
+        Standing::Untrusted => report.note(
             "trust",
-            "this folder is not trusted: its own config may only set [context]",
+            "this folder is not trusted: its own config may only set [context] and theme",
         ),
-        Err(error) => report.note("trust", error.to_string()),
+        Standing::Changed(_) | Standing::Unbound => report.note(
+            "trust",
+            "this folder is to be trusted again: only [context] and theme of its config are used",
+        ),
     }
 }
 

@@ -137,11 +137,7 @@ impl Figured<'_> {
         // The whole log was folded before: it can be folded.
         self.state.fold(record).ok()?;
         let (before, after) = (before?, self.parts());
-        let spent: u64 = record
-            .entry
-            .spent()
-            .map(|(_, usage)| usage.prompt() + usage.output)
-            .sum();
+        let spent: u64 = record.entry.spent().map(|(_, usage)| usage.all()).sum();
         Some(format!(
             "request {} -> {} tokens, summary {}, {} entries in full, {} cached so far, {spent} tokens spent on it",
             before.all(),
@@ -229,6 +225,14 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             format!("chose {model}, {mode}")
         }
         Entry::Named { title } => format!("named {title}"),
+        Entry::Learned {
+            model,
+            images: Some(refusal),
+            ..
+        } => format!(
+            "{model} refused images; they are sent as text from here on: {}",
+            refusal.why
+        ),
         Entry::Learned {
             model,
             limit,

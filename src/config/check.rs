@@ -219,12 +219,14 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
             ));
         }
     }
-    within(
-        origins,
-        &key("idle_timeout_ms"),
-        entry.idle_timeout_ms,
-        1_000..=3_600_000,
-    )
+    for (name, value, most) in [
+        ("idle_timeout_ms", entry.idle_timeout_ms, 3_600_000),
+        ("progress_timeout_ms", entry.progress_timeout_ms, DAY_MS),
+        ("answer_timeout_ms", entry.answer_timeout_ms, DAY_MS),
+    ] {
+        within(origins, &key(name), value, 1_000..=most)?;
+    }
+    Ok(())
 }
 
 fn is_http_url(url: &str) -> bool {

@@ -1,5 +1,7 @@
 //! What is wrong with the config, and what a person can do about it.
 
+use std::fmt;
+
 use super::Origin;
 
 /// Message: what was tried, on what. Hint: what to do.
@@ -39,6 +41,15 @@ impl ConfigError {
 pub struct Warning {
     pub text: String,
     pub hint: Option<String>,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hint {
+            Some(hint) => write!(f, "{}\nhint: {hint}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// The name in `known` that `word` was most likely meant to be.

@@ -22,6 +22,34 @@ pub enum ReadError {
     Io(io::Error),
 }
 
+/// What a file held when it was read: to tell whether it is still that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digest {
+    Missing,
+    /// It is there, and could not be read as a text.
+    Unreadable,
+    Of(blake3::Hash),
+}
+
+impl Digest {
+    /// Of what was read.
+    pub fn of(read: &Result<String, ReadError>) -> Digest {
+        match read {
+            Ok(text) => Digest::Of(blake3::hash(text.as_bytes())),
+            Err(ReadError::Missing) => Digest::Missing,
+            Err(_) => Digest::Unreadable,
+        }
+    }
+
+    /// Empty when there was nothing to read.
+    pub fn hex(&self) -> String {
+        match self {
+            Digest::Of(hash) => hash.to_hex().to_string(),
+            Digest::Missing | Digest::Unreadable => String::new(),
+        }
+    }
+}
+
 /// Waits for the lock of a file that is replaced as a whole. It is a file of its own: the
 /// other one's lock would go with it.
 pub(super) fn lock(path: &Path) -> io::Result<File> {

@@ -10,12 +10,12 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
 use super::error::nearest;
-use super::file::{ReadError, read_text};
+use super::file::{Digest, ReadError, read_text};
 use super::origin::dotted;
 use super::{Config, ConfigError, Env, Origin};
 
 /// Nobody writes a longer one by hand.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
+pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Keys whose values are paths.
 const PATH_KEYS: [&str; 3] = ["api_key_file", "ca_file", "script"];
@@ -55,16 +55,26 @@ impl Leaf {
     }
 }
 
-/// The layer of a file; none when the file does not exist.
-pub(super) fn read_layer(path: &Path) -> Result<Vec<Leaf>, ConfigError> {
-    match read_text(path, MAX_FILE_BYTES) {
+/// What a file gives.
+pub(super) struct Layer {
+    /// Of the very text that was parsed.
+    pub digest: Digest,
+    /// None when the file does not exist.
+    pub leaves: Result<Vec<Leaf>, ConfigError>,
+}
+
+pub(super) fn read_layer(path: &Path) -> Layer {
+    let read = read_text(path, MAX_FILE_BYTES);
+    let digest = Digest::of(&read);
+    let leaves = match read {
         Ok(text) => parse_layer(path, &text),
         Err(ReadError::Missing) => Ok(Vec::new()),
         Err(e) => Err(ConfigError::new(format!(
             "cannot read the config file {}: {e}",
             path.display()
         ))),
-    }
+    };
+    Layer { digest, leaves }
 }
 
 fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {

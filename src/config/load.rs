@@ -2,34 +2,67 @@
 //! environment < flags.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::layer::{Leaf, insert, read_layer};
+use super::file::{Digest, read_text};
+use super::layer::{Leaf, MAX_FILE_BYTES, insert, read_layer};
 use super::origin::dotted;
+use super::project::{Project, project_file};
 use super::provider::base_urls_of;
-use super::{Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, check, trust};
+use super::{
+    Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, check, project, trust,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     pub config: Config,
     pub origins: Origins,
     pub warnings: Vec<Warning>,
+    /// The workspace's own config.
+    pub project: Project,
+    /// The files that were read, as they were read.
+    pub files: BTreeMap<PathBuf, Digest>,
 }
 
-/// What a folder may say of itself before it is trusted: nothing here can run a command,
-/// send anything anywhere, or allow what the user would be asked for. The names of the
-/// instruction files are not among it: they could name a file that a rule denies to read; nor
-/// is their size: it would hide what the user's own file says.
-fn is_harmless(path: &[String]) -> bool {
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    matches!(path[..], ["context", ..] | ["theme"])
-}
+impl Loaded {
+    /// Whether the same holds, whatever else the files say.
+    pub fn is_as(&self, other: &Loaded) -> bool {
+        let Loaded {
+            config,
+            origins,
+            warnings,
+            project,
+            files: _,
+        } = self;
+        (config, origins) == (&other.config, &other.origins)
+            && (warnings, project) == (&other.warnings, &other.project)
+    }
 
-/// As many keys that are not used are named.
-const MAX_NAMED: usize = 10;
+    /// The same files as they are now.
+    pub fn files_now(&self) -> BTreeMap<PathBuf, Digest> {
+        let now = |file: &PathBuf| {
+            let max_bytes = match file.file_name() {
+                Some(name) if name == trust::FILE => trust::MAX_FILE_BYTES,
+                _ => MAX_FILE_BYTES,
+            };
+            (file.clone(), Digest::of(&read_text(file, max_bytes)))
+        };
+        self.files.keys().map(now).collect()
+    }
+
+    /// With one more rule that allows, which a person granted.
+    pub fn allowing(&self, rule: &str, origin: Origin) -> Loaded {
+        let mut loaded = self.clone();
+        let allow = &mut loaded.config.permissions.allow;
+        let key = format!("permissions.allow[{}]", allow.len());
+        allow.push(rule.to_string());
+        loaded.origins.0.insert(key, origin);
+        loaded
+    }
+}
 
 /// Variables of rewake's own, and the keys they stand for.
 const VARIABLES: [(&str, &[&str]); 3] = [
@@ -46,13 +79,22 @@ pub fn load(
     flags: &[Setting],
 ) -> Result<Loaded, ConfigError> {
     let mut warnings = Vec::new();
+    let mut files = BTreeMap::new();
+    let mut project = Project::default();
     let user_file = paths.config_file();
-    let project_file = root.join(".rewake/config.toml");
+    let project_file = project_file(root);
 
-    let mut leaves = resolved(read_layer(&user_file)?, env, &user_file);
+    let user = read_layer(&user_file);
+    files.insert(user_file.clone(), user.digest);
+    let mut leaves = resolved(user.leaves?, env, &user_file);
     if !same_file(&user_file, &project_file) {
-        let layer = resolved(read_layer(&project_file)?, env, &project_file);
-        leaves.extend(believed(layer, paths, root, &project_file, &mut warnings)?);
+        let layer = read_layer(&project_file);
+        files.insert(project_file.clone(), layer.digest);
+        let (record, digest) = trust::record(paths, root, &layer.digest)?;
+        files.insert(trust::file(paths), digest);
+        let used = project::used(&project_file, layer, &record, &mut warnings)?;
+        leaves.extend(resolved(used.0, env, &project_file));
+        project = used.1;
     }
     leaves.extend(env_layer(env)?);
     leaves.extend(
@@ -61,15 +103,23 @@ pub fn load(
             .map(|Setting(leaf)| leaf.clone().resolved(env, env.cwd())),
     );
 
-    let (table, origins) = merge(leaves);
-    let config = Config::deserialize(table)
-        .map_err(|e| ConfigError::new(format!("cannot merge the layers of the config: {e}")))?;
-    check::check(&config, &origins)?;
+    let (config, origins) = checked(leaves)?;
     Ok(Loaded {
         config,
         origins,
         warnings,
+        project,
+        files,
     })
+}
+
+/// Merged, and every value within its bounds.
+pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigError> {
+    let (table, origins) = merge(leaves);
+    let config = Config::deserialize(table)
+        .map_err(|e| ConfigError::new(format!("cannot merge the layers of the config: {e}")))?;
+    check::check(&config, &origins)?;
+    Ok((config, origins))
 }
 
 /// Relative paths in a file are meant from the folder of that file.
@@ -87,37 +137,6 @@ fn same_file(a: &Path, b: &Path) -> bool {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     }
-}
-
-/// The part of the workspace's layer that counts.
-fn believed(
-    layer: Vec<Leaf>,
-    paths: &Paths,
-    root: &Path,
-    file: &Path,
-    warnings: &mut Vec<Warning>,
-) -> Result<Vec<Leaf>, ConfigError> {
-    let (harmless, others): (Vec<Leaf>, Vec<Leaf>) =
-        layer.into_iter().partition(|leaf| is_harmless(&leaf.path));
-    if others.is_empty() {
-        return Ok(harmless);
-    }
-    if trust::is_trusted(paths, root)? {
-        return Ok(harmless.into_iter().chain(others).collect());
-    }
-    let named = others.iter().take(MAX_NAMED).map(|leaf| dotted(&leaf.path));
-    let mut keys = named.collect::<Vec<_>>().join(", ");
-    if others.len() > MAX_NAMED {
-        keys.push_str(&format!(" and {} more", others.len() - MAX_NAMED));
-    }
-    warnings.push(Warning {
-        text: format!(
-            "{}: not used, since the folder is not trusted: {keys}",
-            file.display(),
-        ),
-        hint: Some("`rewake trust` trusts the folder".to_string()),
-    });
-    Ok(harmless)
 }
 
 fn env_layer(env: &Env) -> Result<Vec<Leaf>, ConfigError> {

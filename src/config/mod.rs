@@ -8,7 +8,7 @@
 //! calls once. Everything else, here and above, takes the [`Env`] it is given.
 //!
 //! Invariant: what a folder says about itself is believed only as far as it cannot hurt
-//! ([`mod@load`]) until the user trusts it ([`trust`]).
+//! until the user trusts that very content ([`project`], [`trust`]).
 //!
 //! Absent on purpose: parsing of permission rules (`crate::core::policy`), figures of known
 //! models (`crate::model`). `config.toml` belongs to the user: [`mod@write`] changes single keys of
@@ -23,6 +23,7 @@ mod layer;
 mod load;
 mod origin;
 mod paths;
+mod project;
 mod provider;
 mod schema;
 mod setting;
@@ -31,12 +32,16 @@ pub mod write;
 
 pub use env::Env;
 pub use error::{ConfigError, Warning};
-pub use file::{ReadError, read_text};
+pub use file::{Digest, ReadError, read_text};
 pub use key::Key;
 pub use load::{Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
-pub use provider::{ModelName, Protocol, ProviderConfig, default_model};
+pub use project::{Content, Difference, Given, Project, Standing, project_file};
+pub use provider::{
+    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, Protocol, ProviderConfig,
+    default_model,
+};
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
     PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,

@@ -36,6 +36,10 @@ pub struct ProviderConfig {
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
     pub idle_timeout_ms: u64,
+    /// Time without a word of the answer, once it began, after which a stream counts as cut.
+    pub progress_timeout_ms: u64,
+    /// From the request to the last byte of its answer.
+    pub answer_timeout_ms: u64,
     pub ca_file: Option<PathBuf>,
     /// Always there for [`Protocol::Script`].
     pub script: Option<PathBuf>,
@@ -54,7 +58,14 @@ impl fmt::Debug for ProviderConfig {
 }
 
 /// Local servers are silent while they read a long prompt.
-const IDLE_TIMEOUT_MS: u64 = 300_000;
+pub const IDLE_TIMEOUT_MS: u64 = 300_000;
+
+/// Some servers gather a long call before they send any of it, and say meanwhile only that
+/// they live.
+pub const PROGRESS_TIMEOUT_MS: u64 = 600_000;
+
+/// A long prompt and a long answer on a slow machine take this long.
+pub const ANSWER_TIMEOUT_MS: u64 = 1_800_000;
 
 struct Builtin {
     name: &'static str,
@@ -304,6 +315,8 @@ fn complete(
         api_key_file: entry.api_key_file.clone(),
         headers: entry.headers.clone(),
         idle_timeout_ms: entry.idle_timeout_ms.unwrap_or(IDLE_TIMEOUT_MS),
+        progress_timeout_ms: entry.progress_timeout_ms.unwrap_or(PROGRESS_TIMEOUT_MS),
+        answer_timeout_ms: entry.answer_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
         ca_file: entry.ca_file.clone(),
         script: entry.script.clone(),
     })
@@ -368,7 +381,7 @@ mod tests {
     fn the_user_overrides_what_is_built_in() {
         let config = config(
             "[providers.openai]\nbase_url = \"http://h/v1/\"\nprotocol = \"openai-chat\"\n\
-             [providers.ollama]\nidle_timeout_ms = 5000",
+             [providers.ollama]\nidle_timeout_ms = 5000\nanswer_timeout_ms = 9000000",
         );
         let openai = config.provider("openai").unwrap();
         assert_eq!(openai.base_url, "http://h/v1");
@@ -378,6 +391,8 @@ mod tests {
         let ollama = config.provider("ollama").unwrap();
         assert_eq!(ollama.base_url, "http://127.0.0.1:11434/v1");
         assert_eq!(ollama.idle_timeout_ms, 5_000);
+        assert_eq!(ollama.answer_timeout_ms, 9_000_000);
+        assert_eq!(ollama.progress_timeout_ms, PROGRESS_TIMEOUT_MS);
     }
 
     #[test]

@@ -248,6 +248,10 @@ pub struct ProviderEntry {
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
     pub idle_timeout_ms: Option<u64>,
+    /// Time without a word of the answer, once it began, after which a stream counts as cut.
+    pub progress_timeout_ms: Option<u64>,
+    /// From the request to the last byte of its answer.
+    pub answer_timeout_ms: Option<u64>,
     /// Certificates in PEM that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// The answers that protocol `script` plays.

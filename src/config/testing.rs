@@ -42,7 +42,8 @@ impl Fixture {
     }
 
     pub fn trust(&self) {
-        trust::trust(&self.paths(), &self.root()).unwrap();
+        let content = trust::content(&self.root()).unwrap();
+        trust::trust(&self.paths(), &self.root(), &content).unwrap();
     }
 
     pub fn load(&self, vars: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigError> {

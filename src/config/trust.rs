@@ -1,5 +1,6 @@
-//! The folders the user trusts: `trusted.toml` in the user's config folder, by canonical
-//! path. A folder cannot speak for itself, nor for one above or below it.
+//! What the user trusts: `trusted.toml` in the user's config folder, by canonical path of the
+//! folder. A folder cannot speak for itself, nor for one above or below it, and is trusted
+//! with the config it had then: by the hash of each key's value.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,11 +9,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{ReadError, lock, read_text};
+use super::file::{Digest, ReadError, lock, read_text};
+use super::layer::read_layer;
 use super::paths::create_private_dir;
+use super::project::{Content, project_file};
 use super::{ConfigError, Paths};
 
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const FILE: &str = "trusted.toml";
+
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Nobody reads a longer list before trusting it, and the file must stay readable.
+const MAX_KEYS: usize = 1_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,23 +31,108 @@ struct Trusted {
     /// Asked about, and not trusted: nobody is asked again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     declined: BTreeMap<String, String>,
+    /// Canonical path -> what was trusted there. A folder that stands in `folders` alone was
+    /// trusted by a version that did not keep this.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    contents: BTreeMap<String, TrustedContent>,
 }
 
-pub fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = canonical(root)?;
-    Ok(read(&file(paths))?.folders.contains_key(&name))
+/// Hashes are blake3 in hex.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrustedContent {
+    /// Of the file; empty when there was none.
+    pub file: String,
+    /// Dotted key -> hash of its value, for the keys that need trust.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
 }
 
-/// False when it was trusted already.
-pub fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = canonical(root)?;
-    change(paths, |trusted| {
-        if trusted.folders.contains_key(&name) {
-            return false;
+/// What is kept of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Record {
+    None,
+    /// It was trusted, and it is not known with what content.
+    Unbound,
+    Bound(TrustedContent),
+}
+
+impl Record {
+    /// The file was trusted byte for byte as it is.
+    pub fn is_of(&self, digest: &Digest) -> bool {
+        match self {
+            Record::Bound(trusted) => {
+                matches!(digest, Digest::Of(_)) && trusted.file == digest.hex()
+            }
+            Record::None | Record::Unbound => false,
         }
-        trusted.declined.remove(&name);
-        trusted.folders.insert(name, now());
-        true
+    }
+}
+
+/// What is kept of this folder, and the file it is kept in as it was read. Where there is no
+/// config of the folder's own, a damaged file troubles nobody.
+pub(super) fn record(
+    paths: &Paths,
+    root: &Path,
+    project: &Digest,
+) -> Result<(Record, Digest), ConfigError> {
+    let read = read_text(&file(paths), MAX_FILE_BYTES);
+    let digest = Digest::of(&read);
+    let record = canonical(root).and_then(|name| Ok(parse(&file(paths), read)?.record(&name)));
+    match record {
+        Err(_) if *project == Digest::Missing => Ok((Record::None, digest)),
+        record => Ok((record?, digest)),
+    }
+}
+
+impl Trusted {
+    fn record(mut self, name: &str) -> Record {
+        match (self.folders.contains_key(name), self.contents.remove(name)) {
+            (false, _) => Record::None,
+            (true, None) => Record::Unbound,
+            (true, Some(content)) => Record::Bound(content),
+        }
+    }
+}
+
+/// What a person would trust by trusting this folder now.
+///
+/// # Errors
+/// The folder's own config cannot be read as a whole: then nobody can say what it holds.
+pub fn content(root: &Path) -> Result<Content, ConfigError> {
+    let layer = read_layer(&project_file(root));
+    Ok(Content::of(&layer.digest, &layer.leaves?))
+}
+
+/// Trusts the folder with this content, whatever is there by now. False when that was trusted
+/// already.
+pub fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
+    if content.keys.len() > MAX_KEYS {
+        return Err(ConfigError::new(format!(
+            "cannot trust {}: it sets {} keys, and at most {MAX_KEYS} can be trusted",
+            project_file(root).display(),
+            content.keys.len()
+        )));
+    }
+    let name = canonical(root)?;
+    let hashes = content.keys.iter();
+    let content = TrustedContent {
+        file: content.file.clone(),
+        keys: hashes
+            .map(|(key, given)| (key.clone(), given.hash.clone()))
+            .collect(),
+    };
+    change(paths, |trusted| {
+        let before = trusted.contents.get(&name);
+        let before = before.filter(|_| trusted.folders.contains_key(&name));
+        let is_new = before.is_none_or(|before| before.keys != content.keys);
+        let is_changed = before != Some(&content);
+        if is_new {
+            trusted.declined.remove(&name);
+            trusted.folders.insert(name.clone(), now());
+        }
+        trusted.contents.insert(name, content);
+        (is_changed, is_new)
     })
 }
 
@@ -47,15 +140,15 @@ pub fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
     change(paths, |trusted| {
-        trusted.declined.insert(name, now()).is_none()
+        let is_new = trusted.declined.insert(name, now()).is_none();
+        (is_new, is_new)
     })
 }
 
-/// Whether a person was asked about the folder before.
-pub fn was_asked(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+/// Whether a person was asked about the folder and did not trust it.
+pub fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
-    let trusted = read(&file(paths))?;
-    Ok(trusted.folders.contains_key(&name) || trusted.declined.contains_key(&name))
+    Ok(read(&file(paths))?.declined.contains_key(&name))
 }
 
 fn now() -> String {
@@ -68,11 +161,16 @@ pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
         Ok(name) => name,
         Err(_) => root.to_string_lossy().into_owned(),
     };
-    change(paths, |trusted| trusted.folders.remove(&name).is_some())
+    change(paths, |trusted| {
+        let content = trusted.contents.remove(&name).is_some();
+        let folder = trusted.folders.remove(&name).is_some();
+        (folder || content, folder)
+    })
 }
 
-fn file(paths: &Paths) -> PathBuf {
-    paths.config_dir.join("trusted.toml")
+/// Where it is kept.
+pub fn file(paths: &Paths) -> PathBuf {
+    paths.config_dir.join(FILE)
 }
 
 fn canonical(root: &Path) -> Result<String, ConfigError> {
@@ -89,31 +187,39 @@ fn canonical(root: &Path) -> Result<String, ConfigError> {
 }
 
 fn read(file: &Path) -> Result<Trusted, ConfigError> {
+    parse(file, read_text(file, MAX_FILE_BYTES))
+}
+
+fn parse(file: &Path, read: Result<String, ReadError>) -> Result<Trusted, ConfigError> {
     let broken = |why: String| {
         ConfigError::new(format!("cannot read {}: {why}", file.display()))
             .with_hint("repair or delete the file, then run `rewake trust` where it is needed")
     };
-    match read_text(file, MAX_FILE_BYTES) {
+    match read {
         Ok(text) => toml::from_str(&text).map_err(|e| broken(e.message().replace('\n', ", "))),
         Err(ReadError::Missing) => Ok(Trusted::default()),
         Err(e) => Err(broken(e.to_string())),
     }
 }
 
-/// Reads, changes and replaces the file under a lock, so that two at once both count.
-fn change(paths: &Paths, edit: impl FnOnce(&mut Trusted) -> bool) -> Result<bool, ConfigError> {
+/// Reads, changes and replaces the file under a lock, so that two at once both count. `edit`
+/// says whether it is to be written, and what the caller wants to know.
+fn change(
+    paths: &Paths,
+    edit: impl FnOnce(&mut Trusted) -> (bool, bool),
+) -> Result<bool, ConfigError> {
     create_private_dir(&paths.config_dir)?;
     let file = file(paths);
     let failed = |e: io::Error| ConfigError::new(format!("cannot write {}: {e}", file.display()));
     let _lock = lock(&paths.config_dir.join("trusted.lock")).map_err(failed)?;
     let mut trusted = read(&file)?;
-    let changed = edit(&mut trusted);
-    if changed {
+    let (is_changed, answer) = edit(&mut trusted);
+    if is_changed {
         let text = toml::to_string(&trusted)
             .map_err(|e| ConfigError::new(format!("cannot write {}: {e}", file.display())))?;
         replace(&paths.config_dir, &file, text.as_bytes()).map_err(failed)?;
     }
-    Ok(changed)
+    Ok(answer)
 }
 
 /// The new file is whole and on disk before it takes the name, and the name after.
@@ -130,6 +236,16 @@ mod tests {
     use super::*;
     use crate::config::testing::Fixture;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// Trusts a folder as it is.
+    fn trust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+        super::trust(paths, root, &content(root)?)
+    }
+
+    fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+        let (record, _) = record(paths, root, &Digest::Unreadable)?;
+        Ok(record != Record::None)
+    }
 
     #[test]
     fn trust_is_given_and_taken_back() {

@@ -9,15 +9,26 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 
-use super::file::lock;
+use super::file::{Digest, ReadError, lock, read_text};
+use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
 use super::{ConfigError, Paths};
 
 /// A chain of links that is longer goes round in a circle.
 const MAX_LINKS: usize = 40;
 
-/// Adds a rule to `permissions.allow`. False when it is there already.
-pub fn allow(paths: &Paths, rule: &str) -> Result<bool, ConfigError> {
+/// What became of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// False when it said so already.
+    pub is_changed: bool,
+    /// As it was read, and as it was written.
+    pub before: Digest,
+    pub after: Digest,
+}
+
+/// Adds a rule to `permissions.allow`.
+pub fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
     change(paths, |document| {
         let permissions = document
             .entry("permissions")
@@ -38,8 +49,8 @@ pub fn allow(paths: &Paths, rule: &str) -> Result<bool, ConfigError> {
     })
 }
 
-/// Sets a key at the top of the file. False when it has the value already.
-pub fn set(paths: &Paths, key: &str, to: &str) -> Result<bool, ConfigError> {
+/// Sets a key at the top of the file.
+pub fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
     change(paths, |document| match document.get_mut(key) {
         Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
         Some(Item::Value(known)) => {
@@ -56,8 +67,8 @@ pub fn set(paths: &Paths, key: &str, to: &str) -> Result<bool, ConfigError> {
     })
 }
 
-/// Names a server on this machine that speaks Chat Completions. False when the name is taken.
-pub fn local_server(paths: &Paths, name: &str, base_url: &str) -> Result<bool, ConfigError> {
+/// Names a server on this machine that speaks Chat Completions. Not when the name is taken.
+pub fn local_server(paths: &Paths, name: &str, base_url: &str) -> Result<Change, ConfigError> {
     change(paths, |document| {
         let providers = document.entry("providers").or_insert_with(|| {
             let mut table = Table::new();
@@ -108,14 +119,16 @@ fn add(list: &mut Array, rule: &str) {
 fn change(
     paths: &Paths,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, &'static str>,
-) -> Result<bool, ConfigError> {
+) -> Result<Change, ConfigError> {
     create_private_dir(&paths.config_dir)?;
     let file = paths.config_file();
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
     let _lock = lock(&paths.config_dir.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
-    let text = match fs::read_to_string(&file) {
+    let read = read_text(&file, MAX_FILE_BYTES);
+    let before = Digest::of(&read);
+    let text = match read {
         Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(ReadError::Missing) => String::new(),
         Err(e) => return Err(cannot(e.to_string())),
     };
     let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
@@ -126,7 +139,11 @@ fn change(
     };
     let mut document: DocumentMut = text.parse().map_err(|e| cannot(format!("{e}")))?;
     if !edit(&mut document).map_err(|why| cannot(why.to_string()))? {
-        return Ok(false);
+        return Ok(Change {
+            is_changed: false,
+            before,
+            after: before,
+        });
     }
     let text = document.to_string();
     let text = if is_dos {
@@ -135,7 +152,11 @@ fn change(
         text
     };
     replace(&file, &text).map_err(|e| cannot(e.to_string()))?;
-    Ok(true)
+    Ok(Change {
+        is_changed: true,
+        before,
+        after: Digest::of(&Ok(text)),
+    })
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {
@@ -183,12 +204,12 @@ mod tests {
     fn what_stands_in_the_file_stays() {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
-        assert!(allow(&paths, "Bash(make:*)").unwrap());
-        assert!(!allow(&paths, "Bash(make:*)").unwrap());
+        assert!(allow(&paths, "Bash(make:*)").unwrap().is_changed);
+        assert!(!allow(&paths, "Bash(make:*)").unwrap().is_changed);
         let text = "# mine\nmodel = \"a/b\" # this one\n\n[permissions]\nallow = [\n    \"Bash(x)\", # x\n]\n";
         fs::write(paths.config_file(), text).unwrap();
-        assert!(allow(&paths, "Read(~/n/**)").unwrap());
-        assert!(set(&paths, "model", "c/d").unwrap());
+        assert!(allow(&paths, "Read(~/n/**)").unwrap().is_changed);
+        assert!(set(&paths, "model", "c/d").unwrap().is_changed);
         let now = fs::read_to_string(paths.config_file()).unwrap();
         assert!(now.starts_with("# mine\nmodel = \"c/d\""), "{now}");
         assert!(
@@ -202,8 +223,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         fs::write(paths.config_file(), text).unwrap();
-        assert!(allow(&paths, "B").unwrap());
-        assert!(set(&paths, "model", "c/d").unwrap());
+        assert!(allow(&paths, "B").unwrap().is_changed);
+        assert!(set(&paths, "model", "c/d").unwrap().is_changed);
         fs::read_to_string(paths.config_file()).unwrap()
     }
 
@@ -245,7 +266,7 @@ mod tests {
         symlink(&target, paths.config_file()).unwrap();
         // First it leads nowhere, then to a file that others may read.
         for (mode, model) in [(0o600, "a/b"), (0o644, "c/d")] {
-            assert!(set(&paths, "model", model).unwrap());
+            assert!(set(&paths, "model", model).unwrap().is_changed);
             assert!(
                 fs::symlink_metadata(paths.config_file())
                     .unwrap()
@@ -302,8 +323,12 @@ mod tests {
         let paths = paths(home.path());
         fs::write(paths.config_file(), "model = \"a/b\"\n").unwrap();
         let at = "http://127.0.0.1:8080/v1";
-        assert!(local_server(&paths, "local", at).unwrap());
-        assert!(!local_server(&paths, "local", "http://elsewhere/v1").unwrap());
+        assert!(local_server(&paths, "local", at).unwrap().is_changed);
+        assert!(
+            !local_server(&paths, "local", "http://elsewhere/v1")
+                .unwrap()
+                .is_changed
+        );
         let now = fs::read_to_string(paths.config_file()).unwrap();
         let told = format!("[providers.local]\nprotocol = \"openai-chat\"\nbase_url = \"{at}\"");
         assert!(now.contains(&told) && !now.contains("[providers]"), "{now}");

@@ -3,11 +3,16 @@
 //! There is no tokenizer: tokens are bytes divided by a ratio that is learnt per model from
 //! the provider's own counts ([`super::state::State::ratios`]).
 
+use super::entry::MAX_TOKENS;
+
 /// Text and code of most models, on the safe side.
 pub const BYTES_PER_TOKEN: f64 = 3.5;
 
 /// The smallest window that can be worked in. A smaller one is treated as this.
 pub const MIN_WINDOW: u64 = 4_000;
+
+/// The largest one: what is over it cannot be true, and could not be reckoned with.
+pub const MAX_WINDOW: u64 = MAX_TOKENS;
 
 /// Below this, the short forms of system prompt and tools are used.
 const SMALL_WINDOW: u64 = 16_000;
@@ -27,7 +32,7 @@ pub struct Budget {
 impl Budget {
     /// `answer`: the most an answer may have; it gets a quarter of the window at most.
     pub fn new(window: u64, answer: u64, bytes_per_token: Option<f64>) -> Budget {
-        let window = window.max(MIN_WINDOW);
+        let window = window.clamp(MIN_WINDOW, MAX_WINDOW);
         Budget {
             window,
             answer: answer.clamp(1, window / 4),
@@ -78,6 +83,12 @@ mod tests {
         assert_eq!((budget.answer, budget.hard()), (1_000, 3_000));
         assert!(budget.soft(120_000) < budget.hard());
         assert_eq!(Budget::new(10, 1, None).window, MIN_WINDOW);
+    }
+
+    #[test]
+    fn a_window_without_end_can_be_shared_out() {
+        let budget = Budget::new(u64::MAX, u64::MAX, None);
+        assert!(budget.hard() < budget.window && budget.soft(u64::MAX) < budget.hard());
     }
 
     #[test]

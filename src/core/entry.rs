@@ -10,7 +10,7 @@
 //! Invariant: nothing here holds a path, id or handle that only means something to one
 //! process; an entry read ten years later on another machine still says what happened.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::text::one_line;
@@ -199,6 +199,10 @@ pub enum Entry {
         /// There was no error: the server cut long requests and said nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         silently: bool,
+        /// Not the window was learnt (`limit` is what was known of it), but that the server
+        /// refuses images that were sent. From here on they are sent as text to this model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        images: Option<Refusal>,
     },
     /// A process took the session up again.
     Woke {
@@ -209,6 +213,16 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
+}
+
+/// Images that a server refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The server's words, short.
+    pub why: String,
+    /// The model takes none at all: those that come later are not sent either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every: bool,
 }
 
 /// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
@@ -311,26 +325,58 @@ impl Block {
 /// the whole prompt is `input + cached + cache_written`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tokens")]
     pub input: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tokens")]
     pub cached: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tokens")]
     pub cache_written: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tokens")]
     pub output: u64,
+}
+
+/// No answer has more tokens than this, and no prompt: windows end far below.
+pub const MAX_TOKENS: u64 = 1_000_000_000;
+
+/// A count of tokens as a server gives it. One that cannot be true (negative, no number, over
+/// [`MAX_TOKENS`]) is no count: it is 0, and nothing is learnt from it.
+pub fn token_count(given: &Value) -> u64 {
+    let Value::Number(number) = given else {
+        return 0;
+    };
+    let whole = number.as_u64().or_else(|| {
+        let fraction = number.as_f64().filter(|n| *n >= 0.0)?;
+        Some(fraction as u64)
+    });
+    whole.filter(|n| *n <= MAX_TOKENS).unwrap_or(0)
+}
+
+/// Logs of version 0.1 may have any count that a server gave.
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Value::deserialize(from).map(|given| token_count(&given))
 }
 
 impl Usage {
     pub fn prompt(&self) -> u64 {
-        self.input + self.cached + self.cache_written
+        self.input
+            .saturating_add(self.cached)
+            .saturating_add(self.cache_written)
+    }
+
+    /// Of prompt and answer.
+    pub fn all(&self) -> u64 {
+        self.prompt().saturating_add(self.output)
     }
 
     pub fn add(&mut self, other: &Usage) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.cache_written += other.cache_written;
-        self.output += other.output;
+        for (sum, more) in [
+            (&mut self.input, other.input),
+            (&mut self.cached, other.cached),
+            (&mut self.cache_written, other.cache_written),
+            (&mut self.output, other.output),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 

@@ -31,4 +31,5 @@ pub mod state;
 pub mod summary;
 pub mod text;
 pub mod tool;
+pub mod unsent;
 pub mod window;

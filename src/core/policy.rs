@@ -7,8 +7,11 @@
 //!
 //! Invariant: a path is judged as it is named and as it really is, and the stricter holds.
 //! Invariant: what is not understood is never allowed by itself.
+//! Invariant: no rule allows a change of rewake's own files, nor of those in the table of
+//! [`protected`]. Who wants that is asked each time.
 
 mod line;
+mod protected;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +22,7 @@ use super::rule::{Access, Bases};
 pub use super::rule::{Rule, Rules};
 use super::skill;
 use super::tool::{GlobArgs, Input};
+use protected::is_protected;
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +34,9 @@ pub struct Workspace {
     pub home: Option<String>,
     /// More folders that may be looked at, such as those of skills and command output.
     pub readable: Vec<String>,
+    /// rewake's own folders and files: rules, trust, instructions, and what was recorded. They
+    /// are never changed without asking, wherever they lie.
+    pub rewakes_own: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,22 +57,6 @@ pub enum Decision {
 /// What the model is told in plan mode.
 const PLANNING: &str = "plan mode is on: nothing may be changed and no command may run that does \
                         more than look; finish the plan, and ask the user to leave plan mode";
-
-/// Files that may not be changed without asking, since something runs what they say.
-#[rustfmt::skip]
-const STARTUP_FILES: &[&str] = &[
-    ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".envrc", ".gitattributes",
-    ".gitconfig", ".gitmodules", ".inputrc", ".kshrc", ".login", ".mcp.json", ".pam_environment", ".profile",
-    ".ripgreprc", ".tcshrc", ".tmux.conf", ".vimrc", ".xinitrc", ".xprofile", ".xsessionrc", ".zlogin", ".zlogout",
-    ".zprofile", ".zshenv", ".zshrc", "authorized_keys", "config.fish", "crontab",
-    // With `objects` and `refs` beside it, any folder is a repository with its own programs.
-    "head",
-];
-
-/// Folders of which that is true as a whole.
-#[rustfmt::skip]
-const PROTECTED_FOLDERS: &[&str] =
-    &[".git", ".rewake", ".ssh", ".gnupg", "conf.d", "launchagents", "autostart", "cron.d"];
 
 /// What a decision asks of the disk, at which the core does not look itself.
 #[derive(Clone, Copy)]
@@ -208,10 +199,12 @@ struct Judge<'a> {
     bases: Bases,
     /// Everything below these may be looked at.
     readable: Vec<String>,
+    /// As given: looked up when something is to be changed.
+    rewakes_own: &'a [String],
 }
 
 impl<'a> Judge<'a> {
-    fn new(mode: Mode, rules: &'a Rules, place: &Workspace, disk: &'a Disk) -> Judge<'a> {
+    fn new(mode: Mode, rules: &'a Rules, place: &'a Workspace, disk: &'a Disk) -> Judge<'a> {
         let bases = place.bases(&disk.resolve);
         let own = bases.folders.iter().chain(&bases.roots).cloned();
         let more = place.readable.iter();
@@ -223,6 +216,7 @@ impl<'a> Judge<'a> {
             disk,
             bases,
             readable,
+            rewakes_own: &place.rewakes_own,
         }
     }
 
@@ -263,10 +257,15 @@ impl<'a> Judge<'a> {
         if let Some(rule) = self.rules.ask.iter().find(refuses) {
             return asked(rule);
         }
-        let protected = spots.iter().any(|s| self.is_protected(s));
+        if writes && self.is_rewakes_own(&spots) {
+            return Finding::Asked(format!(
+                "`{path}` belongs to rewake's own settings and records, so it is always asked about"
+            ));
+        }
+        let protected = spots.iter().any(|s| is_protected(s, &self.bases));
         if writes && protected {
             return Finding::Asked(format!(
-                "`{path}` may decide what runs later, so it is always asked about"
+                "`{path}` is run or obeyed by other programs, so it is always asked about"
             ));
         }
         let by_mode = |spot: &String| match (writes, self.mode) {
@@ -322,18 +321,14 @@ impl<'a> Judge<'a> {
         is_below_any(spot, &self.bases.folders) || is_below_any(spot, &self.bases.roots)
     }
 
-    fn is_protected(&self, spot: &str) -> bool {
-        // Where the workspace itself lies is the user's choice.
-        let own = self.bases.folders.iter().chain(&self.bases.roots);
-        let rest = own
-            .filter_map(|base| path::below(spot, base))
-            .max_by_key(|rest| rest.len())
-            .unwrap_or(spot);
-        let folded = path::fold(rest);
-        let name = folded.rsplit('/').next().unwrap_or_default();
-        STARTUP_FILES.contains(&name)
-            || folded.split('/').any(|p| PROTECTED_FOLDERS.contains(&p))
-            || path::fold(spot).contains("/.config/git/")
+    /// No rule that allows speaks for these: `Edit(~/**)` would let a model write its own rules.
+    fn is_rewakes_own(&self, spots: &[String]) -> bool {
+        let own = self.rewakes_own.iter();
+        let own = own.flat_map(|path| named_and_real(path, &self.disk.resolve));
+        let own: Vec<String> = own.map(|path| path::fold(&path)).collect();
+        spots
+            .iter()
+            .any(|spot| is_below_any(&path::fold(spot), &own))
     }
 
     fn why_path(&self, writes: bool, path: &str, spots: &[String]) -> String {

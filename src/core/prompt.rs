@@ -9,9 +9,12 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::entry::{Block, CallId, Entry, Outcome, Record, Seq};
 use super::request::{Message, Part, Request, Role};
-use super::size::{PART_BYTES, SAID_FACTOR, layers_bytes, record_bytes};
+use super::size::{
+    IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, layers_bytes, record_bytes,
+};
 use super::state::State;
 use super::text::head_tail;
+use super::unsent;
 
 /// The request that is sent now: the same bytes for the same log, whenever it is asked.
 pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Request {
@@ -42,7 +45,7 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
         out.push(Role::User, [plain(preface.text.clone())]);
     }
     for record in &state.context {
-        out.record(record, &state.model);
+        out.record(record, &state.model, state.image_refusal(record.seq));
     }
     out.finish()
 }
@@ -53,7 +56,14 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         .preface
         .as_ref()
         .map_or(0, |p| p.text.len() + PART_BYTES);
-    let records: usize = state.context.iter().map(|r| record_bytes(r, inline)).sum();
+    let bytes = |record: &Record| match state.image_refusal(record.seq) {
+        None => record_bytes(record, inline),
+        Some(_) => {
+            let images = images_of(&record.entry).len();
+            record_bytes(record, inline) - images * (IMAGE_BYTES - UNSENT_BYTES)
+        }
+    };
+    let records: usize = state.context.iter().map(bytes).sum();
     layers_bytes(&state.layers) + preface + records
 }
 
@@ -105,13 +115,17 @@ impl Messages {
         }
     }
 
-    fn record(&mut self, record: &Record, model: &str) {
+    /// `refused`: why its images are not sent.
+    fn record(&mut self, record: &Record, model: &str, refused: Option<&str>) {
         match &record.entry {
             Entry::Said { text, images, .. } => {
                 self.flush();
-                let images = images.iter().map(|i| Part::Image {
-                    media_type: i.media_type.clone(),
-                    blob: i.blob.clone(),
+                let images = images.iter().map(|i| match refused {
+                    Some(why) => plain(unsent::line(i, why)),
+                    None => Part::Image {
+                        media_type: i.media_type.clone(),
+                        blob: i.blob.clone(),
+                    },
                 });
                 let words = match text.trim().is_empty() && images.len() == 0 {
                     true => "(an empty message)".to_string(),
@@ -125,7 +139,9 @@ impl Messages {
                 self.flush();
                 self.answer(record.seq, blocks, by == model);
             }
-            Entry::Finished { call, outcome, .. } => self.result(record.seq, *call, outcome),
+            Entry::Finished { call, outcome, .. } => {
+                self.result(record.seq, *call, outcome, refused);
+            }
             Entry::Stopped { draft: Some(draft) } => {
                 self.flush();
                 self.push(
@@ -199,14 +215,20 @@ impl Messages {
         }
     }
 
-    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome) {
+    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome, refused: Option<&str>) {
         if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
             let (text, is_error) = outcome.to_model_text();
-            let text = inlined(&text, self.inline, seq);
-            let images = match outcome {
+            let mut text = inlined(&text, self.inline, seq);
+            let mut images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
                 Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],
             };
+            if let Some(why) = refused {
+                for image in std::mem::take(&mut images) {
+                    text.push('\n');
+                    text.push_str(&unsent::line(image, why));
+                }
+            }
             *part = Some(Part::Result {
                 id: call.wire(),
                 name: name.clone(),

@@ -1,7 +1,7 @@
 //! How many bytes the parts of a request have, about. Images are counted by what they cost.
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
-use super::entry::{Block, Entry, Layers, Outcome, Record, ToolSpec};
+use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
 
 /// The user's own words are given more room than what a tool prints.
 pub(super) const SAID_FACTOR: usize = 4;
@@ -20,16 +20,29 @@ pub fn tool_bytes(tool: &ToolSpec) -> usize {
     tool.name.len() + tool.description.len() + tool.schema.to_string().len() + PART_BYTES
 }
 
+/// What an image costs, about, and the line that stands for one that is not sent.
+pub const IMAGE_BYTES: usize = (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+pub const UNSENT_BYTES: usize = 200;
+
+pub fn images_of(entry: &Entry) -> &[Image] {
+    match entry {
+        Entry::Said { images, .. } => images,
+        Entry::Finished {
+            outcome: Outcome::Done { output } | Outcome::Error { output },
+            ..
+        } => &output.images,
+        _ => &[],
+    }
+}
+
 /// Bytes of a record in a request, about.
 pub fn record_bytes(record: &Record, inline: usize) -> usize {
     let text = |len: usize| len.min(inline) + PART_BYTES;
-    let images = |n: usize| n * (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+    let images = images_of(&record.entry).len() * IMAGE_BYTES;
     match &record.entry {
-        Entry::Said {
-            text: said,
-            images: seen,
-            ..
-        } => said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images(seen.len()),
+        Entry::Said { text: said, .. } => {
+            said.len().min(inline.saturating_mul(SAID_FACTOR)) + PART_BYTES + images
+        }
         Entry::Replied { blocks, .. } => blocks
             .iter()
             .map(|block| match block {
@@ -46,8 +59,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
                 Outcome::Interrupted { output, why } => (Some(output), why.len()),
                 Outcome::Denied { reason } => (None, reason.len()),
             };
-            let seen = output.map_or(0, |o| images(o.images.len()));
-            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + seen
+            text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
         Entry::Noted { text: noted, .. } => text(noted.len()),
         Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),

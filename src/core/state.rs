@@ -19,6 +19,7 @@ use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
 use super::text;
 use super::tool::{Class, Input, MAX_CALLS, ToolCall};
+use super::unsent::{self, Refused};
 
 /// Smaller requests are no measure of a model's tokens.
 const MEASURED_TOKENS: u64 = 500;
@@ -88,6 +89,8 @@ pub struct State {
     first_words: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
+    /// Models whose servers refused images, and which.
+    pub refused_images: BTreeMap<String, Vec<Refused>>,
     /// Bytes per token of each model, learnt from what providers counted.
     pub ratios: BTreeMap<String, f64>,
     /// Limits learnt in a row, without an answer between.
@@ -149,8 +152,19 @@ impl State {
         self.calls.iter().find(|c| c.call.id == id)
     }
 
+    /// A call with an effect was begun and has no result, or a command runs in the background.
+    pub fn acts(&self) -> bool {
+        let begun = |c: &OpenCall| c.guard.is_some() && !c.finished;
+        self.calls.iter().any(begun) || !self.background.is_empty()
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
+    }
+
+    /// Why the images of an entry are not sent to the model; `None` when they are.
+    pub fn image_refusal(&self, seq: Seq) -> Option<&str> {
+        unsent::why(self.refused_images.get(&self.model)?, seq)
     }
 
     /// Something is owed to the user: an answer, a call, a question, or a command that runs.
@@ -448,10 +462,24 @@ impl State {
             Entry::Named { title } => self.name = Some(title.clone()),
             Entry::Learned {
                 model,
+                images: Some(refusal),
+                ..
+            } => {
+                self.learned += 1;
+                let refused = Refused {
+                    at: record.seq,
+                    refusal: refusal.clone(),
+                };
+                let of_model = self.refused_images.entry(model.clone());
+                of_model.or_default().push(refused);
+            }
+            Entry::Learned {
+                model,
                 limit,
                 tokens,
                 bytes,
                 silently: _,
+                images: None,
             } => {
                 self.limits.insert(model.clone(), *limit);
                 self.learned += 1;

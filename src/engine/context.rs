@@ -19,6 +19,7 @@ use crate::core::next::BackgroundSummary;
 use crate::core::request::Request;
 use crate::core::size::layers_bytes;
 use crate::core::summary::{self, Fallback};
+use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
 use crate::world::{Boundary, World};
@@ -77,6 +78,8 @@ pub enum ContextChange {
     Learned,
     /// Learnt without an error: the server cut long requests and said nothing.
     LearnedSilently,
+    /// The server refused images: they are sent as text from now on.
+    ImagesRefused,
     NearLimit,
 }
 
@@ -406,9 +409,39 @@ impl<W: World> Engine<W> {
             tokens: said.counted,
             bytes,
             silently: false,
+            images: None,
         };
         self.record(Write::of(learned).clearing_stream()).await?;
         self.tell(ContextChange::Learned);
+        Ok(true)
+    }
+
+    /// A request that was refused for its images is sent again without them. False when they
+    /// were not the reason.
+    pub(super) async fn learn_of_images(
+        &mut self,
+        model: &str,
+        failure: &Failure,
+    ) -> Result<bool, EngineError> {
+        let Some(refusal) = unsent::refusal(failure.class, &failure.message, model) else {
+            return Ok(false);
+        };
+        if self.state.learned >= MAX_LEARNED {
+            return Ok(false);
+        }
+        let known = self.state.limits.get(model).copied();
+        let window = || self.settings.policy.budget_of(&self.state, model).window;
+        let learned = Entry::Learned {
+            model: model.to_string(),
+            // A version that knows nothing of `images` reads this as what it knows already.
+            limit: known.unwrap_or_else(window),
+            tokens: None,
+            bytes: 0,
+            silently: false,
+            images: Some(refusal),
+        };
+        self.record(Write::of(learned).clearing_stream()).await?;
+        self.tell(ContextChange::ImagesRefused);
         Ok(true)
     }
 
@@ -424,6 +457,7 @@ impl<W: World> Engine<W> {
             // When the first request was cut already, its bytes are no measure.
             bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
             silently: true,
+            images: None,
         };
         self.record(Write::of(learned)).await?;
         self.keep_ratio();

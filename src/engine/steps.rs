@@ -39,6 +39,7 @@ impl<W: World> Engine<W> {
         self.tell_near_limit(budget.tokens(asked_bytes), &budget);
         let asked_bytes = asked_bytes as u64;
         let images = self.images(&request)?;
+        let has_images = !images.is_empty();
         let model = self.state.model.clone();
         self.draft.reset();
 
@@ -65,6 +66,10 @@ impl<W: World> Engine<W> {
                 asked_bytes,
             },
             Err(error) if self.learn(&model, &error, asked_bytes).await? => {
+                self.draft.reset();
+                return Ok(());
+            }
+            Err(error) if has_images && self.learn_of_images(&model, &error).await? => {
                 self.draft.reset();
                 return Ok(());
             }

@@ -143,6 +143,10 @@ impl Printer {
                      window was learnt from its counts",
                 ),
             ),
+            ContextChange::ImagesRefused => (
+                "context.images_refused",
+                Some("the server refused images; they are sent as text from now on"),
+            ),
             ContextChange::NearLimit => ("context.near_limit", None),
         };
         self.line(|| {

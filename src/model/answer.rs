@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::{Delta, Reply, errors};
-use crate::core::entry::{Block, Failure, StopReason, Usage};
+use crate::core::entry::{Block, Failure, StopReason, Usage, token_count};
 
 /// More calls than any real answer has; far more than are run.
 pub const MAX_CALLS: usize = 512;
@@ -112,6 +112,11 @@ impl Answer {
         &mut self.blocks
     }
 
+    /// Bytes of all pieces so far: it grows with every piece of the answer.
+    pub fn kept(&self) -> usize {
+        self.bytes
+    }
+
     pub fn has_calls(&self) -> bool {
         self.calls > 0
     }
@@ -157,9 +162,9 @@ pub fn json(data: &str) -> Result<Value, Failure> {
         .map_err(|e| errors::nonsense(format!("the provider sent an event that is not JSON: {e}")))
 }
 
-/// A count that may be missing, null or nonsense.
-pub fn count(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+/// A count of tokens that may be missing, null or nonsense.
+pub fn count(usage: &Value, pointer: &str) -> u64 {
+    usage.pointer(pointer).map_or(0, token_count)
 }
 
 fn size(block: &Block) -> usize {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::sse::Event;
 use super::wire::{Blobs, Target};
 use super::{Delta, Reply, answer, errors, names, too_long};
-use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
+use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
 
 /// The protocol allows four; one is behind the system prompt.
@@ -240,6 +240,8 @@ pub struct Decoder {
     usage: Usage,
     stop: Option<StopReason>,
     ended: bool,
+    /// Bytes of all pieces so far.
+    kept: usize,
 }
 
 impl Decoder {
@@ -285,6 +287,11 @@ impl Decoder {
         Ok(delta.into_iter().filter(|d| !is_empty(d)).collect())
     }
 
+    /// Grows with every piece of the answer.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
     pub fn finish(self) -> Result<Reply, Failure> {
         if !self.ended {
             return Err(Failure {
@@ -319,7 +326,10 @@ impl Decoder {
                 let signature = string(&block["signature"]);
                 (Open::Thinking { text, signature }, Some(delta))
             }
-            "redacted_thinking" => (Open::Redacted(block["data"].clone()), None),
+            "redacted_thinking" => {
+                self.kept += 1;
+                (Open::Redacted(block["data"].clone()), None)
+            }
             "tool_use" => {
                 let name = string(&block["name"]);
                 let open = Open::Call {
@@ -342,6 +352,8 @@ impl Decoder {
             return Err(nonsense(&format!("block {index} goes on without a start")));
         };
         let piece = |key: &str| delta[key].as_str().unwrap_or_default();
+        let pieces = ["text", "thinking", "signature", "partial_json"];
+        self.kept += pieces.map(|key| piece(key).len()).iter().sum::<usize>();
         Ok(match (block, delta["type"].as_str().unwrap_or_default()) {
             (Open::Text(text), "text_delta") => {
                 text.push_str(piece("text"));
@@ -373,8 +385,8 @@ impl Decoder {
             ("output_tokens", &mut self.usage.output),
         ];
         for (name, count) in fields {
-            if let Some(tokens) = usage[name].as_u64() {
-                *count = tokens;
+            if let Some(given) = usage.get(name).filter(|given| given.is_number()) {
+                *count = token_count(given);
             }
         }
     }

@@ -341,6 +341,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// See [`Answer::kept`].
+    pub fn kept(&self) -> usize {
+        self.answer.kept()
+    }
+
     pub fn finish(self) -> Result<Reply, Failure> {
         let stop = self.stop.ok_or_else(errors::cut)?;
         Ok(self.answer.finish(self.usage, stop))

@@ -14,14 +14,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::{Certificate, Response, StatusCode, Url};
 
+use super::patience::Patience;
 use super::post::Post;
 use super::provider::Provider;
-use super::retry::{Refused, Retry, Tries, retry_after};
+use super::retry::{Refused, Retry, Tries, is_transient, retry_after};
 use super::sse;
 use super::wire::{Blobs, Codec};
 use super::{Delta, Reply};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
+use crate::core::unsent;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -92,22 +94,21 @@ impl Client {
         post: &Post,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Refused> {
-        let idle = Duration::from_millis(provider.idle_timeout_ms);
+        let mut patience = Patience::begin(provider);
         let sent = self
             .client(&post.url)?
             .post(post.url.clone())
             .headers(post.headers.clone())
             .body(post.body.clone())
             .send();
-        let response = match tokio::time::timeout(idle, sent).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(network(&reason(error)).into()),
-            Err(_) => return Err(silent(idle).into()),
+        let response = match patience.wait(sent).await? {
+            Ok(response) => response,
+            Err(error) => return Err(network(&reason(error)).into()),
         };
         if response.status().is_success() {
-            return Ok(stream(post.codec, response, idle, on).await?);
+            return Ok(stream(post.codec, response, &mut patience, on).await?);
         }
-        Err(refuse(post.codec, provider, response, idle).await)
+        Err(refuse(post.codec, provider, response, &patience).await)
     }
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, Failure> {
@@ -161,7 +162,7 @@ fn is_loopback(url: &Url) -> bool {
 async fn stream(
     codec: Codec,
     mut response: Response,
-    idle: Duration,
+    patience: &mut Patience<'_>,
     on: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<Reply, Failure> {
     let mut parser = sse::Parser::new();
@@ -169,13 +170,13 @@ async fn stream(
     let mut head = Vec::new();
     let (mut bytes, mut events) = (0, 0usize);
     let cut = 'answer: loop {
-        let chunk = match tokio::time::timeout(idle, response.chunk()).await {
+        let chunk = match patience.wait(response.chunk()).await {
             Ok(Ok(Some(chunk))) => chunk,
             Ok(Ok(None)) => break None,
             Ok(Err(error)) => {
                 break Some(network(&format!("the stream was cut: {}", reason(error))));
             }
-            Err(_) => break Some(silent(idle)),
+            Err(waited) => break Some(waited),
         };
         bytes += chunk.len();
         if bytes > MAX_ANSWER_BYTES {
@@ -185,7 +186,12 @@ async fn stream(
         head.extend(chunk.iter().take(HEAD_BYTES - head.len()));
         for event in parser.feed(&chunk)? {
             events += 1;
-            decoder.feed(&event)?.into_iter().for_each(&mut *on);
+            let kept = decoder.kept();
+            let deltas = decoder.feed(&event)?;
+            if !deltas.is_empty() || decoder.kept() > kept {
+                patience.progressed();
+            }
+            deltas.into_iter().for_each(&mut *on);
             if decoder.is_ended() {
                 let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
                 // What comes behind the end is nobody's answer, and may not end at all.
@@ -209,7 +215,7 @@ async fn refuse(
     codec: Codec,
     provider: &Provider,
     mut response: Response,
-    idle: Duration,
+    patience: &Patience<'_>,
 ) -> Refused {
     let status = response.status();
     let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
@@ -220,7 +226,7 @@ async fn refuse(
     );
     let mut body = Vec::new();
     // What cannot be read of it changes nothing: the status says enough.
-    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(idle, response.chunk()).await {
+    while let Ok(Ok(Some(chunk))) = patience.wait(response.chunk()).await {
         body.extend(chunk.iter().take(MAX_ERROR_BYTES - body.len()));
         if body.len() >= MAX_ERROR_BYTES {
             break;
@@ -273,6 +279,10 @@ impl Refused {
             failure.message
         );
         failure.message = clip(&provider.redact(&message));
+        // Some servers say so with a status that means "again", or inside the stream.
+        if is_transient(failure.class) && unsent::is_clear(&failure.message) {
+            failure.class = FailureClass::BadRequest;
+        }
         failure.hint = failure
             .hint
             .take()
@@ -342,10 +352,6 @@ fn network(message: &str) -> Failure {
     }
 }
 
-fn silent(idle: Duration) -> Failure {
-    network(&format!("nothing came for {} s", idle.as_secs_f64()))
-}
-
 fn protocol(message: String) -> Failure {
     Failure {
         class: FailureClass::Protocol,
@@ -363,7 +369,7 @@ mod tests {
     use super::*;
     use crate::core::entry::Block;
     use crate::core::request::{Message, Part, Role};
-    use crate::model::provider::{IDLE_TIMEOUT_MS, Secret};
+    use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
     use crate::model::wire::Protocol;
 
     const KEY: &str = "sk-very-secret-key";
@@ -383,6 +389,8 @@ mod tests {
             key_env: "ANTHROPIC_API_KEY".into(),
             headers: vec![],
             idle_timeout_ms: IDLE_TIMEOUT_MS,
+            progress_timeout_ms: PROGRESS_TIMEOUT_MS,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
         }
     }
@@ -669,6 +677,107 @@ mod tests {
             failure.message
         );
         server.await.unwrap();
+    }
+
+    /// Sends the start of an answer, and then the same piece for a second, or until the client
+    /// hangs up, which is what it gives. Then the rest.
+    async fn drip(
+        start: String,
+        piece: &'static str,
+        rest: String,
+        times: usize,
+    ) -> (String, JoinHandle<bool>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            read_request(&mut socket).await;
+            socket.write_all(start.as_bytes()).await.unwrap();
+            for _ in 0..times {
+                if socket.write_all(piece.as_bytes()).await.is_err() {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let _ = socket.write_all(rest.as_bytes()).await;
+            let _ = socket.shutdown().await;
+            false
+        });
+        (base, server)
+    }
+
+    async fn once(provider: &Provider) -> Result<Reply, Failure> {
+        let client = Client::new(Retry { tries: 1, ..RETRY }, None);
+        let request = request();
+        client
+            .call(provider, &request, &|_| None, &mut |_| {})
+            .await
+    }
+
+    const PING: &str = ": ping\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n";
+    const EMPTY: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\
+                         \"delta\":{\"type\":\"text_delta\",\"text\":\"\"}}\n\n";
+    const WORD: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\
+                        \"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
+
+    #[tokio::test]
+    async fn pings_and_empty_pieces_are_no_progress() {
+        for piece in [PING, EMPTY] {
+            let (base, _) = drip(events(&[START, HALF]), piece, String::new(), 1_000).await;
+            let mut provider = provider(&base);
+            provider.progress_timeout_ms = 40;
+            let failure = once(&provider).await.unwrap_err();
+            assert_eq!(failure.class, FailureClass::Network);
+            let said = "not a word of the answer came for 0.04 s, though the server still sends \
+                        (progress_timeout_ms)";
+            assert!(failure.message.contains(said), "{}", failure.message);
+            assert!(failure.hint.unwrap().contains("[providers.anthropic]"));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_never_ends_is_not_waited_for() {
+        let refused = "HTTP/1.1 400 Bad Request\r\n\r\n".to_string();
+        let whole = "the answer was not whole after 0.06 s (answer_timeout_ms)";
+        for (start, piece, said) in [
+            (events(&[START]), PING, whole),
+            (events(&[START, HALF]), WORD, whole),
+            // Of an error what came is told.
+            (refused, "word ", "HTTP 400: word word"),
+        ] {
+            let (base, _) = drip(start, piece, String::new(), 1_000).await;
+            let mut provider = provider(&base);
+            provider.answer_timeout_ms = 60;
+            let failure = once(&provider).await.unwrap_err();
+            assert!(failure.message.contains(said), "{}", failure.message);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_may_ping_for_long_before_the_first_word() {
+        let (head, body) = {
+            let whole = whole();
+            let at = whole.find("\r\n\r\n").unwrap() + 4;
+            (whole[..at].to_string(), whole[at..].to_string())
+        };
+        let (base, _) = drip(head, PING, body, 40).await;
+        let mut provider = provider(&base);
+        provider.progress_timeout_ms = 20;
+        provider.idle_timeout_ms = 10_000;
+        once(&provider).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_drips_behind_the_end_is_not_waited_for() {
+        let named = whole().replace(
+            "data: {\"type\":\"message_stop",
+            "event: message_stop\ndata: {\"type\":\"message_stop",
+        );
+        let (base, server) = drip(named, PING, String::new(), 1_000).await;
+        let mut provider = provider(&base);
+        provider.answer_timeout_ms = 3_600_000;
+        once(&provider).await.unwrap();
+        assert!(server.await.unwrap(), "the client hung up");
     }
 
     /// Sends the start of an answer and leaves the connection open. Ends when the client

@@ -16,6 +16,7 @@ mod image;
 mod names;
 pub mod openai_chat;
 pub mod openai_responses;
+mod patience;
 mod plain;
 mod post;
 pub mod provider;

@@ -217,8 +217,7 @@ impl Decoder {
         self.usage(&chunk);
         let mut deltas = Vec::new();
         let choices = chunk.get("choices").and_then(Value::as_array);
-        let Some(choice) = choices.and_then(|c| c.iter().find(|c| answer::count(c, "/index") == 0))
-        else {
+        let Some(choice) = choices.and_then(|c| c.iter().find(|c| is_first(c))) else {
             return Ok(deltas);
         };
         error_in(choice)?;
@@ -395,6 +394,11 @@ impl Decoder {
         };
     }
 
+    /// See [`Answer::kept`].
+    pub fn kept(&self) -> usize {
+        self.answer.kept()
+    }
+
     pub fn finish(mut self) -> Result<Reply, Failure> {
         let stop = self.stop.ok_or_else(errors::cut)?;
         if self.sent_back && self.answer.has_calls() {
@@ -410,6 +414,11 @@ impl Decoder {
         };
         Ok(self.answer.finish(self.usage, stop))
     }
+}
+
+/// Only one answer is asked for; where its index is missing, it is that one.
+fn is_first(choice: &Value) -> bool {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
 }
 
 fn error_in(holder: &Value) -> Result<(), Failure> {

@@ -388,6 +388,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// See [`Answer::kept`].
+    pub fn kept(&self) -> usize {
+        self.answer.kept()
+    }
+
     pub fn finish(self) -> Result<Reply, Failure> {
         let stop = match self.stop.ok_or_else(errors::cut)? {
             StopReason::EndTurn if self.refused => StopReason::Refusal,

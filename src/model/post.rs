@@ -106,7 +106,7 @@ fn bad_request(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::provider::{IDLE_TIMEOUT_MS, Secret};
+    use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
     use crate::model::wire::Protocol;
 
     fn provider() -> Provider {
@@ -118,6 +118,8 @@ mod tests {
             key_env: "ANTHROPIC_API_KEY".into(),
             headers: vec![],
             idle_timeout_ms: IDLE_TIMEOUT_MS,
+            progress_timeout_ms: PROGRESS_TIMEOUT_MS,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
         }
     }

@@ -31,8 +31,7 @@ impl std::fmt::Display for Secret {
     }
 }
 
-/// How long a stream may be silent.
-pub const IDLE_TIMEOUT_MS: u64 = 300_000;
+pub use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
 
 /// Shorter "keys" are the words that local servers want to see (`none`, `ollama`), no secrets.
 const MIN_SECRET_BYTES: usize = 8;
@@ -50,6 +49,8 @@ pub struct Provider {
     /// Sent with every request. They win over the protocol's own.
     pub headers: Vec<(String, String)>,
     pub idle_timeout_ms: u64,
+    pub progress_timeout_ms: u64,
+    pub answer_timeout_ms: u64,
     /// Tokens for thinking, for models that take a budget. Newer ones think as they see fit.
     pub thinking_budget: Option<u64>,
 }
@@ -88,6 +89,8 @@ mod tests {
             key_env: "P_KEY".into(),
             headers: vec![("x-gateway".into(), "gw-87654321".into())],
             idle_timeout_ms: IDLE_TIMEOUT_MS,
+            progress_timeout_ms: PROGRESS_TIMEOUT_MS,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
         };
         for printed in [
@@ -110,6 +113,8 @@ mod tests {
             key_env: String::new(),
             headers: vec![],
             idle_timeout_ms: 1,
+            progress_timeout_ms: PROGRESS_TIMEOUT_MS,
+            answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
         };
         assert_eq!(provider.redact("server is down"), "server is down");

@@ -96,6 +96,8 @@ impl Models {
             key_env: config.api_key_env.first().cloned().unwrap_or_default(),
             headers: config.headers.clone().into_iter().collect(),
             idle_timeout_ms: config.idle_timeout_ms,
+            progress_timeout_ms: config.progress_timeout_ms,
+            answer_timeout_ms: config.answer_timeout_ms,
             thinking_budget: self.config.thinking_budget_tokens,
         };
         Ok(Backend::Http(

@@ -91,7 +91,7 @@ impl Retry {
 }
 
 /// The same request may well succeed a little later.
-fn is_transient(class: FailureClass) -> bool {
+pub fn is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
         FailureClass::TooLong

@@ -151,6 +151,16 @@ impl Decoder {
         }
     }
 
+    /// Grows with every piece of the answer, also with those that give no delta.
+    pub fn kept(&self) -> usize {
+        match self {
+            Decoder::Anthropic(d) => d.kept(),
+            Decoder::OpenaiResponses(d) => d.kept(),
+            Decoder::OpenaiChat(d) => d.kept(),
+            Decoder::Gemini(d) => d.kept(),
+        }
+    }
+
     pub fn finish(self) -> Result<Reply, Failure> {
         match self {
             Decoder::Anthropic(d) => d.finish(),
@@ -206,5 +216,159 @@ mod tests {
         );
         assert_eq!(Codec::Anthropic.url("localhost:80", "m"), None);
         assert_eq!(Codec::Anthropic.url("", "m"), None);
+    }
+
+    /// A whole answer of each protocol in which every count of tokens is this.
+    fn counting(codec: Codec, count: &str) -> Reply {
+        let events: &[(&str, String)] = &match codec {
+            Codec::Anthropic => vec![
+                (
+                    "message_start",
+                    format!(
+                        r#"{{"type":"message_start","message":{{"usage":{{"input_tokens":{count},"cache_read_input_tokens":{count},"cache_creation_input_tokens":{count}}}}}}}"#
+                    ),
+                ),
+                (
+                    "message_delta",
+                    format!(
+                        r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}},"usage":{{"output_tokens":{count}}}}}"#
+                    ),
+                ),
+                ("message_stop", r#"{"type":"message_stop"}"#.to_string()),
+            ],
+            Codec::OpenaiChat => vec![(
+                "",
+                format!(
+                    r#"{{"choices":[{{"index":0,"delta":{{"content":"x"}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":{count},"completion_tokens":{count},"prompt_tokens_details":{{"cached_tokens":{count}}}}}}}"#
+                ),
+            )],
+            Codec::OpenaiResponses => vec![(
+                "response.completed",
+                format!(
+                    r#"{{"type":"response.completed","response":{{"status":"completed","output":[],"usage":{{"input_tokens":{count},"output_tokens":{count},"input_tokens_details":{{"cached_tokens":{count}}}}}}}}}"#
+                ),
+            )],
+            Codec::Gemini => vec![(
+                "",
+                format!(
+                    r#"{{"candidates":[{{"content":{{"parts":[{{"text":"x"}}]}},"finishReason":"STOP"}}],"usageMetadata":{{"promptTokenCount":{count},"toolUsePromptTokenCount":{count},"cachedContentTokenCount":{count},"candidatesTokenCount":{count},"thoughtsTokenCount":{count}}}}}"#
+                ),
+            )],
+        };
+        let mut decoder = codec.decoder();
+        for (event, data) in events {
+            let event = Event {
+                event: event.to_string(),
+                data: data.clone(),
+            };
+            decoder.feed(&event).unwrap();
+        }
+        decoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_true_is_left_out() {
+        for codec in [
+            Codec::Anthropic,
+            Codec::OpenaiChat,
+            Codec::OpenaiResponses,
+            Codec::Gemini,
+        ] {
+            for count in [
+                "18446744073709551615",
+                "9223372036854775807",
+                "1000000001",
+                "1e300",
+                "-1",
+                "-0.5",
+                "\"12\"",
+                "null",
+                "[7]",
+            ] {
+                let usage = counting(codec, count).usage;
+                assert_eq!(usage, Default::default(), "{codec:?} {count}");
+            }
+            for count in ["7", "7.9"] {
+                let usage = counting(codec, count).usage;
+                assert!(
+                    usage.prompt() >= 7 && usage.output >= 7,
+                    "{codec:?} {usage:?}"
+                );
+            }
+        }
+    }
+
+    /// What gives no delta may be a piece of the answer all the same: arguments of a call.
+    #[test]
+    fn every_piece_of_an_answer_counts_as_progress() {
+        let cases: [(Codec, &str, &[&str], &[&str]); 4] = [
+            (
+                Codec::Anthropic,
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"b","input":{}}}"#,
+                &[
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}"#,
+                ],
+                &[
+                    r#"{"type":"ping"}"#,
+                    r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}"#,
+                ],
+            ),
+            (
+                Codec::OpenaiChat,
+                r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"b"}}]}}]}"#,
+                &[
+                    r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}"#,
+                    r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}"#,
+                ],
+                &[
+                    r#"{"choices":[]}"#,
+                    r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+                ],
+            ),
+            (
+                Codec::OpenaiResponses,
+                r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"b","arguments":""}}"#,
+                &[
+                    r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{"}"#,
+                    r#"{"type":"response.reasoning_text.delta","output_index":1,"delta":"hm"}"#,
+                ],
+                &[
+                    r#"{"type":"response.in_progress"}"#,
+                    r#"{"type":"keepalive"}"#,
+                    r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":""}"#,
+                ],
+            ),
+            (
+                Codec::Gemini,
+                r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
+                &[
+                    r#"{"candidates":[{"content":{"parts":[{"text":"b"}]}}]}"#,
+                    r#"{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}]}"#,
+                ],
+                &[
+                    r#"{"candidates":[{"content":{"parts":[{"text":""}]}}]}"#,
+                    r#"{"usageMetadata":{"promptTokenCount":5}}"#,
+                ],
+            ),
+        ];
+        for (codec, start, pieces, others) in cases {
+            let mut decoder = codec.decoder();
+            let mut moves = |data: &str| {
+                let before = decoder.kept();
+                let event = Event {
+                    event: String::new(),
+                    data: data.to_string(),
+                };
+                let deltas = decoder.feed(&event).unwrap();
+                !deltas.is_empty() || decoder.kept() > before
+            };
+            assert!(moves(start), "{codec:?}");
+            for piece in pieces {
+                assert!(moves(piece), "{codec:?}: {piece}");
+            }
+            for other in others {
+                assert!(!moves(other), "{codec:?}: {other}");
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::core::settings::Policy;
 use crate::core::state::State;
 use crate::engine::{Choice, Settings};
 use crate::model::{Figures, Models};
-use crate::tools::Place;
+use crate::tools::{Limits, Place};
 use crate::world::machine::{Machine, Shell};
 
 impl Surroundings {
@@ -44,6 +44,7 @@ impl Surroundings {
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
             hidden,
+            limits: Limits::default(),
         };
         let shell = Shell {
             path: config.shell.program(&self.env),

@@ -163,7 +163,7 @@ impl Gauge {
             limits: state.limits.clone(),
             cached: state.usage.cached,
             asked: state.usage.prompt(),
-            summarising: state.summarising.prompt() + state.summarising.output,
+            summarising: state.summarising.all(),
         }
     }
 

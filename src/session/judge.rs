@@ -32,6 +32,7 @@ pub fn judge(
         root: text(&around.here.root),
         home: around.env.home().map(text),
         readable: skills_of_user(around),
+        rewakes_own: rewakes_own(around),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
@@ -60,6 +61,32 @@ fn readable(runs: &Runs, state: &State) -> Vec<String> {
 fn skills_of_user(around: &Surroundings) -> Vec<String> {
     let folders = skill_folders_of_user(&around.paths.config_dir);
     folders.iter().map(|path| text(path)).collect()
+}
+
+/// Entries of the config folder that decide on something. A person who keeps such files
+/// elsewhere has links there: what a link leads to is meant too.
+const IN_CONFIG_FOLDER: [&str; 6] = [
+    "config.toml",
+    "trusted.toml",
+    "AGENTS.md",
+    "CLAUDE.md",
+    "skills",
+    "themes",
+];
+
+/// Where rules, trust and instructions come from, and where what happens is recorded.
+fn rewakes_own(around: &Surroundings) -> Vec<String> {
+    let paths = &around.paths;
+    let folders = [&paths.config_dir, &paths.data_dir, &paths.state_dir];
+    let entries = IN_CONFIG_FOLDER.map(|name| text(&paths.config_dir.join(name)));
+    let folders = folders.into_iter().map(|folder| text(folder));
+    let mut own: Vec<String> = folders
+        .chain(entries)
+        .chain(skills_of_user(around))
+        .collect();
+    own.sort();
+    own.dedup();
+    own
 }
 
 fn text(path: &Path) -> String {

@@ -182,7 +182,11 @@ impl Surroundings {
             session: info.id.clone(),
             why,
         })?;
-        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
+        // One process has one config of a workspace: it changes when a person takes it over.
+        let loaded = match here.root == self.here.root {
+            true => self.loaded.clone(),
+            false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
+        };
         Ok(Surroundings {
             env: self.env.clone(),
             paths: self.paths.clone(),

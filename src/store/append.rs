@@ -10,7 +10,7 @@ use super::error::Doing;
 use super::inbox::{InboxId, take};
 use super::load::Head;
 use super::memories::remember;
-use super::row::{Body, checksum, int};
+use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, int, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 
@@ -192,9 +192,12 @@ impl<'a> Prepared<'a> {
                 "UPDATE sessions SET head = ?3, length = ?4, updated_ms = ?5,
                    unfinished = ?6 OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1),
                    title = coalesce(?7, title, ?8), model = coalesce(?9, model),
-                   version = coalesce(?10, version), input = input + ?11,
-                   cached = cached + ?12, cache_written = cache_written + ?13,
-                   output = output + ?14, bytes = bytes + ?15, trashed_ms = NULL
+                   version = coalesce(?10, version),
+                   input = iif(input > ?16, 0, input) + ?11,
+                   cached = iif(cached > ?16, 0, cached) + ?12,
+                   cache_written = iif(cache_written > ?16, 0, cache_written) + ?13,
+                   output = iif(output > ?16, 0, output) + ?14,
+                   bytes = bytes + ?15, trashed_ms = NULL
                  WHERE key = ?1 AND head = ?2",
             )?
             .execute(params![
@@ -208,11 +211,12 @@ impl<'a> Prepared<'a> {
                 said,
                 model,
                 version,
-                int(usage.input),
-                int(usage.cached),
-                int(usage.cache_written),
-                int(usage.output),
+                sum_of_tokens(int(usage.input)),
+                sum_of_tokens(int(usage.cached)),
+                sum_of_tokens(int(usage.cache_written)),
+                sum_of_tokens(int(usage.output)),
                 int(self.bytes as u64),
+                MAX_SUM_OF_TOKENS,
             ])?;
         Ok(rows == 1)
     }

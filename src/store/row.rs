@@ -260,6 +260,19 @@ pub(super) fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
+/// What all answers of a session have together ends far below this. A larger sum is that of a
+/// server that counted nonsense, written before such counts were left out; one more answer
+/// would be more than a column holds.
+pub(super) const MAX_SUM_OF_TOKENS: i64 = 1 << 53;
+
+/// A sum of tokens as it is written and read; one that cannot be true is 0.
+pub(super) fn sum_of_tokens(n: i64) -> i64 {
+    match n {
+        0..=MAX_SUM_OF_TOKENS => n,
+        _ => 0,
+    }
+}
+
 /// A count from the database; nonsense below zero is zero.
 pub(super) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)

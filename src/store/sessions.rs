@@ -3,7 +3,7 @@
 use rusqlite::{Row, params};
 
 use super::error::Doing;
-use super::row::count;
+use super::row::{count, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::{ForkPoint, Usage};
 
@@ -206,10 +206,10 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         version: row.get(10)?,
         model: row.get(11)?,
         usage: Usage {
-            input: count(row.get(12)?),
-            cached: count(row.get(13)?),
-            cache_written: count(row.get(14)?),
-            output: count(row.get(15)?),
+            input: count(sum_of_tokens(row.get(12)?)),
+            cached: count(sum_of_tokens(row.get(13)?)),
+            cache_written: count(sum_of_tokens(row.get(14)?)),
+            output: count(sum_of_tokens(row.get(15)?)),
         },
         bytes: count(row.get(16)?),
     })

@@ -1,11 +1,12 @@
 //! Finding files by name.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
+use super::limit::{Stop, Watch};
 use super::place::{self, Place};
-use super::walk::{PathGlob, walk};
+use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GlobArgs;
 
@@ -39,22 +40,28 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     };
     let with_dots = rest.split('/').any(|part| part.starts_with('.'));
     let mut found = Found::new(place);
-    for entry in walk(&root, with_dots, &place.hidden) {
-        if cancel.load(Ordering::Relaxed) {
-            return Ok(Ran::cancelled(found.text));
-        }
+    let watch = Watch::new(place.limits, cancel);
+    let mut walk = Walk::new(&root, with_dots, &place.hidden, &watch);
+    let mut last = root.clone();
+    for entry in walk.by_ref() {
         match entry {
             Err(_) => found.unreadable += 1,
             Ok(entry) => {
-                let is_folder = entry.file_type().is_none_or(|t| t.is_dir());
-                let below = entry.path().strip_prefix(&root).unwrap_or(entry.path());
-                if !is_folder && pattern.is_match(below) {
-                    found.add(entry.path());
+                let below = entry.path.strip_prefix(&root).unwrap_or(&entry.path);
+                if !entry.of.is_dir() && pattern.is_match(below) {
+                    found.add(&entry.path);
                 }
+                last = entry.path;
             }
         }
     }
-    Ok(Ran::done(found.report(&args.pattern)))
+    let stopped = walk.stopped();
+    if stopped == Some(Stop::Cancelled) {
+        return Ok(Ran::cancelled(found.text));
+    }
+    let last = place::shown(&last, &found.folder);
+    let hints = hints(stopped, &last, &walk.unused());
+    Ok(Ran::done(found.report(&args.pattern) + &hints))
 }
 
 /// The folder that a pattern names in plain words, and the rest: `../a/*.rs` is `../a/`
@@ -122,8 +129,11 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
+    use super::super::Limits;
     use super::super::support::{Room, done, error};
 
     fn room() -> Room {
@@ -197,6 +207,34 @@ mod tests {
         assert!(refused("a[").contains("cannot be used"));
         assert!(refused("nowhere/*").contains("does not exist"));
         assert!(refused("b.rs/*").contains("not a folder"));
+    }
+
+    #[test]
+    fn a_search_that_is_stopped_says_where() {
+        let mut room = room();
+        room.place.limits.paths = 3;
+        assert_eq!(
+            glob(&room, "*.rs"),
+            "no file matches *.rs (ignored files are not looked at)\n\
+             [stopped after 3 paths, at .: what comes behind it was not looked at; name a folder \
+             below as path, or a narrower pattern or glob]\n"
+        );
+        // The four paths at the top and the three in `a`, not those in `a/b`.
+        room.place.limits.paths = 8;
+        let text = glob(&room, "*.{rs,txt}");
+        assert!(text.contains("[stopped after 8 paths, at a"), "{text}");
+        room.place.limits = Limits {
+            time: Duration::ZERO,
+            ..Limits::TOOL
+        };
+        let text = glob(&room, "*.rs");
+        assert!(text.contains("[stopped after 0 s, at .:"), "{text}");
+    }
+
+    #[test]
+    fn a_pattern_without_end_is_refused() {
+        let ran = room().pure("glob", json!({"pattern": "[a]".repeat(2_000)}));
+        assert!(error(&ran).contains("over 4096 bytes"));
     }
 
     #[test]

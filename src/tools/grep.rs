@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -13,8 +13,9 @@ use grep_searcher::{
 };
 
 use super::file::{self, Kind};
+use super::limit::{Stop, Watch};
 use super::place::{self, Hidden, Place};
-use super::walk::{PathGlob, walk};
+use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GrepArgs;
 
@@ -27,8 +28,9 @@ const MAX_CONTEXT_LINES: u64 = 20;
 const MAX_LINE_CHARS: usize = 300;
 /// Of a long line, this much is shown before the hit.
 const LEAD_BYTES: usize = 100;
-/// A file with a longer line is left out.
-const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+/// A file is searched up to the first longer line: nothing can be asked of a search inside a
+/// line, and some patterns take a second for each such line.
+const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 pub fn run(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Ran {
     match grep(args, place, cancel) {
@@ -48,13 +50,17 @@ fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         Kind::Missing => return Err(place::missing(named, &root)),
         Kind::Special(what) => return Err(format!("cannot search {named}: it is {what}")),
     };
+    let watch = Watch::new(place.limits, cancel);
     let mut search = Search {
         matcher,
         searcher: searcher(args),
         files_only: args.files_only,
         folder: place::real_folder(place),
         hidden: Arc::clone(&place.hidden),
-        cancel,
+        watch: &watch,
+        last: root.clone(),
+        unused: Vec::new(),
+        stopped: None,
         found: Found::new(args, place),
     };
     if is_folder {
@@ -62,10 +68,14 @@ fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     } else {
         search.file(&root);
     }
-    Ok(match cancel.load(Ordering::Relaxed) {
-        true => Ran::cancelled(search.found.text),
-        false => Ran::done(search.found.report(&args.pattern, named)),
-    })
+    if search.stopped == Some(Stop::Cancelled) {
+        return Ok(Ran::cancelled(search.found.text));
+    }
+    let last = place::shown(&search.last, &search.folder);
+    let hints = hints(search.stopped, &last, &search.unused);
+    Ok(Ran::done(
+        search.found.report(&args.pattern, named) + &hints,
+    ))
 }
 
 fn matcher(args: &GrepArgs) -> Result<RegexMatcher, String> {
@@ -106,29 +116,36 @@ struct Search<'a> {
     /// Where shown paths start.
     folder: PathBuf,
     hidden: Arc<Hidden>,
-    cancel: &'a AtomicBool,
+    watch: &'a Watch<'a>,
+    /// What was looked at last.
+    last: PathBuf,
+    unused: Vec<String>,
+    stopped: Option<Stop>,
     found: Found,
 }
 
 impl Search<'_> {
     fn folder(&mut self, root: &Path, glob: Option<&PathGlob>) {
-        for entry in walk(root, false, &self.hidden) {
-            if self.cancel.load(Ordering::Relaxed) || self.found.hits > MAX_COUNTED {
-                return;
-            }
+        let mut walk = Walk::new(root, false, &self.hidden, self.watch);
+        for entry in walk.by_ref() {
             let Ok(entry) = entry else {
                 self.found.unreadable += 1;
                 continue;
             };
-            let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
-            let is_file = entry.file_type().is_some_and(|t| t.is_file());
-            if is_file && glob.is_none_or(|g| g.is_match(below)) {
-                self.file(entry.path());
+            let below = entry.path.strip_prefix(root).unwrap_or(&entry.path);
+            if entry.of.is_file() && glob.is_none_or(|g| g.is_match(below)) {
+                self.file(&entry.path);
+            }
+            if self.found.hits > MAX_COUNTED {
+                break;
             }
         }
+        self.stopped = self.stopped.or(walk.stopped());
+        self.unused = walk.unused();
     }
 
     fn file(&mut self, path: &Path) {
+        self.last = path.to_path_buf();
         let Ok(file) = file::open(path) else {
             self.found.unreadable += 1;
             return;
@@ -142,29 +159,42 @@ impl Search<'_> {
             matcher: &self.matcher,
             found: &mut self.found,
         };
-        let file = Cancelled {
+        let mut file = Watched {
             file,
-            cancel: self.cancel,
+            watch: self.watch,
+            stopped: None,
         };
-        let searched = self.searcher.search_reader(&self.matcher, file, hits);
-        if searched.is_err() {
-            self.found.unreadable += 1;
+        let searched = self.searcher.search_reader(&self.matcher, &mut file, hits);
+        self.stopped = file.stopped;
+        match searched {
+            Ok(()) => {}
+            Err(e) if is_long_line(&e) => self.found.long += 1,
+            Err(_) => self.found.unreadable += 1,
         }
     }
 }
 
-/// A file that cannot be read further once the search is cancelled.
-struct Cancelled<'a> {
-    file: File,
-    cancel: &'a AtomicBool,
+/// The searcher has no other word for a line that it has no room for.
+fn is_long_line(error: &io::Error) -> bool {
+    error.to_string().contains("configured allocation limit")
 }
 
-impl Read for Cancelled<'_> {
+/// A file that cannot be read further once the search is to stop.
+struct Watched<'a> {
+    file: File,
+    watch: &'a Watch<'a>,
+    stopped: Option<Stop>,
+}
+
+impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.cancel.load(Ordering::Relaxed) {
-            true => Ok(0),
-            false => self.file.read(buffer),
+        self.stopped = self.watch.stop();
+        if self.stopped.is_some() {
+            return Ok(0);
         }
+        let read = self.file.read(buffer)?;
+        self.watch.read(read);
+        Ok(read)
     }
 }
 
@@ -179,6 +209,8 @@ struct Found {
     shown: u64,
     searched: u64,
     binary: u64,
+    /// With a line over [`MAX_LINE_BYTES`].
+    long: u64,
     unreadable: u64,
 }
 
@@ -193,6 +225,7 @@ impl Found {
             shown: 0,
             searched: 0,
             binary: 0,
+            long: 0,
             unreadable: 0,
         }
     }
@@ -223,6 +256,10 @@ impl Found {
         }
         for (count, what) in [
             (self.binary, "binary files were not searched to their end"),
+            (
+                self.long,
+                "files with a line of over 1 MiB were not searched to their end",
+            ),
             (self.unreadable, "paths could not be read"),
         ] {
             if count > 0 {
@@ -328,10 +365,12 @@ fn around(line: &[u8], at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
 
-    use super::super::run_pure;
     use super::super::support::{Room, done, error, input};
+    use super::super::{Limits, run_pure};
     use super::*;
     use crate::core::entry::Outcome;
 
@@ -464,6 +503,56 @@ mod tests {
             "{}",
             &text[text.len() - 100..]
         );
+    }
+
+    #[test]
+    fn a_search_that_is_stopped_says_where() {
+        let mut room = room();
+        // Two files, and the third is one too many.
+        room.place.limits.bytes = 40;
+        let text = grep(&room, json!({"pattern": "two|ONE"}));
+        assert_eq!(
+            text,
+            "a/c.rs\n2:two\na/d.txt\n1:ONE\nb.rs\n2:fn two() {}\n\
+             [stopped after 40 bytes, at b.rs: what comes behind it was not looked at; name a \
+             folder below as path, or a narrower pattern or glob]\n"
+        );
+        room.place.limits = Limits {
+            time: Duration::ZERO,
+            ..Limits::TOOL
+        };
+        for path in [".", "b.rs"] {
+            let text = grep(&room, json!({"pattern": "one", "path": path}));
+            assert!(text.contains("[stopped after 0 s, at "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_searched() {
+        let room = Room::new();
+        room.put(
+            "a",
+            "one\n".to_string() + &"x".repeat(MAX_LINE_BYTES + 1) + "\none\n",
+        );
+        room.put("b", "one\n");
+        assert_eq!(
+            grep(&room, json!({"pattern": "one"})),
+            "a\n1:one\nb\n1:one\n[1 files with a line of over 1 MiB were not searched to their end]\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        let room = Room::new();
+        let made = std::process::Command::new("mkfifo")
+            .arg(room.path("fifo"))
+            .status();
+        assert!(made.unwrap().success());
+        for (path, what) in [("fifo", "a FIFO"), ("/dev/zero", "a device")] {
+            let ran = room.pure("grep", json!({"pattern": "one", "path": path}));
+            assert!(error(&ran).contains(what), "{ran:?}");
+        }
+        assert!(grep(&room, json!({"pattern": "one"})).contains("files searched: 0"));
     }
 
     #[test]

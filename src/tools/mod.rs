@@ -22,6 +22,8 @@ mod file;
 mod fit;
 mod glob;
 mod grep;
+mod ignored;
+mod limit;
 mod memory;
 mod near;
 mod place;
@@ -29,7 +31,7 @@ mod plan;
 mod read;
 mod short;
 mod specs;
-mod walk;
+pub mod walk;
 
 use std::sync::atomic::AtomicBool;
 
@@ -38,7 +40,9 @@ use crate::core::tool::Input;
 
 pub use checked::{Look, apply, look, prepare, target_key};
 pub use expand::matches;
+pub use file::load as load_file;
 pub use fit::fit;
+pub use limit::{Limits, Stop, Watch};
 pub use memory::{Past, look_back};
 pub use place::{Hidden, Place, path_key, real_path};
 pub use short::short_specs;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use similar::TextDiff;
 
+use super::limit::Limits;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 
@@ -29,6 +30,8 @@ pub struct Place {
     /// An output larger than this is paged or cut.
     pub inline_max_bytes: usize,
     pub hidden: Arc<Hidden>,
+    /// How far a call may look.
+    pub limits: Limits,
 }
 
 /// What the user's rules hide from tools that go through folders: policy sees no more of

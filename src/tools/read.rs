@@ -5,13 +5,14 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
+use super::limit::{Stop, Watch};
 use super::place::{self, Place};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
-use crate::core::image::media_type;
+use crate::core::image::{self, media_type};
 use crate::core::tool::ReadArgs;
 
 const DEFAULT_LINES: u64 = 2_000;
@@ -19,7 +20,6 @@ const MAX_PAGE_BYTES: usize = 50_000;
 const MAX_LINE_CHARS: usize = 2_000;
 /// UTF-8 has at most 4 bytes a char.
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
-const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
 /// A larger file is read no further than shown: no count of its lines, no hash.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_NAMES: usize = 100;
@@ -52,8 +52,8 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         .read_to_end(&mut start);
     sniffed.map_err(cannot)?;
     let key = path.to_string_lossy().into_owned();
-    if let Some(media_type) = media_type(&start) {
-        return image(name, key, media_type, &path, size);
+    if media_type(&start).is_some() {
+        return image(name, key, &path, size);
     }
     if let Some(what) = not_text(&start) {
         return Err(format!(
@@ -62,8 +62,10 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     }
     let mut page = Page::new(args, place);
     let whole = io::Cursor::new(start).chain(file);
-    match stream(whole, &mut page, cancel).map_err(cannot)? {
-        Ended::Cancelled => Ok(Ran::cancelled(page.text)),
+    let watch = Watch::new(place.limits, cancel);
+    match stream(whole, &mut page, &watch).map_err(cannot)? {
+        Ended::Stopped(Stop::Cancelled) => Ok(Ran::cancelled(page.text)),
+        Ended::Stopped(stop) => page.stopped(name, size, stop),
         Ended::Whole { hash } => page.whole(name, key, hash),
         Ended::Early => Ok(page.early(size)),
     }
@@ -94,12 +96,21 @@ fn listing(name: &str, path: &Path) -> String {
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
 }
 
-fn image(name: &str, key: String, media_type: &str, path: &Path, size: u64) -> Result<Ran, String> {
-    let bytes = file::load(path, MAX_IMAGE_BYTES).map_err(|e| match e.kind() {
+fn image(name: &str, key: String, path: &Path, size: u64) -> Result<Ran, String> {
+    const MAX: u64 = image::MAX_BYTES;
+    let smaller = "hint: make a smaller copy with a command";
+    let bytes = file::load(path, MAX).map_err(|e| match e.kind() {
         io::ErrorKind::FileTooLarge => format!(
-            "cannot show {name}: the image has {size} bytes, at most {MAX_IMAGE_BYTES} are sent\nhint: make a smaller copy with a command"
+            "cannot show {name}: the image has {size} bytes, at most {MAX} are sent\n{smaller}"
         ),
         _ => format!("cannot read {name}: {e}"),
+    })?;
+    let known = image::check(&bytes).map_err(|why| {
+        let hint = match why.contains("pixels; at most") {
+            true => smaller,
+            false => "hint: look at it with a command such as file or xxd",
+        };
+        format!("cannot show {name}: it {why}\n{hint}")
     })?;
     let blob = BlobRef {
         hash: file::hash(&bytes),
@@ -107,10 +118,16 @@ fn image(name: &str, key: String, media_type: &str, path: &Path, size: u64) -> R
     };
     let hash = blob.hash.clone();
     let output = Output {
-        text: format!("{name}: {media_type}, {} bytes", bytes.len()),
+        text: format!(
+            "{name}: {}, {} x {} px, {} bytes",
+            known.media_type,
+            known.width,
+            known.height,
+            bytes.len()
+        ),
         blob: None,
         images: vec![Image {
-            media_type: media_type.to_string(),
+            media_type: known.media_type.to_string(),
             blob,
         }],
     };
@@ -135,16 +152,16 @@ enum Ended {
     },
     /// The page is full and the file too large to go on for its hash.
     Early,
-    Cancelled,
+    Stopped(Stop),
 }
 
-fn stream(mut from: impl Read, page: &mut Page, cancel: &AtomicBool) -> io::Result<Ended> {
+fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result<Ended> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut hasher = blake3::Hasher::new();
     let mut bytes: u64 = 0;
     loop {
-        if cancel.load(Ordering::Relaxed) {
-            return Ok(Ended::Cancelled);
+        if let Some(stop) = watch.stop() {
+            return Ok(Ended::Stopped(stop));
         }
         let read = match from.read(&mut chunk) {
             Ok(read) => read,
@@ -155,6 +172,7 @@ fn stream(mut from: impl Read, page: &mut Page, cancel: &AtomicBool) -> io::Resu
             break;
         }
         bytes += read as u64;
+        watch.read(read);
         let is_hashed = bytes <= MAX_HASHED_BYTES;
         if is_hashed {
             hasher.update(&chunk[..read]);
@@ -294,6 +312,25 @@ impl Page {
         Ok(Ran::done(self.text).with(seen))
     }
 
+    /// What was reached is shown; where that is nothing, how to get there.
+    fn stopped(mut self, name: &str, size: u64, stop: Stop) -> Result<Ran, String> {
+        let (words, at) = (stop.words(), self.lines + 1);
+        let hint = "hint: a command such as tail, or sed with line numbers, reads further";
+        if self.shown == 0 {
+            let first = self.first;
+            return Err(format!(
+                "cannot show {name} from line {first}: stopped {words}, at line {at} of a file of {size} bytes\n{hint}"
+            ));
+        }
+        let last = self.first + self.shown - 1;
+        self.text.push_str(&format!(
+            "[lines {}-{last} of a file of {size} bytes; stopped {words}, at line {at}]\n[{hint}]\n",
+            self.first,
+        ));
+        self.note_encoding();
+        Ok(Ran::done(self.text))
+    }
+
     fn early(mut self, size: u64) -> Ran {
         let last = self.first + self.shown - 1;
         self.text.push_str(&format!(
@@ -317,8 +354,8 @@ impl Page {
 mod tests {
     use serde_json::json;
 
-    use super::super::run_pure;
     use super::super::support::{Room, done, error, hash, input};
+    use super::super::{Limits, run_pure};
     use super::*;
 
     fn read(room: &Room, path: &str) -> Ran {
@@ -448,18 +485,41 @@ mod tests {
     #[test]
     fn images_go_along() {
         let room = Room::new();
-        let png = [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; 100]].concat();
-        room.put("a.png", &png);
+        let png = image::sample::PNG;
+        room.put("a.png", png);
         let ran = read(&room, "a.png");
         let Outcome::Done { output } = &ran.outcome else {
             panic!("{ran:?}");
         };
         assert_eq!(output.images[0].media_type, "image/png");
-        assert_eq!(output.images[0].blob.hash, hash(&png));
-        assert_eq!(ran.blobs, vec![png.clone()]);
-        assert_eq!(ran.fact, seen(&room, "a.png", &png));
-        room.put("big.png", [png, vec![0; MAX_IMAGE_BYTES as usize]].concat());
-        assert!(error(&read(&room, "big.png")).contains("at most"));
+        assert_eq!(output.text, "a.png: image/png, 3 x 2 px, 88 bytes");
+        assert_eq!(output.images[0].blob.hash, hash(png));
+        assert_eq!(ran.blobs, vec![png.to_vec()]);
+        assert_eq!(ran.fact, seen(&room, "a.png", png));
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_read_is_refused() {
+        let room = Room::new();
+        let png = image::sample::PNG;
+        room.put(
+            "big.png",
+            [png, &vec![0; image::MAX_BYTES as usize]].concat(),
+        );
+        room.put("cut.png", &png[..png.len() - 1]);
+        room.put("none.png", [&png[..8], b"no image at all"].concat());
+        for (name, why) in [
+            ("big.png", "at most 3932160 are sent"),
+            ("cut.png", "begins like image/png, but ends in the middle"),
+            ("none.png", "begins like image/png, but "),
+        ] {
+            let ran = read(&room, name);
+            assert!(
+                error(&ran).contains(why) && error(&ran).contains("hint: "),
+                "{ran:?}"
+            );
+            assert!(ran.fact.is_none() && ran.blobs.is_empty());
+        }
     }
 
     #[test]
@@ -474,6 +534,38 @@ mod tests {
         let ran = room.pure("read", json!({"path": "huge", "limit": 2}));
         assert!(done(&ran).ends_with("of a file of 1099511627776 bytes; read on with offset 3]\n"));
         assert_eq!(ran.fact, None);
+    }
+
+    #[test]
+    fn a_page_that_is_too_far_away_says_how_far_was_read() {
+        let mut room = Room::new();
+        let path = room.put("huge", "1\n2\n3\n");
+        let filler = "x".repeat(SNIFFED_BYTES) + "\n";
+        let huge = std::fs::File::options().write(true).open(path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        room.place.limits.bytes = 200_000;
+        let far =
+            |room: &Room, offset: u64| room.pure("read", json!({"path": "huge", "offset": offset}));
+        // No line in sight: nothing is shown.
+        let ran = far(&room, 9);
+        let said = "from line 9: stopped after 200000 bytes, at line 5 of a file of 1099511627776 bytes\nhint: ";
+        assert!(error(&ran).contains(said), "{ran:?}");
+        // What was reached is.
+        let ran = far(&room, 2);
+        let text = done(&ran);
+        assert!(
+            text.starts_with("     2\t2\n     3\t3\n     4\txxx"),
+            "{text}"
+        );
+        let said = "[lines 2-4 of a file of 1099511627776 bytes; stopped after 200000 bytes, at line 5]\n[hint: ";
+        assert!(text.contains(said), "{text}");
+        assert_eq!(ran.fact, None);
+        room.place.limits = Limits {
+            time: std::time::Duration::ZERO,
+            ..Limits::TOOL
+        };
+        assert!(error(&far(&room, 9)).contains("stopped after 0 s"));
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Room {
                 home: Some(path.join("home")),
                 inline_max_bytes: 16 * 1024,
                 hidden: Arc::default(),
+                limits: super::Limits::default(),
             },
         }
     }
@@ -37,8 +38,7 @@ impl Room {
         let workspace = Workspace {
             folder: folder.clone(),
             root: folder,
-            home: None,
-            readable: Vec::new(),
+            ..Workspace::default()
         };
         self.place.hidden = Arc::new(Hidden {
             rules: Rules {

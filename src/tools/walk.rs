@@ -4,28 +4,156 @@
 //! Invariant: the order is that of the names, so the same tree gives the same output. The
 //! user's global gitignore is not read: it would make results depend on the environment.
 
-use std::path::Path;
+use std::fs::{self, FileType};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{Walk, WalkBuilder};
 
+use super::ignored::Ignored;
+use super::limit::{Stop, Watch};
 use super::place::Hidden;
 
-/// Links are not followed. The folder itself may be hidden or ignored: it was named.
-pub fn walk(folder: &Path, with_dots: bool, hidden: &Arc<Hidden>) -> Walk {
-    let hidden = Arc::clone(hidden);
-    WalkBuilder::new(folder)
-        .hidden(!with_dots)
-        .require_git(false)
-        .git_global(false)
-        .follow_links(false)
+/// Names of a folder are sorted, so all of them are held at once.
+const MAX_NAMES: usize = 1_000_000;
+
+/// A longer one is no glob that a person would write.
+const MAX_GLOB_BYTES: usize = 4_096;
+
+/// What is found below a folder.
+#[derive(Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub of: FileType,
+}
+
+/// Goes through a folder, depth first. Links are not followed. The folder itself may be
+/// hidden or ignored: it was named.
+pub struct Walk<'a> {
+    /// Names of each folder that are still to come, in the order they are taken from.
+    folders: Vec<Vec<Found>>,
+    ignored: Ignored,
+    with_dots: bool,
+    hidden: Arc<Hidden>,
+    watch: &'a Watch<'a>,
+    stopped: Option<Stop>,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Walk<'a> {
+    /// `root` is absolute, links followed.
+    pub fn new(root: &Path, with_dots: bool, hidden: &Arc<Hidden>, watch: &'a Watch<'a>) -> Self {
+        let mut walk = Walk {
+            folders: Vec::new(),
+            ignored: Ignored::above(root),
+            with_dots,
+            hidden: Arc::clone(hidden),
+            watch,
+            stopped: None,
+            failed: None,
+        };
+        walk.enter(root);
+        walk
+    }
+
+    /// Why it ended before everything was looked at.
+    pub fn stopped(&self) -> Option<Stop> {
+        self.stopped
+    }
+
+    /// Ignore files that were not used, and why.
+    pub fn unused(&self) -> Vec<String> {
+        self.ignored.unused()
+    }
+
+    /// The names of a folder, and its rules; when it cannot be read, that comes next.
+    fn enter(&mut self, folder: &Path) {
+        match self.names(folder) {
+            Ok(names) => {
+                self.ignored.enter(folder);
+                self.folders.push(names);
+            }
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn names(&mut self, folder: &Path) -> io::Result<Vec<Found>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            self.watch.path();
+            self.stopped = self.stopped.or(self.watch.stop());
+            if self.stopped.is_none() && names.len() >= MAX_NAMES {
+                self.stopped = Some(Stop::Paths(MAX_NAMES as u64));
+            }
+            if self.stopped.is_some() {
+                break;
+            }
+            match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
+                Ok((of, path)) => names.push(Found { path, of }),
+                // The others are still of use.
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        // The last one is taken first.
+        names.sort_unstable_by(|a, b| b.path.file_name().cmp(&a.path.file_name()));
+        Ok(names)
+    }
+
+    fn is_left_out(&self, found: &Found) -> bool {
+        let name = found.path.file_name().unwrap_or_default();
         // What git itself keeps is never what is looked for.
-        .filter_entry(move |entry| {
-            entry.depth() == 0 || (entry.file_name() != ".git" && !hidden.hides(entry.path()))
-        })
-        .sort_by_file_name(|a, b| a.cmp(b))
-        .build()
+        if name == ".git" {
+            return true;
+        }
+        let is_dotted = name.as_encoded_bytes().first() == Some(&b'.');
+        // A rule that keeps it (`!.env.example`) shows a dotted name too.
+        match self.ignored.is_ignored(&found.path, found.of.is_dir()) {
+            Some(ignored) => ignored,
+            None => is_dotted && !self.with_dots,
+        }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = io::Result<Found>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
+            self.stopped = self.stopped.or(self.watch.stop());
+            if self.stopped.is_some() {
+                return None;
+            }
+            let Some(found) = self.folders.last_mut()?.pop() else {
+                self.folders.pop();
+                self.ignored.leave();
+                continue;
+            };
+            if self.is_left_out(&found) || self.hidden.hides(&found.path) {
+                continue;
+            }
+            if found.of.is_dir() {
+                self.enter(&found.path);
+            }
+            return Some(Ok(found));
+        }
+    }
+}
+
+/// What the model is told besides: where it was stopped, and which ignore files were not used.
+pub fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> String {
+    let mut lines: Vec<String> = unused.iter().map(|line| format!("[{line}]\n")).collect();
+    if let Some(stop) = stopped {
+        lines.push(format!(
+            "[stopped {}, at {last}: what comes behind it was not looked at; name a folder below as \
+             path, or a narrower pattern or glob]\n",
+            stop.words()
+        ));
+    }
+    lines.concat()
 }
 
 /// A glob on paths below a folder. One without a slash is about the name alone, as in
@@ -45,6 +173,9 @@ impl PathGlob {
 
     /// About the path also without a slash.
     pub fn on_paths(pattern: &str) -> Result<PathGlob, String> {
+        if pattern.len() > MAX_GLOB_BYTES {
+            return Err(format!("the glob has over {MAX_GLOB_BYTES} bytes"));
+        }
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()

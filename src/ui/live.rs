@@ -106,6 +106,8 @@ pub struct Now {
     /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
     /// words of the user's own.
     pub owes: bool,
+    /// A call that may change files is in progress, or a command runs in the background.
+    pub acting: bool,
     /// The place of the last entry.
     pub seq: u64,
 }
@@ -127,6 +129,7 @@ impl Now {
                 .collect(),
             unfinished: state.unfinished(),
             owes: !state.is_stopped() && (state.owed || state.first_open().is_some()),
+            acting: state.acts(),
             seq: state.next_seq().saturating_sub(1),
         }
     }

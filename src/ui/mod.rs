@@ -170,6 +170,7 @@ impl Loop<'_> {
                 self.config_changed = None;
                 self.hands.reload(self.app);
             }
+            self.hands.settle_config();
             if let Some(code) = self.signals.last() {
                 return Ended::Signal(code);
             }
@@ -209,6 +210,7 @@ impl Loop<'_> {
             let ended = match wake {
                 Wake::Msg(msg) => self.msg(msg),
                 Wake::Config => {
+                    self.hands.look_at_config();
                     self.config_changed = Some(Instant::now());
                     None
                 }

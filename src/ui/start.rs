@@ -41,9 +41,8 @@ pub(super) fn app(around: &Arc<Surroundings>, start: Start) -> Result<(App, Begi
     };
     let mut app = App::new(place, theme, Figures::new(around.config()), now_ms());
     app.theme_name = around.config().theme.clone();
-    for warning in &around.loaded.warnings {
-        app.warned.push(warning.text.clone());
-    }
+    let warnings = around.loaded.warnings.iter();
+    app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
     let begin = begin(around, start)?;
     Ok((app, begin))
@@ -73,7 +72,10 @@ pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError>
         }
     };
     Ok(match asks_for_trust(around) {
-        true => Begin::Trust(Box::new(then)),
+        true => Begin::Trust {
+            project: Box::new(around.loaded.project.clone()),
+            then: Box::new(then),
+        },
         false => then,
     })
 }
@@ -88,11 +90,10 @@ fn no_model(around: &Surroundings) -> Option<String> {
     models.check(&name).err().map(|e| e.to_string())
 }
 
-/// A config of the folder's own that is not used as a whole, and nobody was asked about.
+/// A config of the folder's own that is not used as a whole, and nobody declined.
 fn asks_for_trust(around: &Surroundings) -> bool {
-    let has_own = around.here.root.join(".rewake/config.toml").is_file();
-    let asked = config::trust::was_asked(&around.paths, &around.here.root);
-    has_own && matches!(asked, Ok(false))
+    let declined = config::trust::was_declined(&around.paths, &around.here.root);
+    around.loaded.project.needs_trust() && matches!(declined, Ok(false))
 }
 
 /// What was looked for, and what of it can be used.

@@ -2,15 +2,20 @@
 
 use std::path::Path;
 
+use crate::config::read_text;
+
+/// A line or two.
+const MAX_BYTES: u64 = 64 * 1024;
+
 /// A name, or the beginning of a commit's id when no branch is checked out.
 pub fn branch(root: &Path) -> Option<String> {
     let git = root.join(".git");
     // A worktree or a submodule: a file that names the folder.
-    let git = match std::fs::read_to_string(&git) {
+    let git = match read_text(&git, MAX_BYTES) {
         Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
         Err(_) => git,
     };
-    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = read_text(&git.join("HEAD"), MAX_BYTES).ok()?;
     let head = head.trim();
     match head.strip_prefix("ref: refs/heads/") {
         Some(name) => Some(name.to_string()),
@@ -38,5 +43,18 @@ mod tests {
         at("tree/.git", "gitdir: ../real\n");
         at("real/HEAD", "ref: refs/heads/main\n");
         assert_eq!(branch(&root.path().join("tree")), Some("main".into()));
+    }
+
+    #[test]
+    fn what_is_no_small_file_holds_nobody_up() {
+        let root = tempfile::tempdir().unwrap();
+        let head = root.path().join(".git/HEAD");
+        std::fs::create_dir(root.path().join(".git")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &head).unwrap();
+        assert_eq!(branch(root.path()), None);
+        std::fs::remove_file(&head).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&head).status();
+        assert!(made.unwrap().success());
+        assert_eq!(branch(root.path()), None);
     }
 }

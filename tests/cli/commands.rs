@@ -111,7 +111,7 @@ fn trust_says_what_it_did() {
         assert!(run.stdout.contains(word), "{args:?}: {}", run.stdout);
     };
     says(&["trust"], "is trusted now");
-    says(&["trust"], "already");
+    says(&["trust"], "was trusted already");
     says(&["trust", "--remove"], "no longer");
     says(&["trust", "--remove"], "was not trusted");
     let new = Home::new();

@@ -144,6 +144,102 @@ fn a_repository_grants_itself_nothing_until_it_is_trusted() {
 }
 
 #[test]
+fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
+    let home = calling(&[bash("touch granted")]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let says = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
+    says("max_turns = 9\n");
+    let trusted = home.run(["trust"]).expect(0).stdout;
+    assert!(trusted.contains("  max_turns = 9\n"), "{trusted}");
+
+    says(&format!("max_turns = 9\n{GREEDY}"));
+    let run = home.run(["-p", "x"]).expect(0);
+    quiet(&run);
+    assert_eq!(
+        run.stdout, "done\n",
+        "the model is the user's: {}",
+        run.stderr
+    );
+    let line = run
+        .stderr
+        .lines()
+        .find(|l| l.contains("it changed since it was trusted"));
+    let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
+    for word in [
+        "permissions.allow = [\"Bash\"] (new)",
+        "providers.s.base_url = ",
+        "permission_mode = ",
+    ] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+    assert!(run.stderr.contains("`rewake trust`"), "{}", run.stderr);
+    assert!(!home.path("granted").exists());
+    let doctor = home.run(["doctor"]).expect(0).stdout;
+    assert!(doctor.contains("to be trusted again"), "{doctor}");
+
+    // What was trusted is still trusted when it is back.
+    says("# the same\nmax_turns = 9\n");
+    let run = home.run(["-p", "x"]).expect(0);
+    assert!(!run.stderr.contains("trust"), "{}", run.stderr);
+    says("max_turns = 9\n[permissions]\nallow = [\"Bash(touch:*)\"]\n");
+    let again = home.run(["trust"]).expect(0).stdout;
+    assert!(
+        again.contains("permissions.allow = [\"Bash(touch:*)\"]"),
+        "{again}"
+    );
+    home.run(["-p", "x"]).expect(0);
+    assert!(home.path("granted").exists());
+}
+
+#[test]
+fn what_is_wrong_with_an_untrusted_config_stops_no_command() {
+    let home = scripted(&[step("fine", &[])]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let file = home.path(".rewake/config.toml");
+    for (text, words) in [
+        (
+            "max_turns = 3\nmodle = \"a/b\"\n",
+            [":2: unknown key \"modle\"", "did you mean \"model\"?"],
+        ),
+        ("[context\n", [":1: ", "the file is not used"]),
+        (
+            "[context]\nkeep = 99\n",
+            [":2: context.keep is 99", "the file is not used"],
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for args in [vec!["-p", "x"], vec!["history"], vec!["ps"], vec!["doctor"]] {
+            let run = home.run(&args).expect(0);
+            quiet(&run);
+            if args[0] == "-p" {
+                assert_eq!(run.stdout, "fine\n");
+                for word in words {
+                    assert!(run.stderr.contains(word), "{word}: {}", run.stderr);
+                }
+            }
+        }
+        if !text.contains("keep") {
+            refused(home.run(["trust"]), 2, &[".rewake/config.toml:"]);
+        }
+    }
+    for target in ["/dev/zero", "/dev/tty"] {
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(target, &file).unwrap();
+        let run = home.run(["-p", "x"]).expect(0);
+        assert!(
+            run.stderr.contains("cannot read the config file"),
+            "{}",
+            run.stderr
+        );
+        refused(
+            home.run(["trust"]),
+            2,
+            &["cannot read the config file", "repair"],
+        );
+    }
+}
+
+#[test]
 fn a_trusted_folder_of_another_name_is_another_folder() {
     let home = calling(&[bash("touch granted")]);
     let other = home.path("other");
@@ -179,4 +275,101 @@ fn commands_do_not_see_what_changes_their_meaning_nor_keys() {
         !text.contains("evil") && !text.contains("secret-a"),
         "{text}"
     );
+}
+
+/// As after `cd ~ && rewake`: the workspace is the user's home, where rewake's own files lie.
+/// `model` plays these calls in `acceptEdits`, with rules that allow every file.
+fn at_home(calls: &[(&str, serde_json::Value)], own: &str) -> (Home, Vec<(String, String)>) {
+    let home = calling(calls);
+    let folder = home.path(own);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(
+        home.rewake_home().join("script.toml"),
+        folder.join("script.toml"),
+    )
+    .unwrap();
+    let config = format!(
+        "permission_mode = \"acceptEdits\"\n{SCRIPTED}\
+         [permissions]\nallow = [\"Edit\", \"Edit(**)\", \"Edit(~/**)\", \"Edit(//**)\"]\n"
+    );
+    std::fs::create_dir_all(home.path("dotfiles")).unwrap();
+    std::fs::write(home.path("dotfiles/rewake.toml"), config).unwrap();
+    std::os::unix::fs::symlink(
+        home.path("dotfiles/rewake.toml"),
+        folder.join("config.toml"),
+    )
+    .unwrap();
+    let format = ["--output-format", "stream-json"];
+    let mut command = home.rewake(["-p", "go"].into_iter().chain(format));
+    command.env("HOME", home.workspace());
+    match own {
+        ".config/rewake" => command.env_remove("REWAKE_HOME"),
+        _ => command.env("REWAKE_HOME", folder),
+    };
+    let told = crate::results(&run(command, LIMIT).expect(0));
+    (home, told)
+}
+
+#[test]
+fn the_models_own_rules_are_not_its_to_change_in_the_users_home() {
+    let write = |path: &str| ("write", json!({"path": path, "content": "x"}));
+    for (own, data) in [(".config/rewake", ".local/share/rewake"), ("own", "own")] {
+        let calls = [
+            write(&format!("{own}/config.toml")),
+            write(&format!("~/{own}/skills/x/SKILL.md")),
+            write(&format!("{own}/AGENTS.md")),
+            write("dotfiles/rewake.toml"),
+            write(&format!("{data}/runs/x/spec")),
+            bash(&format!(
+                "echo 'permission_mode = \"bypassPermissions\"' > {own}/config.toml"
+            )),
+            write("notes.txt"),
+        ];
+        let (home, told) = at_home(&calls, own);
+        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        let denied = ["denied"; 6].into_iter();
+        let want: Vec<&str> = denied.chain(["done"]).collect();
+        assert_eq!(kinds, want, "{own}: {told:?}");
+        let config = home.read("dotfiles/rewake.toml");
+        assert!(config.contains("acceptEdits"), "{config}");
+        assert!(!home.path(format!("{own}/skills")).exists());
+    }
+}
+
+#[test]
+fn doctor_says_when_its_own_folders_lie_inside_the_workspace() {
+    let home = scripted(&[]);
+    let inside = "rewake's own folders (config, data, logs) lie inside the workspace";
+    let doctor = home.run(["doctor"]).stdout;
+    assert!(!doctor.contains("inside the workspace"), "{doctor}");
+    let mut command = home.rewake(["doctor"]);
+    command.env("REWAKE_HOME", home.path("home"));
+    let doctor = run(command, LIMIT).stdout;
+    assert!(doctor.contains(inside), "{doctor}");
+}
+
+#[test]
+fn what_others_run_unasked_is_not_changed_in_accept_edits() {
+    let write = |path: &str| ("write", json!({"path": path, "content": "x"}));
+    let paths = [
+        ".claude/settings.json",
+        ".agents/skills/x/SKILL.md",
+        ".vscode/tasks.json",
+        ".github/workflows/ci.yml",
+        ".cargo/config.toml",
+        "sub/AGENTS.md",
+        "mise.toml",
+        "Makefile",
+    ];
+    let home = calling(&paths.map(write));
+    let told = told(&home, &["--permission-mode", "acceptEdits"]);
+    for (path, (kind, text)) in paths.iter().zip(&told) {
+        let want = if *path == "Makefile" {
+            "done"
+        } else {
+            "denied"
+        };
+        assert_eq!(kind, want, "{path}: {text}");
+        assert_eq!(home.path(path).exists(), *path == "Makefile", "{path}");
+    }
 }

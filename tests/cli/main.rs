@@ -18,6 +18,7 @@ mod lost;
 mod models;
 mod nasty;
 mod output;
+mod refused;
 mod sessions;
 mod start;
 mod store;

@@ -151,6 +151,7 @@ fn state(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn allows(line: &str, home: &Home, deny: &str) -> bool {
     let place = Workspace {
+        rewakes_own: Vec::new(),
         folder: home.workspace().to_str().unwrap().to_string(),
         root: home.workspace().to_str().unwrap().to_string(),
         home: Some(home.user().to_str().unwrap().to_string()),

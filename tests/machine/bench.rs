@@ -59,6 +59,7 @@ impl Bench {
             home: None,
             inline_max_bytes: 16_000,
             hidden: Default::default(),
+            limits: Default::default(),
         };
         let data_dir = self.folder.path().join("data");
         Machine::new(place, shell, runs, models, SESSION.into(), data_dir)

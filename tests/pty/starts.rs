@@ -78,13 +78,46 @@ fn a_first_run_says_what_was_looked_for() {
 fn trust_is_asked_once() {
     let home = scripted(&[step("Hello.", &[])]);
     std::fs::create_dir(home.path(".rewake")).unwrap();
-    std::fs::write(home.path(".rewake/config.toml"), "theme = \"light\"\n").unwrap();
+    let config = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
+    config("theme = \"light\"\n");
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Do you trust this folder?");
-    terminal.types("n");
+    // Nothing in it needs trust.
     terminal.sees("say what is to be done");
     terminal.types("\x04");
     terminal.ends();
+    config("theme = \"light\"\nmax_turns = 9\n");
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Do you trust this folder?");
+    terminal.sees("max_turns = 9");
+    terminal.types("n");
+    terminal.sees("since the folder is not trusted: max_turns");
+    terminal.types("\x04");
+    terminal.ends();
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("since the folder is not trusted: max_turns");
+    assert!(!terminal.screen().contains("Do you trust"));
+}
+
+#[test]
+fn what_changed_since_it_was_trusted_is_asked_about_again() {
+    let home = scripted(&[step("Hello.", &[])]);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let config = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
+    config("max_turns = 9\n");
+    home.run(["trust"]).expect(0);
+    config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("It differs in:");
+    terminal.sees("permissions.allow = [\"Bash\"] (new)");
+    assert!(!terminal.screen().contains("max_turns"));
+    // It changes again while the question stands: what was shown is what is trusted.
+    config("max_turns = 9\n[permissions]\nallow = [\"Bash\", \"Edit\"]\n");
+    terminal.types("y");
+    terminal.sees("this folder is trusted with this content");
+    terminal.sees("permissions.allow = [\"Bash\", \"Edit\"] (changed)");
+    terminal.types("\x04");
+    terminal.ends();
+    config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     let terminal = Terminal::start(&home, &[]);
     terminal.sees("say what is to be done");
     assert!(!terminal.screen().contains("Do you trust"));

@@ -1,5 +1,6 @@
 //! What a start shows: unfinished work, the question of trust, and a first run.
 
+use rewake::config::{Content, Difference, Given, Project, Standing};
 use rewake::session::{Details, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg};
@@ -142,27 +143,67 @@ fn one_that_is_held_is_watched() {
     assert!(watched);
 }
 
+/// A config of the workspace's own that sets so many models' windows, and a server.
+fn greedy(models: usize, standing: Standing) -> Box<Project> {
+    let given = |shown: &str| Given {
+        shown: shown.into(),
+        ..Given::default()
+    };
+    let window = |n| {
+        let key = format!("models.\"local/{n}\".context_window");
+        (key, given("9000"))
+    };
+    let url = "providers.openai.base_url".to_string();
+    let keys = (0..models).map(window);
+    Box::new(Project {
+        content: Content {
+            keys: keys.chain([(url, given("\"http://evil\""))]).collect(),
+            ..Content::default()
+        },
+        standing,
+        broken: None,
+    })
+}
+
 #[test]
 fn trust_is_asked_for_before_anything_else() {
-    let begin = || {
-        Begin::Trust(Box::new(Begin::Open {
+    let begin = |project: Box<Project>| {
+        let then = Box::new(Begin::Open {
             which: Which::New,
             prompt: None,
-        }))
+        });
+        Begin::Trust { project, then }
     };
     scene!("trust", |stage: &mut Stage| {
-        stage.tell(Msg::Begin(Box::new(begin())));
+        let project = greedy(12, Standing::Untrusted);
+        stage.tell(Msg::Begin(Box::new(begin(project))));
+    });
+    scene!("trust-again", |stage: &mut Stage| {
+        let difference = |key: &str, shown: Option<&str>, how| Difference {
+            key: key.into(),
+            shown: shown.map(str::to_string),
+            how,
+        };
+        let differences = vec![
+            difference("permissions.allow", Some("[\"Bash\"]"), "new"),
+            difference("model", Some("\"evil/x\""), "changed"),
+            difference("permissions.deny", None, "gone"),
+        ];
+        let project = greedy(0, Standing::Changed(differences));
+        stage.tell(Msg::Begin(Box::new(begin(project))));
     });
     for (key, trusts) in [("y", true), ("n", false)] {
         let mut stage = Stage::new(80, 24);
-        stage.tell(Msg::Begin(Box::new(begin())));
+        let project = greedy(1, Standing::Untrusted);
+        stage.tell(Msg::Begin(Box::new(begin(project.clone()))));
         stage.keys("x<Enter>");
         assert!(stage.wanted.is_empty(), "only y and n are answers");
         stage.keys(key);
-        assert!(matches!(
-            (&stage.wanted[0], trusts),
-            (Intent::Trust, true) | (Intent::Distrust, false)
-        ));
+        match &stage.wanted[0] {
+            Intent::Trust(content) => assert!(trusts && *content == project.content),
+            Intent::Distrust => assert!(!trusts),
+            _ => panic!("no answer"),
+        }
         assert!(matches!(stage.wanted[1], Intent::Open { .. }));
     }
 }

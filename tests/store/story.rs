@@ -271,6 +271,7 @@ pub fn all_kinds() -> Vec<Entry> {
             tokens: None,
             bytes: 0,
             silently: false,
+            images: None,
         },
         Entry::Woke {
             by: By::Start,

@@ -14,6 +14,7 @@ fn place() -> Workspace {
         root: "/home/u/w".into(),
         home: Some("/home/u".into()),
         readable: vec!["/data/runs".into()],
+        rewakes_own: vec!["/home/u/w/conf/rewake".into(), "/home/u/own".into()],
     }
 }
 
@@ -24,6 +25,8 @@ fn resolve(path: &str) -> String {
         ("/home/u/w/out.txt", "/etc/passwd"),
         ("/home/u/w/hooks", "/home/u/w/.git/hooks"),
         ("/home/u/w/a/b/up", "/home/u/w"),
+        ("/home/u/w/settings", "/home/u/w/conf/rewake"),
+        ("/home/u/own", "/home/u/w/dotfiles/own"),
         ("/alias", "/home/u/w"),
     ];
     let mut real = String::new();
@@ -417,6 +420,37 @@ fn files() {
     ] {
         assert_eq!(signs(&input, rules), want, "{input:?} with {rules:?}");
     }
+}
+
+#[test]
+#[rustfmt::skip]
+fn rewakes_own_files_are_asked_about_whatever_the_rules() {
+    let edit = |path: &str| call("edit", json!({"path": path, "edits": [{"old": "a", "new": "b"}]}));
+    let write = |path: &str| call("write", json!({"path": path, "content": ""}));
+    let everything = "+Edit;;+Edit(**);;+Edit(~/**);;+Edit(//**);;+Edit(conf/rewake/config.toml);;+Write";
+    for rules in ["", everything] {
+        for input in [
+            write("conf/rewake/config.toml"),
+            edit("conf/rewake/config.toml"),
+            write("/home/u/w/conf/rewake/skills/x/SKILL.md"),
+            write("conf/../conf/rewake/runs/1/spec"),
+            write("CONF/Rewake/config.toml"),
+            // Through a link into them, by the name of a link that leads elsewhere, and where it leads.
+            write("settings/config.toml"),
+            write("~/own/config.toml"),
+            write("dotfiles/own/config.toml"),
+            bash("echo x > conf/rewake/config.toml"),
+            bash("cd conf && echo x >> rewake/config.toml"),
+            bash("ls > settings/config.toml"),
+        ] {
+            assert_eq!(signs(&input, rules), "??-+", "{input:?} with {rules:?}");
+        }
+    }
+    assert_eq!(signs(&write("conf/rewake/x"), "-Edit(conf/**)"), "----");
+    assert_eq!(signs(&write("conf/rewaked/x"), ""), "?+-+");
+    assert_eq!(signs(&call("read", json!({"path": "conf/rewake/config.toml"})), ""), "++++");
+    // A skill is saved in the workspace: asked about, as before.
+    assert_eq!(signs(&skill("a"), everything), "??-+");
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl App {
             Command::Rename => return vec![Intent::Engine(Order::Name(one_line(&words, 120)))],
             Command::Theme if words.is_empty() => return vec![Intent::Themes],
             Command::Theme => return vec![Intent::Theme(words)],
+            Command::Reload => return vec![Intent::Reload],
             Command::Status => return vec![Intent::Status],
             Command::Doctor => return vec![Intent::Doctor],
             Command::Quit => return vec![Intent::Quit],

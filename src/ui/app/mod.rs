@@ -23,6 +23,7 @@ use super::live::{News, Now};
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{Look, Tone, Transcript};
+use crate::config::{Content, Project};
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
 use crate::engine::Command;
@@ -112,7 +113,10 @@ pub enum Intent {
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,
-    Trust,
+    /// The config is read again, whoever changed it.
+    Reload,
+    /// The folder, with this and no other content.
+    Trust(Content),
     Distrust,
     Suspend,
     Quit,
@@ -139,7 +143,7 @@ pub enum Overlay {
     Card(Card),
     FirstRun(FirstRun),
     /// The folder has a config of its own: is it trusted?
-    Trust,
+    Trust(Box<Project>),
     History(Box<history::Pane>),
     Picker(Picker),
     Viewer(Viewer),
@@ -295,8 +299,8 @@ impl App {
                 Vec::new()
             }
             Begin::History => self.open_history(""),
-            Begin::Trust(then) => {
-                self.overlay = Overlay::Trust;
+            Begin::Trust { project, then } => {
+                self.overlay = Overlay::Trust(project);
                 // What follows waits for the answer.
                 self.after_trust = Some(then);
                 Vec::new()
@@ -366,6 +370,9 @@ impl App {
     }
 
     fn files_listed(&mut self) {
+        if let Some(note) = self.files.as_ref().and_then(|files| files.note()) {
+            self.hint = Some(note.to_string());
+        }
         self.in_box(|composer, around| composer.files_listed(around));
     }
 
@@ -401,6 +408,10 @@ impl App {
 
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn told(&mut self, tone: Tone, text: String) {
+        // The conversation that is being opened takes the place of what is shown now.
+        if tone == Tone::Warn && matches!(self.phase, Phase::Nothing | Phase::Opening) {
+            self.warned.push(text.clone());
+        }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
             _ => self.transcript.tell(tone, text),
@@ -485,7 +496,10 @@ pub enum Begin {
         prompt: Option<String>,
     },
     FirstRun(FirstRun),
-    Trust(Box<Begin>),
+    Trust {
+        project: Box<Project>,
+        then: Box<Begin>,
+    },
     History,
 }
 

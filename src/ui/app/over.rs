@@ -25,7 +25,7 @@ impl App {
                 Setup::Demo => vec![Intent::Demo],
                 Setup::Quit => vec![Intent::Quit],
             },
-            Overlay::Trust => self.trust_key(key),
+            Overlay::Trust(_) => self.trust_key(key),
             Overlay::History(pane) => {
                 let did = pane.key(key);
                 self.history_did(did)
@@ -89,8 +89,12 @@ impl App {
     }
 
     fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        let Overlay::Trust(project) = &self.overlay else {
+            return Vec::new();
+        };
         let mut intents = match key.code {
-            KeyCode::Char('y') => vec![Intent::Trust],
+            // What was shown is trusted, not what is there by now.
+            KeyCode::Char('y') => vec![Intent::Trust(project.content.clone())],
             KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
             KeyCode::Char('c') => return vec![Intent::Quit],
             _ => return Vec::new(),

@@ -11,22 +11,26 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ignore::{DirEntry, WalkBuilder};
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::core::text::neutralise;
+use crate::tools::walk::{Found, Walk};
+use crate::tools::{Limits, Stop, Watch};
 
 const MAX_FILES: usize = 50_000;
-
-const MAX_WALK: Duration = Duration::from_secs(10);
 
 const MAX_PATH_BYTES: usize = 1_024;
 
 /// A list younger than this is not made again.
 const FRESH: Duration = Duration::from_secs(3);
 
-type Listing = Arc<[String]>;
+/// A list, and what is missing in it.
+#[derive(Default, Clone)]
+struct Listing {
+    paths: Arc<[String]>,
+    note: Option<Arc<str>>,
+}
 
 /// The list, and the thread that makes it, which ends when this is dropped.
 pub struct Files {
@@ -61,8 +65,17 @@ impl Files {
 
     /// The paths that the words may mean, the likeliest first.
     pub fn search(&self, query: &str, limit: usize) -> Vec<String> {
-        let list = Arc::clone(&self.list.lock().unwrap_or_else(PoisonError::into_inner));
-        search(&list, query, limit)
+        search(&self.list().paths, query, limit)
+    }
+
+    /// Why the list is not complete, or holds what should be left out.
+    pub fn note(&self) -> Option<Arc<str>> {
+        self.list().note
+    }
+
+    fn list(&self) -> Listing {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.clone()
     }
 }
 
@@ -85,42 +98,48 @@ fn run(
         if made.is_some_and(|made| made.elapsed() < FRESH) {
             continue;
         }
-        let paths: Listing = walk(root, ended, MAX_FILES).into();
+        let made_now = walk(root, ended, Limits::SCREEN, MAX_FILES);
         if ended.load(Ordering::Relaxed) {
             return;
         }
-        *list.lock().unwrap_or_else(PoisonError::into_inner) = paths;
+        *list.lock().unwrap_or_else(PoisonError::into_inner) = made_now;
         made = Some(Instant::now());
         ready();
     }
 }
 
 /// Paths from the root, folders with a slash at the end, sorted.
-fn walk(root: &Path, ended: &AtomicBool, max: usize) -> Vec<String> {
-    let began = Instant::now();
-    let walk = WalkBuilder::new(root)
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .follow_links(false)
-        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git")
-        .build();
+fn walk(root: &Path, ended: &AtomicBool, limits: Limits, max: usize) -> Listing {
+    let watch = Watch::new(limits, ended);
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let mut walk = Walk::new(&root, true, &Arc::default(), &watch);
     let mut paths: Vec<String> = walk
-        .take_while(|_| !ended.load(Ordering::Relaxed) && began.elapsed() < MAX_WALK)
-        .filter_map(|entry| shown(root, &entry.ok()?))
+        .by_ref()
+        .filter_map(|found| shown(&root, &found.ok()?))
         .take(max)
         .collect();
     paths.sort_unstable();
-    paths
+    let stopped = walk.stopped().map(Stop::words).or_else(|| {
+        let is_full = paths.len() >= max;
+        is_full.then(|| format!("after {max} paths"))
+    });
+    let stopped = stopped.map(|words| format!("the list of files was stopped {words}"));
+    Listing {
+        paths: paths.into(),
+        // A name of a folder in it may hold anything.
+        note: stopped
+            .or_else(|| walk.unused().into_iter().next())
+            .map(|note| Arc::from(&*neutralise(&note))),
+    }
 }
 
-fn shown(root: &Path, entry: &DirEntry) -> Option<String> {
-    let path = entry.path().strip_prefix(root).ok()?.to_str()?;
+fn shown(root: &Path, found: &Found) -> Option<String> {
+    let path = found.path.strip_prefix(root).ok()?.to_str()?;
     let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
     if !plain || neutralise(path) != path {
         return None;
     }
-    let slash = if entry.file_type()?.is_dir() { "/" } else { "" };
+    let slash = if found.of.is_dir() { "/" } else { "" };
     Some(format!("{path}{slash}"))
 }
 
@@ -189,7 +208,7 @@ mod tests {
         let folder = folder();
         let on = AtomicBool::new(false);
         assert_eq!(
-            walk(folder.path(), &on, 100),
+            walk(folder.path(), &on, Limits::SCREEN, 100).paths[..],
             [
                 ".github/",
                 ".github/ci.yml",
@@ -202,8 +221,34 @@ mod tests {
                 "src/ui/main_view.rs"
             ]
         );
-        assert_eq!(walk(folder.path(), &on, 2).len(), 2);
-        assert!(walk(folder.path(), &AtomicBool::new(true), 100).is_empty());
+        assert_eq!(walk(folder.path(), &on, Limits::SCREEN, 100).note, None);
+        let full = walk(folder.path(), &on, Limits::SCREEN, 2);
+        assert_eq!(full.paths.len(), 2);
+        let note = full.note.unwrap();
+        assert!(note.contains("stopped after 2 paths"), "{note}");
+        let ended = walk(folder.path(), &AtomicBool::new(true), Limits::SCREEN, 100);
+        assert!(ended.paths.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_is_not_whole_says_so() {
+        let folder = folder();
+        let on = AtomicBool::new(false);
+        let limits = Limits {
+            time: Duration::ZERO,
+            ..Limits::SCREEN
+        };
+        let note = walk(folder.path(), &on, limits, 100).note.unwrap();
+        assert!(note.contains("stopped after 0 s"), "{note}");
+        fs::remove_file(folder.path().join(".gitignore")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(".gitignore")).unwrap();
+        let listing = walk(folder.path(), &on, Limits::SCREEN, 100);
+        assert!(listing.paths.iter().any(|path| path == "target/out"));
+        let note = listing.note.unwrap();
+        assert!(
+            note.ends_with(".gitignore was not used: it is a device"),
+            "{note}"
+        );
     }
 
     #[test]

@@ -8,19 +8,16 @@ use std::sync::Arc;
 use super::Hands;
 use crate::command::QUIET;
 use crate::core::entry::{Image, Via};
-use crate::core::image::media_type;
+use crate::core::image;
 use crate::core::text::{neutralise, one_line};
 use crate::engine::Command;
 use crate::session::export::{self, Format};
-use crate::store::database;
 use crate::store::{Message, blob_ref};
+use crate::tools::load_file;
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::composer::editor::{edit, editor_command};
 use crate::ui::terminal::Screen;
 use crate::ui::transcript::Tone;
-
-/// Providers refuse larger ones.
-const IMAGE_MAX_BYTES: u64 = 10 << 20;
 
 /// Of what a `!` command prints, this much is kept.
 const SHELL_MAX_BYTES: u64 = 64 << 10;
@@ -125,22 +122,17 @@ impl Hands {
     }
 }
 
-/// The type is told by the first bytes, not by the name.
+/// One that cannot be read would be refused with every request from then on.
 fn image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
-    let cannot = |why: String| format!("cannot send {}: {why}", path.display());
-    if database::is_open_here(path) {
-        return Err(cannot("it is the session store, which is in use".into()));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(IMAGE_MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|e| cannot(e.to_string()))?;
-    if bytes.len() as u64 > IMAGE_MAX_BYTES {
-        return Err(cannot("it is larger than 10 MiB".into()));
-    }
-    let media_type =
-        media_type(&bytes).ok_or_else(|| cannot("it is no PNG, JPEG, GIF or WebP image".into()))?;
-    Ok((media_type, bytes))
+    let cannot = |why: &str| format!("cannot send {}: {why}", path.display());
+    let bytes = load_file(path, image::MAX_BYTES).map_err(|e| match e.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            cannot(&format!("it has more than {} bytes", image::MAX_BYTES))
+        }
+        _ => cannot(&e.to_string()),
+    })?;
+    let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
+    Ok((known.media_type, bytes))
 }
 
 fn run(
@@ -189,6 +181,26 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_image_that_can_be_read_is_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let png = image::sample::PNG;
+        let put = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let sent = super::image(&put("a.png", png)).unwrap();
+        assert_eq!(sent, ("image/png", png.to_vec()));
+        let cut = super::image(&put("cut.png", &png[..50])).unwrap_err();
+        assert!(cut.contains("but ends in the middle"), "{cut}");
+        let large = [png, &vec![0; image::MAX_BYTES as usize]].concat();
+        let large = super::image(&put("large.png", &large)).unwrap_err();
+        assert!(large.contains("more than 3932160 bytes"), "{large}");
+        let device = super::image(Path::new("/dev/zero")).unwrap_err();
+        assert!(device.contains("not a regular file"), "{device}");
+    }
 
     #[test]
     fn a_command_of_the_user_ends_and_sees_no_key() {

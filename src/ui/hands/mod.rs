@@ -1,6 +1,7 @@
 //! What the screen wants done outside: intents are carried out here, and what came of them
 //! goes back as messages. What takes long is done on threads.
 
+mod changes;
 mod files;
 mod look;
 mod rules;
@@ -8,6 +9,7 @@ mod rules;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use super::app::{App, Intent, Msg, Phase};
 use super::history;
@@ -17,10 +19,11 @@ use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
 use super::{Tell, Wake};
-use crate::command::Runs;
+use crate::command::{RunInfo, RunState, Runs};
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::session::{Surroundings, Which};
+use changes::{Acting, Changes};
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -34,6 +37,16 @@ pub struct Hands {
     history: Option<history::Worker>,
     reader: Option<Listening>,
     runs: Option<Runs>,
+    acting: Arc<Acting>,
+    changes: Changes,
+    /// When the files of the config were last looked at.
+    looked: Instant,
+}
+
+/// A command runs, or is about to, for whatever session.
+fn some_run(runs: Option<&Runs>) -> bool {
+    let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
+    runs.is_some_and(|runs| !runs.list().iter().all(is_over))
 }
 
 /// Whether the screen goes on.
@@ -48,6 +61,8 @@ pub enum After {
 impl Hands {
     pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Hands {
         let runs = around.runs().ok();
+        let acting = Arc::new(Acting::default());
+        let changes = Changes::new(&around.loaded.files, acting.moment(some_run(runs.as_ref())));
         Hands {
             around,
             to_screen,
@@ -56,6 +71,9 @@ impl Hands {
             history: None,
             reader: None,
             runs,
+            acting,
+            changes,
+            looked: Instant::now(),
         }
     }
 
@@ -129,7 +147,8 @@ impl Hands {
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(&id),
             Intent::ChooseModel(model) => self.choose_model(model, app),
-            Intent::Trust => self.trust(app),
+            Intent::Reload => self.take_over_config(app),
+            Intent::Trust(content) => self.trust(&content, app),
             Intent::Distrust => self.distrust(),
             Intent::Suspend => self.suspend(screen),
             Intent::Redraw => self.redraw(screen),
@@ -187,7 +206,9 @@ impl Hands {
 
     fn tell(&self, engine: u64) -> Tell {
         let sender = self.to_screen.clone();
+        let acting = Arc::clone(&self.acting);
         Arc::new(move |news| {
+            acting.hear(&news);
             let _ = sender.send(Wake::Msg(Msg::News(engine, news)));
         })
     }

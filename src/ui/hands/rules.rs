@@ -1,54 +1,154 @@
 //! What the screen changes of the settings, and what it says of them.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ratatui::text::{Line, Span};
 
-use super::Hands;
+use super::changes::Moment;
 use super::look::plain_lines;
-use crate::config;
+use super::{Hands, some_run};
+use crate::config::write::Change;
+use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths, Standing};
 use crate::core::entry::Mode;
 use crate::engine::Command;
 use crate::model::{Figures, Models};
-use crate::session::{VERSION, short_id};
+use crate::session::{Surroundings, VERSION, short_id};
 use crate::ui::app::{App, Msg};
 use crate::ui::overlay::{For, Item, Picker};
 use crate::ui::transcript::Tone;
 use crate::ui::{start, style};
 
+/// While commands of other sessions run, whose end nobody tells, the files are looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 impl Hands {
-    /// "Always": in the user's own config, where only a person writes.
+    /// "Always": in the user's own config, where only a person writes. It holds at once, also
+    /// when the rest of the file is not taken over.
     pub(super) fn allow_always(&mut self, rule: &str, app: &App) {
-        match config::write::allow(&self.around.paths, rule) {
-            Ok(_) => {
-                self.reload(app);
-                self.told(Tone::Calm, format!("{rule} is allowed from now on"));
-            }
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+        let rules = |around: &Surroundings| around.config().permissions.allow.clone();
+        if let Err(e) = self.change_config(|paths| config::write::allow(paths, rule)) {
+            return self.told(Tone::Bad, e.to_string());
+        }
+        self.reload(app);
+        if !rules(&self.around).iter().any(|known| known == rule) {
+            let origin = Origin::Flag("granted on the screen".to_string());
+            self.apply(self.around.loaded.allowing(rule, origin), app);
+        }
+        self.told(Tone::Calm, format!("{rule} is allowed from now on"));
+    }
+
+    /// Changes the user's own file at a person's word, which is not taken for the session's.
+    fn change_config(
+        &mut self,
+        write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        self.look_at_config();
+        let change = write(&self.around.paths)?;
+        let now = self.moment();
+        let file = self.around.paths.config_file();
+        self.changes.wrote(&file, &change, now);
+        Ok(())
+    }
+
+    /// A file of the config may have changed: whose change it is is known best at once.
+    pub fn look_at_config(&mut self) {
+        let from = self.moment();
+        let found = self.around.loaded.files_now();
+        let to = self.moment();
+        self.changes.look(from, &found, to);
+        self.looked = Instant::now();
+    }
+
+    /// When a call or a command has come to its end: what was changed until now is the session's.
+    pub fn settle_config(&mut self) {
+        let now = self.acting.moment(false);
+        let again = self.changes.was_acting() && self.looked.elapsed() >= LOOK_AGAIN;
+        if self.changes.is_due(now) || (again && !now.is_acting) {
+            self.look_at_config();
+            self.tell_held();
         }
     }
 
-    /// The config was changed: what can be changed while a session is open is.
-    pub fn reload(&mut self, app: &App) {
+    /// With what runs for sessions that are not open here.
+    fn moment(&self) -> Moment {
+        self.acting.moment(some_run(self.runs.as_ref()))
+    }
+
+    fn tell_held(&mut self) {
+        for file in self.changes.untold() {
+            let text = format!(
+                "{} was changed while a call or a command of the session was in progress, and is not \
+                 used: /reload reads it, and so does the next start",
+                file.display()
+            );
+            self.told(Tone::Warn, text);
+        }
+    }
+
+    fn load(&self) -> Result<Loaded, ConfigError> {
         let around = &self.around;
-        let loaded = config::load(&around.env, &around.paths, &around.here.root, &around.flags);
+        config::load(&around.env, &around.paths, &around.here.root, &around.flags)
+    }
+
+    /// The config was changed: what can be changed while a session is open is, if a person did.
+    pub fn reload(&mut self, app: &App) {
+        let from = self.moment();
+        let loaded = self.load();
+        // What is taken over is what was looked at: both are what this reading found.
+        let found = match &loaded {
+            Ok(loaded) => loaded.files.clone(),
+            Err(_) => self.around.loaded.files_now(),
+        };
+        let to = self.moment();
+        self.changes.look(from, &found, to);
+        self.looked = Instant::now();
+        self.tell_held();
+        if self.changes.held().next().is_some() {
+            return;
+        }
+        let was_undone = self.changes.was_undone();
+        if !self.take_over(loaded, app) && was_undone {
+            self.told(Tone::Calm, "the config is again what is in use");
+        }
+    }
+
+    /// A person wants it read, whoever changed it.
+    pub(super) fn take_over_config(&mut self, app: &App) {
+        let loaded = self.load();
+        if !self.take_over(loaded, app) {
+            self.told(Tone::Calm, "the config says what it said");
+        }
+    }
+
+    /// False when nothing is to be said.
+    fn take_over(&mut self, loaded: Result<Loaded, ConfigError>, app: &App) -> bool {
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(e) => {
                 let hint = e.hint().map(|h| format!("\nhint: {h}")).unwrap_or_default();
                 let text = format!("the config was changed, and is not used: {e}{hint}");
-                return self.told(Tone::Bad, text);
+                self.told(Tone::Bad, text);
+                return true;
             }
         };
-        if loaded == around.loaded {
-            return;
+        self.changes.took_over(&loaded.files);
+        if loaded.is_as(&self.around.loaded) {
+            return false;
         }
         for warning in &loaded.warnings {
-            if !around.loaded.warnings.contains(warning) {
-                self.told(Tone::Warn, warning.text.clone());
+            if !self.around.loaded.warnings.contains(warning) {
+                self.told(Tone::Warn, warning.to_string());
             }
         }
-        let again = Arc::new(around.with(loaded));
+        self.apply(loaded, app);
+        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
+        self.told(Tone::Calm, text);
+        true
+    }
+
+    fn apply(&mut self, loaded: Loaded, app: &App) {
+        let again = Arc::new(self.around.with(loaded));
         match again.judge_of(&app.now.folder) {
             Ok(judge) => self.engine(Command::Judge(judge)),
             Err(e) => self.told(Tone::Bad, e.to_string()),
@@ -58,8 +158,6 @@ impl Hands {
             Err(e) => self.told(Tone::Bad, e),
         }
         self.around = again;
-        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
-        self.told(Tone::Calm, text);
     }
 
     pub(super) fn theme(&mut self, name: &str, app: &mut App) {
@@ -67,7 +165,8 @@ impl Hands {
             Ok(theme) => {
                 app.theme_name = name.to_string();
                 self.send(Msg::Restyled(Box::new(theme)));
-                if let Err(e) = config::write::set(&self.around.paths, "theme", name) {
+                let set = |paths: &Paths| config::write::set(paths, "theme", name);
+                if let Err(e) = self.change_config(set) {
                     self.told(Tone::Warn, e.to_string());
                 }
             }
@@ -77,14 +176,16 @@ impl Hands {
 
     /// On the first screen: kept as the user's model, and begun with.
     pub(super) fn choose_model(&mut self, model: String, app: &mut App) {
-        let paths = &self.around.paths;
         let provider = model.split('/').next().unwrap_or_default();
         let named = match self.around.config().provider(provider) {
-            Ok(_) => Ok(false),
+            Ok(_) => Ok(()),
             // It was found by its port: from now on it is known by its name.
-            Err(_) => config::write::local_server(paths, provider, start::LLAMA_CPP),
+            Err(_) => self.change_config(|paths| {
+                config::write::local_server(paths, provider, start::LLAMA_CPP)
+            }),
         };
-        if let Err(e) = named.and_then(|_| config::write::set(paths, "model", &model)) {
+        let set = |paths: &Paths| config::write::set(paths, "model", &model);
+        if let Err(e) = named.and_then(|()| self.change_config(set)) {
             return self.told(Tone::Bad, e.to_string());
         }
         self.reload(app);
@@ -92,14 +193,20 @@ impl Hands {
         self.open(which, false, app);
     }
 
-    pub(super) fn trust(&mut self, app: &App) {
+    /// With the content that the person was shown. If the file is another one by now, it is
+    /// not used, and reading it says so.
+    pub(super) fn trust(&mut self, content: &Content, app: &mut App) {
         let around = &self.around;
-        match config::trust::trust(&around.paths, &around.here.root) {
+        match config::trust::trust(&around.paths, &around.here.root, content) {
             Ok(_) => {
+                // Answered: what was to be said of it is so no longer.
+                let said = around.loaded.warnings.iter().map(ToString::to_string);
+                let said: Vec<String> = said.collect();
+                app.warned.retain(|warning| !said.contains(warning));
                 self.reload(app);
                 self.told(
                     Tone::Calm,
-                    "this folder is trusted; rewake trust --remove takes it back",
+                    "this folder is trusted with this content; rewake trust --remove takes it back",
                 );
             }
             Err(e) => self.told(Tone::Bad, e.to_string()),
@@ -207,11 +314,10 @@ impl Hands {
     pub(super) fn status(&self, app: &App) {
         let around = &self.around;
         let id = app.id.as_deref().unwrap_or("none");
-        let trusted = config::trust::is_trusted(&around.paths, &around.here.root);
-        let trusted = match trusted {
-            Ok(true) => "trusted",
-            Ok(false) => "not trusted",
-            Err(_) => "unknown",
+        let trusted = match around.loaded.project.standing {
+            Standing::Trusted => "trusted",
+            Standing::Untrusted => "not trusted",
+            Standing::Changed(_) | Standing::Unbound => "to be trusted again",
         };
         let rows = [
             ("rewake", VERSION.to_string()),

@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
             known.long = None;
             known.cost(&info.usage)
         });
-        let tokens = info.usage.prompt() + info.usage.output;
+        let tokens = info.usage.all();
         let (day, time) = self.moment(info.updated_ms);
         let snippet = self.list.snippets.get(&key);
         Row {

@@ -177,6 +177,16 @@ impl Transcript {
                 let said: Vec<String> = model.into_iter().chain(mode).collect();
                 self.mark(at, Tone::Calm, said.join(", "));
             }
+            Entry::Learned {
+                model,
+                images: Some(refusal),
+                ..
+            } => {
+                let why = &refusal.why;
+                let text =
+                    format!("{model} refused images; they are sent as text from now on: {why}");
+                self.mark(at, Tone::Warn, text);
+            }
             Entry::Learned { model, limit, .. } => {
                 self.mark(at, Tone::Calm, format!("{model} takes {limit} tokens"));
             }

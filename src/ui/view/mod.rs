@@ -46,7 +46,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
         Overlay::Viewer(_) => over::viewer(frame, area, app),
         Overlay::Picker(_) => over::picker(frame, area, app),
         Overlay::Confirm { .. } => over::confirm(frame, area, app),
-        Overlay::Trust => over::trust(frame, area, app),
+        Overlay::Trust(_) => over::trust(frame, area, app),
         _ => {}
     }
 }

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
+use crate::config::Standing;
 use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
@@ -132,33 +133,70 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 pub fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Overlay::Confirm { question, .. } = &app.overlay {
-        question_box(frame, area, question, "y yes · n no", &app.theme);
+        question_box(frame, area, question, &[], "y yes · n no", &app.theme);
     }
 }
 
 pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let question = format!(
-        "{} brings a config of its own (.rewake/config.toml). Trusted, it may choose models, \
-         servers, rules and commands. Do you trust this folder?",
-        clean_line(&app.place.folder)
-    );
-    let keys = "y trust it · n not now: only its [context], theme and instructions count";
-    question_box(frame, area, &question, keys, &app.theme);
+    let Overlay::Trust(project) = &app.overlay else {
+        return;
+    };
+    let folder = clean_line(&app.place.folder);
+    let all = || project.content.lines(usize::MAX);
+    let (question, list) = match &project.standing {
+        Standing::Changed(differences) => (
+            format!(
+                "The config of {folder} changed since it was trusted. Do you trust this \
+                 folder now? It differs in:"
+            ),
+            differences.iter().map(ToString::to_string).collect(),
+        ),
+        Standing::Unbound => (
+            format!(
+                "{folder} was trusted by a version that did not keep with what config. \
+                 Do you trust this folder now? It sets:"
+            ),
+            all(),
+        ),
+        Standing::Untrusted | Standing::Trusted => (
+            format!(
+                "{folder} brings a config of its own (.rewake/config.toml). \
+                 Do you trust this folder? It sets:"
+            ),
+            all(),
+        ),
+    };
+    let keys = "y trust it with this · n not now: only its [context] and theme count";
+    question_box(frame, area, &question, &list, keys, &app.theme);
 }
 
-fn question_box(frame: &mut Frame<'_>, area: Rect, question: &str, keys: &str, theme: &Theme) {
+/// A question, what it is about, a line each as far as they fit, and the keys that answer it.
+fn question_box(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    question: &str,
+    about: &[String],
+    keys: &str,
+    theme: &Theme,
+) {
     let columns = area.width.saturating_sub(2).min(76);
     let room = usize::from(columns.saturating_sub(4));
     let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
     let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
+    let keys = wrap(&span(keys, theme.accent), room, &[], &[], Break::Words);
+    let taken = lines.len() + 1 + keys.len() + 2;
+    let fitting = usize::from(area.height).saturating_sub(taken).max(1);
+    let shown = match about.len() > fitting {
+        true => fitting.saturating_sub(1),
+        false => about.len(),
+    };
+    let one = |text: &str| Line::styled(clip(&clean_line(text), room), theme.heading);
+    lines.extend(about.iter().take(shown).map(|text| one(text)));
+    if shown < about.len() {
+        lines.push(one(&format!("and {} more", about.len() - shown)));
+    }
     lines.push(Line::default());
-    lines.extend(wrap(
-        &span(keys, theme.accent),
-        room,
-        &[],
-        &[],
-        Break::Words,
-    ));
+    lines.extend(keys);
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
     frame.render_widget(Paragraph::new(lines), inner);

@@ -86,7 +86,7 @@ fn right(app: &App) -> Vec<Part> {
     let theme = &app.theme;
     let usage = app.now.usage;
     let mut parts = Vec::new();
-    if usage.prompt() + usage.output > 0 {
+    if usage.all() > 0 {
         let cost = match app.cost_usd {
             Some(cost) if cost > 0.0 => format!(" ${cost:.2}"),
             _ => String::new(),

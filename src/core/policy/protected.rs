@@ -1,0 +1,179 @@
+//! What is not changed without asking, whatever the mode and the rules allow, short of
+//! `bypassPermissions`.
+//!
+//! The table names what other programs run, obey or trust without anybody asking them to: by
+//! opening a folder, logging in, committing, pushing, or starting a tool. Deliberately absent
+//! is ordinary source that is run too (`Makefile`, `package.json`, `build.rs`, tests): somebody
+//! runs it on purpose, and changing it is the daily work.
+
+use crate::core::path;
+use crate::core::rule::Bases;
+
+/// A name, or names in a row, at any depth; behind `~/` only in the user's home. What lies
+/// below them is meant too. `*` is any part of a name. Case does not count.
+#[rustfmt::skip]
+const PROTECTED: &[&str] = &[
+    // Version control: its hooks, filters and addresses. `x.git` is a bare repository.
+    "*.git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git", ".githooks", ".hg", ".hgrc", ".husky",
+    ".pre-commit-config.y*ml", "lefthook*.y*ml", ".lefthook*.y*ml",
+    // Coding agents: their rules, commands, servers and instructions; rewake's own of another start.
+    ".rewake", ".config/rewake", ".local/share/rewake", ".local/state/rewake", ".mcp.json", ".agents", ".claude",
+    ".claude.json", ".cursor", ".cursorrules", ".codex", ".gemini", ".opencode", "opencode.json*", ".config/opencode",
+    ".windsurf", ".windsurfrules", ".clinerules", ".roo", ".aider.conf.yml", ".github/copilot-instructions.md",
+    "agents.md", "agents.override.md", "agents.local.md", "claude.md", "claude.local.md", "gemini.md",
+    // Editors: tasks, settings and plugins that run when a folder is opened.
+    ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".helix", ".config/helix", ".vimrc", ".gvimrc", ".exrc",
+    ".nvimrc", ".nvim.lua", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".dir-locals.el",
+    ".devcontainer", ".devcontainer.json",
+    // CI: it runs with the repository's secrets.
+    ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml", ".circleci",
+    ".buildkite", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml", "jenkinsfile",
+    // Settings of build tools, packages and interpreters that name programs, servers or code to load.
+    ".cargo/config.toml", ".cargo/config", ".cargo/bin", ".cargo/env*", ".npmrc", ".yarnrc*", ".yarn/releases",
+    ".yarn/plugins", ".pnpmfile.*js", ".pypirc", "pip.conf", ".config/pip", ".condarc", ".gemrc", ".bundle/config",
+    ".gradle/init.d", ".m2/settings.xml", ".mvn", "sitecustomize.py", "usercustomize.py", "*.pth", ".pdbrc",
+    ".gdbinit", ".lldbinit", ".irbrc", ".pryrc", ".ghci", ".rprofile", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc",
+    ".ripgreprc", ".docker/config.json",
+    // Environments that a shell enters with a folder.
+    ".envrc", ".direnv", ".config/direnv", "mise.toml", ".mise.toml", "mise.*.toml", ".mise", ".config/mise",
+    ".tool-versions",
+    // Shells, terminals and logins.
+    ".profile", ".login", ".logout", ".bash*", ".zsh*", ".zlogin", ".zlogout", ".zprofile", ".kshrc", ".cshrc",
+    ".tcshrc", ".inputrc", ".pam_environment", ".config/fish", "config.fish", "conf.d", ".config/nushell", ".tmux.conf",
+    ".config/tmux", ".screenrc", ".xinitrc", ".xprofile", ".xsession*", ".config/sway", ".config/i3", ".config/hypr",
+    // What a session or a machine starts by itself, and what is found before other programs.
+    ".config/systemd", ".local/share/systemd", ".config/environment.d", "autostart", "launchagents",
+    ".local/share/applications", ".local/share/dbus-1", "cron.d", "crontab", ".local/bin", "~/bin", "~/go/bin",
+    // Keys, and who is let in.
+    ".ssh", "authorized_keys", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".netrc",
+    ".git-credentials", ".password-store",
+];
+
+/// With `objects` and `refs` beside it, any folder is a repository with programs of its own.
+const HEAD: &str = "head";
+
+/// Whether a clean absolute path may not be changed without asking.
+pub fn is_protected(spot: &str, bases: &Bases) -> bool {
+    let folded = path::fold(spot);
+    let parts: Vec<&str> = parts(&folded).collect();
+    let own = own_depth(spot, bases);
+    if parts.len() > own && parts.last() == Some(&HEAD) {
+        return true;
+    }
+    let homes: Vec<String> = bases.homes.iter().map(|home| path::fold(home)).collect();
+    PROTECTED
+        .iter()
+        .any(|written| match written.strip_prefix("~/") {
+            Some(names) => homes.iter().any(|home| {
+                let home: Vec<&str> = self::parts(home).collect();
+                parts.starts_with(&home) && begins(&parts, names, home.len(), own)
+            }),
+            None => (0..parts.len()).any(|at| begins(&parts, written, at, own)),
+        })
+}
+
+/// Where the workspace itself lies is the user's choice: so many parts of the path name it.
+fn own_depth(spot: &str, bases: &Bases) -> usize {
+    let own = bases.folders.iter().chain(&bases.roots);
+    let around = own.filter(|base| path::below(spot, base).is_some());
+    around.map(|base| parts(base).count()).min().unwrap_or(0)
+}
+
+/// Whether the names stand in the path from `at` on, the last of them inside the workspace.
+fn begins(path: &[&str], names: &str, at: usize, own: usize) -> bool {
+    let count = parts(names).count();
+    let Some(found) = path.get(at..at + count) else {
+        return false;
+    };
+    at + count > own
+        && found
+            .iter()
+            .zip(parts(names))
+            .all(|(part, name)| is(part, name))
+}
+
+fn is(part: &str, name: &str) -> bool {
+    match name.contains('*') {
+        true => path::text_matches(name, part),
+        false => name == part,
+    }
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_workspace(workspace: &str, path: &str) -> bool {
+        let bases = Bases {
+            folders: vec![workspace.into()],
+            roots: vec![workspace.into()],
+            homes: vec!["/home/u".into()],
+        };
+        is_protected(&path::clean(&path::join(workspace, path)), &bases)
+    }
+
+    #[test]
+    fn the_table_is_written_as_it_is_compared() {
+        for name in PROTECTED {
+            assert_eq!(path::fold(name), *name);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn what_is_run_or_obeyed_unasked_is_protected() {
+        for path in [
+            ".git/config", "sub/.git/hooks/x", "bare.git/config", ".rewake/config.toml", ".mcp.json",
+            ".agents/skills/x/SKILL.md", ".claude/settings.json", ".cursor/rules/x.mdc", ".codex/config.toml",
+            ".gemini/settings.json", ".opencode/x", ".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml",
+            ".husky/pre-commit", ".githooks/pre-commit", ".gitmodules", ".gitattributes", ".cargo/config.toml",
+            ".cargo/config", "crates/a/.cargo/config.toml", ".github/workflows/ci.yml", ".github/actions/x/action.yml",
+            ".gitlab-ci.yml", ".circleci/config.yml", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "mise.toml",
+            ".mise.toml", ".mise/config.toml", ".tool-versions", ".envrc", ".direnv/x", ".devcontainer/devcontainer.json",
+            ".devcontainer.json", "AGENTS.md", "docs/CLAUDE.md", "GEMINI.md", "AGENTS.override.md", "CLAUDE.local.md",
+            ".pre-commit-config.yaml", "lefthook.yml", ".config/systemd/user/x.service", ".config/environment.d/x.conf",
+            ".config/autostart/x.desktop", ".config/fish/functions/ls.fish", ".local/bin/ls", ".ssh/config",
+            ".gnupg/gpg.conf", ".aws/config", ".netrc", ".git-credentials", ".profile", ".bashrc", ".bash_aliases",
+            ".zshenv", ".inputrc", ".vimrc", ".config/nvim/init.lua", ".gitconfig", ".config/git/config", ".pypirc",
+            "src/sitecustomize.py", "lib/x.pth", "x/HEAD", ".GIT/config", ".GitHub/Workflows/x.yml", "agents.MD",
+            "App.code-workspace", ".config/rewake/config.toml",
+        ] {
+            assert!(in_workspace("/home/u/w", path), "{path}");
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_daily_work_is_not() {
+        for path in [
+            "src/main.rs", "Makefile", "package.json", "build.rs", "conftest.py", "Cargo.toml", "README.md", ".gitignore",
+            ".github/dependabot.yml", ".github/ISSUE_TEMPLATE/x.md", ".env", ".editorconfig", "bin/run", "src/head/x.rs",
+            "docs/agents.md.bak", ".config/app.toml", "config/git/x", "cargo/config.toml", "claude/x", "x.github",
+            "tests/bashrc", "widgets.gitx", "src/ssh/mod.rs",
+        ] {
+            assert!(!in_workspace("/home/u/w", path), "{path}");
+        }
+    }
+
+    #[test]
+    fn where_the_workspace_lies_is_the_users_choice() {
+        for (workspace, path, want) in [
+            ("/home/u/.config/nvim", "init.lua", false),
+            ("/home/u/.config/nvim", ".git/config", true),
+            ("/home/u/.config", "nvim/init.lua", true),
+            ("/home/u/.config", "app/x.toml", false),
+            ("/home/u/.claude/worktrees/x", "src/a.rs", false),
+            ("/home/u/bin", "run", false),
+            ("/home/u", "bin/run", true),
+            ("/home/u/w", "/home/u/bin/run", true),
+            ("/home/u/w", "/home/v/bin/run", false),
+            ("/home/u/w", "/home/u/.ssh/config", true),
+        ] {
+            assert_eq!(in_workspace(workspace, path), want, "{workspace} {path}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Who changed a file of the config while the screen is open: a person, or the session.
+//!
+//! A person's change is taken over as it happens. A session's is not, or a model could write
+//! itself the rules it is judged by: it counts when a person says so (`/reload`), and at the
+//! next start. Nobody can see who wrote a file, so it is known by the time: between two looks
+//! at a file, a change is a person's only if no call that can change files, and no command in
+//! the background, was in progress at any moment between them. The engine says that one is
+//! before it begins it, so none can be missed. Whatever else was done in that time is taken
+//! for the session's too.
+//!
+//! Invariant: content that is the session's stays so until a person takes it over or it is
+//! again what is in use, however often it is changed on top.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::config::Digest;
+use crate::config::write::Change;
+use crate::ui::live::News;
+
+type Files = BTreeMap<PathBuf, Digest>;
+
+/// Whether the session does something that may change files. Told by the engine's thread.
+#[derive(Debug, Default)]
+pub struct Acting {
+    is_acting: AtomicBool,
+    /// Grows with all news while it is, so that nothing short is missed.
+    moments: AtomicU64,
+}
+
+/// One moment of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moment {
+    pub is_acting: bool,
+    moments: u64,
+}
+
+impl Acting {
+    /// Called with news before the engine goes on.
+    pub fn hear(&self, news: &News) {
+        let now = match news {
+            News::Opened(opening) => &opening.now,
+            News::Recorded(_, now) => now,
+            _ => return,
+        };
+        if now.acting {
+            self.moments.fetch_add(1, Ordering::SeqCst);
+        }
+        self.is_acting.store(now.acting, Ordering::SeqCst);
+    }
+
+    /// `runs`: a command of another session, or one that was left, runs.
+    pub fn moment(&self, runs: bool) -> Moment {
+        Moment {
+            is_acting: self.is_acting.load(Ordering::SeqCst) || runs,
+            moments: self.moments.load(Ordering::SeqCst),
+        }
+    }
+}
+
+/// The files of the config, and whose content each has.
+#[derive(Debug)]
+pub struct Changes {
+    /// As they were taken over.
+    used: Files,
+    /// As they were at the last look, and the moment of it.
+    seen: Files,
+    at: Moment,
+    of_session: BTreeSet<PathBuf>,
+    /// Content that was spoken of.
+    told: Files,
+    is_undone: bool,
+}
+
+impl Changes {
+    pub fn new(used: &Files, at: Moment) -> Changes {
+        Changes {
+            used: used.clone(),
+            seen: used.clone(),
+            at,
+            of_session: BTreeSet::new(),
+            told: Files::new(),
+            is_undone: false,
+        }
+    }
+
+    /// The files as they were found between these two moments.
+    pub fn look(&mut self, from: Moment, found: &Files, to: Moment) {
+        let was_quiet = !self.at.is_acting && !to.is_acting && self.at.moments == to.moments;
+        for (file, digest) in found {
+            let is_new = self.seen.insert(file.clone(), *digest) != Some(*digest);
+            if is_new && !was_quiet {
+                self.of_session.insert(file.clone());
+            }
+            if self.used.get(file) == Some(digest) {
+                self.is_undone |= self.of_session.remove(file);
+            }
+        }
+        self.at = Moment {
+            is_acting: from.is_acting || to.is_acting || from.moments != to.moments,
+            ..to
+        };
+    }
+
+    /// Something ended since the last look: the next one divides what the session changed from
+    /// what a person does from now on.
+    pub fn is_due(&self, now: Moment) -> bool {
+        !now.is_acting && self.at.moments != now.moments
+    }
+
+    /// At the last look something was in progress.
+    pub fn was_acting(&self) -> bool {
+        self.at.is_acting
+    }
+
+    /// rewake changed the file at a person's word. The caller has looked just before; what
+    /// came between is whoever's it is by then.
+    pub fn wrote(&mut self, file: &Path, change: &Change, now: Moment) {
+        if !change.is_changed {
+            return;
+        }
+        let before = Files::from([(file.to_path_buf(), change.before)]);
+        self.look(now, &before, now);
+        self.seen.insert(file.to_path_buf(), change.after);
+        if let Some(told) = self.told.get_mut(file) {
+            *told = change.after;
+        }
+    }
+
+    /// All is in use as it was read.
+    pub fn took_over(&mut self, used: &Files) {
+        self.used = used.clone();
+        self.seen.extend(used.clone());
+        self.of_session.clear();
+    }
+
+    /// Once: what the session changed is again what is in use.
+    pub fn was_undone(&mut self) -> bool {
+        std::mem::take(&mut self.is_undone) && self.of_session.is_empty()
+    }
+
+    /// Files that have content of the session's.
+    pub fn held(&self) -> impl Iterator<Item = &Path> {
+        self.of_session.iter().map(PathBuf::as_path)
+    }
+
+    /// Those of them whose content was not spoken of yet.
+    pub fn untold(&mut self) -> Vec<PathBuf> {
+        let mut new = Vec::new();
+        for file in &self.of_session {
+            let Some(digest) = self.seen.get(file) else {
+                continue;
+            };
+            if self.told.insert(file.clone(), *digest) != Some(*digest) {
+                new.push(file.clone());
+            }
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Moment = moment(false, 0);
+
+    const fn moment(is_acting: bool, moments: u64) -> Moment {
+        Moment { is_acting, moments }
+    }
+
+    fn files(text: &str) -> Files {
+        let digest = Digest::Of(blake3::hash(text.as_bytes()));
+        Files::from([("/c".into(), digest)])
+    }
+
+    fn change(before: &str, after: &str) -> Change {
+        let of = |text| files(text)[Path::new("/c")];
+        Change {
+            is_changed: true,
+            before: of(before),
+            after: of(after),
+        }
+    }
+
+    fn is_held(changes: &Changes) -> bool {
+        changes.held().next().is_some()
+    }
+
+    #[test]
+    fn a_change_is_a_persons_only_if_nothing_was_in_progress_meanwhile() {
+        let quiet_later = moment(false, 3);
+        for (before, from, to, held) in [
+            (QUIET, QUIET, QUIET, false),
+            // A call is in progress at the look, or began while the file was read.
+            (QUIET, moment(true, 1), moment(true, 1), true),
+            (QUIET, QUIET, moment(true, 1), true),
+            // One began and ended between the looks.
+            (QUIET, quiet_later, quiet_later, true),
+            // One was in progress at the look before, and is over.
+            (moment(true, 3), quiet_later, quiet_later, true),
+            (quiet_later, quiet_later, quiet_later, false),
+        ] {
+            let mut changes = Changes::new(&files("a"), QUIET);
+            changes.look(before, &files("a"), before);
+            changes.look(from, &files("b"), to);
+            assert_eq!(is_held(&changes), held, "{before:?} {from:?} {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_rest_divides_the_sessions_changes_from_a_persons() {
+        let mut changes = Changes::new(&files("a"), QUIET);
+        let after = moment(false, 1);
+        assert!(!changes.is_due(moment(true, 1)) && changes.is_due(after));
+        changes.look(after, &files("a"), after);
+        assert!(!changes.is_due(after));
+        changes.look(after, &files("b"), after);
+        assert!(!is_held(&changes));
+    }
+
+    #[test]
+    fn what_began_while_the_file_was_read_counts_for_the_next_look_too() {
+        let mut changes = Changes::new(&files("a"), QUIET);
+        changes.look(QUIET, &files("a"), moment(false, 1));
+        changes.look(moment(false, 1), &files("b"), moment(false, 1));
+        assert!(is_held(&changes));
+    }
+
+    #[test]
+    fn content_of_the_session_stays_so_until_it_is_taken_over_or_gone() {
+        let after = moment(false, 1);
+        let mut changes = Changes::new(&files("a"), QUIET);
+        changes.look(after, &files("b"), after);
+        assert_eq!(changes.untold(), [PathBuf::from("/c")]);
+        assert!(changes.untold().is_empty(), "said once");
+        changes.look(after, &files("b and more"), after);
+        assert!(is_held(&changes));
+        assert_eq!(changes.untold().len(), 1);
+        changes.look(after, &files("a"), after);
+        assert!(!is_held(&changes));
+        assert!(changes.was_undone() && !changes.was_undone());
+        changes.look(moment(false, 2), &files("b"), moment(false, 2));
+        assert!(is_held(&changes));
+        changes.took_over(&files("b"));
+        assert!(!is_held(&changes));
+    }
+
+    #[test]
+    fn what_rewake_writes_at_a_persons_word_is_a_persons_also_while_a_command_runs() {
+        let running = moment(true, 1);
+        let mut changes = Changes::new(&files("a"), QUIET);
+        changes.look(running, &files("a"), running);
+        changes.wrote(Path::new("/c"), &change("a", "a and a rule"), running);
+        changes.look(running, &files("a and a rule"), running);
+        assert!(!is_held(&changes));
+        // But not what the session had written under it.
+        changes.wrote(Path::new("/c"), &change("b", "b and a rule"), running);
+        changes.look(running, &files("b and a rule"), running);
+        assert!(is_held(&changes));
+    }
+}
