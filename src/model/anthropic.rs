@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::sse::Event;
-use super::wire::{Blobs, Target};
+use super::target::{Blobs, Target};
 use super::{Delta, Reply, answer, errors, names, too_long};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, Answer};
 use super::gemini_schema;
 use super::sse::Event;
-use super::wire::{Blobs, Target};
+use super::target::{Blobs, Target};
 use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::wire::Blobs;
+use super::target::Blobs;
 use crate::core::entry::BlobRef;
 
 /// Stands in the request where the bytes of an image are gone.

@@ -26,6 +26,7 @@ pub mod retry;
 mod samples;
 pub mod script;
 pub mod sse;
+pub mod target;
 mod too_long;
 pub mod wire;
 
@@ -72,7 +73,7 @@ impl Backend {
     pub fn call<'a>(
         &'a self,
         request: &'a Request,
-        blobs: wire::Blobs<'_>,
+        blobs: target::Blobs<'_>,
         on: &'a mut (dyn FnMut(Delta) + Send),
     ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<'a> {
         match self {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer};
 use super::sse::Event;
-use super::wire::{Blobs, Target};
+use super::target::{Blobs, Target};
 use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};

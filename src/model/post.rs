@@ -8,7 +8,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::provider::Provider;
 use super::split_name;
-use super::wire::{Blobs, Codec, Target};
+use super::target::{Blobs, Target};
+use super::wire::Codec;
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
-use super::{Backend, Delta, Reply, catalogue, http, wire};
+use super::{Backend, Delta, Reply, catalogue, http, target};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
@@ -50,7 +50,7 @@ impl Models {
     pub async fn call(
         &self,
         request: &Request,
-        blobs: wire::Blobs<'_>,
+        blobs: target::Blobs<'_>,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Failure> {
         let backend = ModelName::parse(&request.model)

@@ -11,9 +11,10 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::sse::Event;
+use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
 pub use crate::config::Protocol;
-use crate::core::entry::{BlobRef, Failure};
+use crate::core::entry::Failure;
 use crate::core::request::Request;
 
 impl Protocol {
@@ -28,20 +29,6 @@ impl Protocol {
         }
     }
 }
-
-/// What a codec needs to know beside the request.
-#[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
-    /// The provider's own model name, without `provider/`.
-    pub model: &'a str,
-    pub provider: &'a str,
-    /// Always true for now.
-    pub stream: bool,
-    pub thinking_budget: Option<u64>,
-}
-
-/// Bytes of images.
-pub type Blobs<'a> = &'a dyn Fn(&BlobRef) -> Option<Vec<u8>>;
 
 /// A protocol that goes over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,15 @@
 //! Appending: the one way anything gets into a session.
 
 use rusqlite::{Transaction, params};
-use uuid::Uuid;
 
 use super::blobs::{Packed, insert_blob};
 use super::conversation::summarised;
 use super::drafts::{Draft, clear};
 use super::error::Doing;
+use super::head::Head;
 use super::inbox::{InboxId, take};
-use super::load::Head;
 use super::memories::remember;
-use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, int, sum_of_tokens};
+use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 
@@ -19,9 +18,6 @@ const WHAT: &str = "append to the session";
 /// A title made from the first words said is cut here, characters.
 const TITLE_CHARS: usize = 80;
 
-/// A plan step is kept with every checkpoint, so it is cut here, characters.
-const PLAN_STEP_CHARS: usize = 120;
-
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// See [`new_id`].
@@ -29,18 +25,6 @@ pub struct NewSession {
     /// The canonical root: what counts as "here".
     pub workspace: String,
     pub folder: String,
-}
-
-/// An id that nobody else has. Locking it before the session is recorded keeps the session
-/// from being taken by another process at its first sight.
-pub fn new_id() -> String {
-    Uuid::now_v7().to_string()
-}
-
-/// When this id was made, UTC; `None` when it is none of ours.
-pub fn made_at_ms(id: &str) -> Option<i64> {
-    let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
-    i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
 }
 
 /// What one transaction records.
@@ -265,17 +249,6 @@ fn derive_rows(tx: &Transaction<'_>, head: &Head, record: &Record) -> rusqlite::
     }
 }
 
-/// The current step of the plan, if the entry made one.
-pub(super) fn planned(entry: &Entry) -> Option<Option<String>> {
-    match entry {
-        Entry::Finished {
-            fact: Some(Fact::Planned { plan }),
-            ..
-        } => Some(plan.current().map(|s| clip(&s.text, PLAN_STEP_CHARS))),
-        _ => None,
-    }
-}
-
 /// What lists show of the entries.
 #[derive(Default)]
 struct Listed {
@@ -316,27 +289,10 @@ impl Listed {
     }
 }
 
-/// One line of at most so many characters.
-fn clip(text: &str, chars: usize) -> String {
-    // The first part is enough, however long the text is.
-    let start: String = text.trim_start().chars().take(chars * 4).collect();
-    let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}…", line[..end].trim_end()),
-        None => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn titles_are_one_line() {
-        assert_eq!(clip("  fix\n the\tparser ", 80), "fix the parser");
-        assert_eq!(clip("äöü äöü", 4), "äöü…");
-        assert_eq!(clip("", 4), "");
-    }
+    use crate::store::new_id;
 
     #[test]
     fn a_full_disk_changes_nothing_and_the_same_batch_goes_in_later() {

@@ -3,8 +3,7 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::error::Doing;
-use super::open::MAX_ROW_BYTES;
-use super::row::int;
+use super::row::{MAX_ROW_BYTES, int};
 use super::{Store, StoreError};
 use crate::core::entry::BlobRef;
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Statement};
 
 use super::StoreError;
 use super::error::{Doing, classify};
-use super::load::Head;
+use super::head::Head;
 use super::row::count;
 use crate::core::entry::Seq;
 

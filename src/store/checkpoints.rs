@@ -2,7 +2,7 @@
 //! `checkpoints`, for whoever looks from outside.
 
 use super::error::Doing;
-use super::load::read_head;
+use super::head::read_head;
 use super::row::count;
 use super::{Store, StoreError};
 use crate::core::entry::Seq;

@@ -6,7 +6,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::error::Doing;
-use super::load::{Head, read_head};
+use super::head::{Head, read_head};
 use super::row::{BodyReader, count, int};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};

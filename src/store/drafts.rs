@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::Doing;
-use super::load::read_head;
+use super::head::read_head;
 use super::{Store, StoreError};
 
 const WHAT: &str = "keep a draft";

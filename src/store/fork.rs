@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::append::Prepared;
 use super::chain::chain;
 use super::error::Doing;
-use super::load::{Head, read_head};
+use super::head::{Head, read_head};
 use super::row::int;
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, ForkPoint, Seq};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::blobs::{Packed, insert_blob};
 use super::drafts::{Draft, clear};
 use super::error::Doing;
-use super::load::read_head;
+use super::head::read_head;
 use super::{Store, StoreError};
 use crate::core::entry::{Image, Via};
 

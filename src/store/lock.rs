@@ -14,9 +14,9 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::StoreError;
-use super::append::made_at_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
+use super::ids::made_at_ms;
 
 const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";

@@ -23,6 +23,8 @@ mod drafts;
 mod error;
 mod files;
 mod fork;
+mod head;
+mod ids;
 mod inbox;
 mod listing;
 mod load;
@@ -41,16 +43,17 @@ mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-pub use append::{Batch, NewSession, made_at_ms, new_id};
+pub use append::{Batch, NewSession};
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use conversation::Conversation;
 pub use drafts::{Draft, Drafts};
 pub use error::StoreError;
 pub use fork::NewFork;
+pub use head::Head;
+pub use ids::{made_at_ms, new_id};
 pub use inbox::{InboxId, Message, Queued};
 pub use listing::{Listed, SaidIn, SessionKey};
-pub use load::Head;
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;

@@ -11,13 +11,11 @@ use super::error::Doing;
 use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
+use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
 
 /// How long a write waits for another process before it is `Busy`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// No row and no blob is larger.
-pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
 
 /// Pages in the write-ahead log (16 MiB) at which an append copies them into the database
 /// itself. Before that `Store::maintain` does it, when nobody waits.

@@ -7,8 +7,10 @@ use zstd::zstd_safe::get_frame_content_size;
 
 use super::StoreError;
 use super::error::{classify, io};
-use super::open::MAX_ROW_BYTES;
 use crate::core::entry::{Entry, Record, Seq};
+
+/// No row and no blob is larger.
+pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
 
 pub(super) const CHECKSUM_BYTES: usize = 16;
 
@@ -278,9 +280,27 @@ pub(super) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
+/// One line of at most so many characters.
+pub(super) fn clip(text: &str, chars: usize) -> String {
+    // The first part is enough, however long the text is.
+    let start: String = text.trim_start().chars().take(chars * 4).collect();
+    let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_are_one_line() {
+        assert_eq!(clip("  fix\n the\tparser ", 80), "fix the parser");
+        assert_eq!(clip("äöü äöü", 4), "äöü…");
+        assert_eq!(clip("", 4), "");
+    }
 
     #[test]
     fn the_checksum_depends_on_every_part() {

@@ -4,7 +4,7 @@ use rusqlite::Row;
 
 use super::chain::chain;
 use super::error::Doing;
-use super::load::read_head;
+use super::head::read_head;
 use super::row::{BodyReader, Place, RawRow, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};

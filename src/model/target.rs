@@ -1,0 +1,17 @@
+//! What a codec is given beside the request.
+
+use crate::core::entry::BlobRef;
+
+/// What a codec needs to know beside the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The provider's own model name, without `provider/`.
+    pub model: &'a str,
+    pub provider: &'a str,
+    /// Always true for now.
+    pub stream: bool,
+    pub thinking_budget: Option<u64>,
+}
+
+/// Bytes of images.
+pub type Blobs<'a> = &'a dyn Fn(&BlobRef) -> Option<Vec<u8>>;

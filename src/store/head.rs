@@ -1,0 +1,82 @@
+//! Where a session stands: the end of its chain of entries.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::StoreError;
+use super::error::Doing;
+use super::row::{clip, count};
+use crate::core::entry::{Entry, Fact, Seq};
+
+const WHAT: &str = "read the session";
+
+/// A plan step is kept with every checkpoint, so it is cut here, characters.
+const PLAN_STEP_CHARS: usize = 120;
+
+/// Where a session stands; what an append goes on from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub(super) session: String,
+    pub(super) key: i64,
+    /// The row of the last entry.
+    pub(super) row: Option<i64>,
+    /// Entries in the chain.
+    pub(super) length: u64,
+    /// The step of the plan that is being worked on.
+    pub(super) plan_step: Option<String>,
+}
+
+impl Head {
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The place of the last entry.
+    pub fn seq(&self) -> Seq {
+        self.length.saturating_sub(1)
+    }
+
+    pub(super) fn before_first(session: String, key: i64) -> Head {
+        Head {
+            session,
+            key,
+            row: None,
+            length: 0,
+            plan_step: None,
+        }
+    }
+
+    pub(super) fn note(&mut self, entry: &Entry) {
+        if let Some(step) = planned(entry) {
+            self.plan_step = step;
+        }
+    }
+}
+
+pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
+    conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
+        .and_then(|mut s| {
+            s.query_row([session], |row| {
+                Ok(Head {
+                    session: session.to_string(),
+                    key: row.get(0)?,
+                    row: Some(row.get(1)?),
+                    length: count(row.get(2)?),
+                    plan_step: None,
+                })
+            })
+            .optional()
+        })
+        .doing(WHAT)?
+        .ok_or_else(|| StoreError::no_session(session))
+}
+
+/// The current step of the plan, if the entry made one.
+pub(super) fn planned(entry: &Entry) -> Option<Option<String>> {
+    match entry {
+        Entry::Finished {
+            fact: Some(Fact::Planned { plan }),
+            ..
+        } => Some(plan.current().map(|s| clip(&s.text, PLAN_STEP_CHARS))),
+        _ => None,
+    }
+}
