@@ -28,6 +28,12 @@ fn is_harmless(path: &[String]) -> bool {
     matches!(path[..], ["context", ..] | ["theme"])
 }
 
+/// What only the user's own file and flags say, however much a folder is trusted: it guards
+/// the user's own fingers.
+fn is_the_users_own(path: &[String]) -> bool {
+    path.first().is_some_and(|first| first == "ui")
+}
+
 /// As many keys that are not used are named.
 const MAX_NAMED: usize = 10;
 
@@ -97,6 +103,19 @@ fn believed(
     file: &Path,
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<Leaf>, ConfigError> {
+    let (own, layer): (Vec<Leaf>, Vec<Leaf>) = layer
+        .into_iter()
+        .partition(|leaf| is_the_users_own(&leaf.path));
+    if let Some(leaf) = own.first() {
+        let key = dotted(&leaf.path);
+        warnings.push(Warning {
+            text: format!(
+                "{}: not used, since only your own config says it: {key}",
+                file.display()
+            ),
+            hint: None,
+        });
+    }
     let (harmless, others): (Vec<Leaf>, Vec<Leaf>) =
         layer.into_iter().partition(|leaf| is_harmless(&leaf.path));
     if others.is_empty() {
@@ -270,6 +289,28 @@ mod tests {
              instructions.files, instructions.max_bytes, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env, shell.path"
         );
         assert!(warning.hint.as_deref().unwrap().contains("`rewake trust`"));
+    }
+
+    #[test]
+    fn no_folder_shortens_the_quiet_before_an_answer() {
+        let f = Fixture::new();
+        f.project("ui.quiet_ms = 0\ncontext.keep = 12");
+        for is_trusted in [false, true] {
+            if is_trusted {
+                f.trust();
+            }
+            let loaded = f.load(&[], &[]).unwrap();
+            assert_eq!(loaded.config.ui.quiet_ms, 700);
+            assert_eq!(loaded.config.context.keep, 12);
+            assert_eq!(
+                f.short(&loaded.warnings[0].text),
+                "root/.rewake/config.toml: not used, since only your own config says it: ui.quiet_ms"
+            );
+        }
+        f.user("ui.quiet_ms = 300");
+        assert_eq!(f.load(&[], &[]).unwrap().config.ui.quiet_ms, 300);
+        let flagged = f.load(&[], &["ui.quiet_ms=1000"]).unwrap();
+        assert_eq!(flagged.config.ui.quiet_ms, 1_000);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use paths::Paths;
 pub use provider::{ModelName, Protocol, ProviderConfig, default_model};
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,
+    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, UiConfig,
 };
 pub use setting::Setting;
 

@@ -25,4 +25,5 @@ pub mod state;
 pub mod summary;
 pub mod text;
 pub mod tool;
+pub mod visible;
 pub mod window;

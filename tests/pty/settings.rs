@@ -16,7 +16,7 @@ fn a_rule_that_is_written_meanwhile_holds() {
         "{CONFIG}[permissions]\nallow = [\"Bash(touch second)\"]\n"
     ));
     terminal.types("\x1b[6~");
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
 }

@@ -47,8 +47,7 @@ fn a_first_run_says_what_was_looked_for() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("rewake has no model yet");
     terminal.sees("ANTHROPIC_API_KEY is not set");
-    terminal.sees("see the demo");
-    terminal.types("q");
+    terminal.answers("Enter chooses", "q");
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(terminal.is_cooked());
 }
@@ -60,7 +59,7 @@ fn trust_is_asked_once() {
     std::fs::write(home.path(".rewake/config.toml"), "theme = \"light\"\n").unwrap();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Do you trust this folder?");
-    terminal.types("n");
+    terminal.answers("y trust it", "n");
     terminal.sees("say what is to be done");
     terminal.types("\x04");
     terminal.ends();

@@ -28,7 +28,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
         "one\n",
         "nothing is done before the answer"
     );
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("It is mended");
     assert_eq!(home.read("a.txt"), "two\n");
     terminal.sees("as you wished.");
@@ -45,8 +45,7 @@ fn a_denial_with_its_reason_reaches_the_model() {
         "[[step]]\nwhen = \"not before lunch\"\ntext = \"As you say.\"\n".to_string(),
     ]);
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("bash asks");
-    terminal.types("n");
+    terminal.answers("Enter chooses", "n");
     terminal.says("not before lunch");
     terminal.sees("As you say.");
     assert!(!home.path("made").exists());
@@ -61,7 +60,7 @@ fn always_is_written_into_the_config_and_asks_no_second_time() {
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
     terminal.sees("always: writes");
-    terminal.types("a");
+    terminal.answers("Enter chooses", "a");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();

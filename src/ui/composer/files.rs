@@ -15,7 +15,7 @@ use ignore::{DirEntry, WalkBuilder};
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::core::text::neutralise;
+use crate::core::visible::visible;
 
 const MAX_FILES: usize = 50_000;
 
@@ -117,7 +117,7 @@ fn walk(root: &Path, ended: &AtomicBool, max: usize) -> Vec<String> {
 fn shown(root: &Path, entry: &DirEntry) -> Option<String> {
     let path = entry.path().strip_prefix(root).ok()?.to_str()?;
     let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
-    if !plain || neutralise(path) != path {
+    if !plain || visible(path) != path {
         return None;
     }
     let slash = if entry.file_type()?.is_dir() { "/" } else { "" };

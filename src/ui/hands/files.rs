@@ -9,7 +9,8 @@ use super::Hands;
 use crate::command::QUIET;
 use crate::core::entry::{Image, Via};
 use crate::core::image::media_type;
-use crate::core::text::{neutralise, one_line};
+use crate::core::text::one_line;
+use crate::core::visible::visible;
 use crate::engine::Command;
 use crate::session::export::{self, Format};
 use crate::store::{Message, blob_ref};
@@ -78,7 +79,7 @@ impl Hands {
             let text = match run(&shell, &folder, &unseen, &command) {
                 Ok((code, printed)) => format!(
                     "the user ran a command: {command}\n{code}\n{}",
-                    neutralise(&printed)
+                    visible(&printed)
                 ),
                 Err(e) => {
                     format!("the user ran a command that could not be started: {command}\n{e}")

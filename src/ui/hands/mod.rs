@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 use super::app::{App, Intent, Msg, Phase};
 use super::history;
 use super::input::Reader;
-use super::live::Live;
+use super::live::{Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
@@ -101,7 +101,10 @@ impl Hands {
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Say { text, images } => self.say(text, &images, app),
             Intent::Shell(command) => self.shell(command),
-            Intent::Editor(text) => self.editor(&text, screen),
+            Intent::Editor(text) => {
+                self.editor(&text, screen);
+                app.quiet.forget();
+            }
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
@@ -131,7 +134,10 @@ impl Hands {
             Intent::ChooseModel(model) => self.choose_model(model, app),
             Intent::Trust => self.trust(app),
             Intent::Distrust => self.distrust(),
-            Intent::Suspend => self.suspend(screen),
+            Intent::Suspend => {
+                self.suspend(screen);
+                app.quiet.forget();
+            }
             Intent::Redraw => self.redraw(screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
@@ -157,12 +163,12 @@ impl Hands {
         app.engine += 1;
         app.phase = Phase::Opening;
         let tell = self.tell(app.engine);
-        self.live = Some(Live::start(
-            Arc::clone(&self.around),
+        let open = Open {
             which,
             take_over,
-            tell,
-        ));
+            named: app.named,
+        };
+        self.live = Some(Live::start(Arc::clone(&self.around), open, tell));
     }
 
     /// Why the session that is named cannot be taken up.

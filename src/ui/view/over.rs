@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use crate::ui::app::{App, Overlay};
+use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 
@@ -131,8 +131,8 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Overlay::Confirm { question, .. } = &app.overlay {
-        question_box(frame, area, question, "y yes · n no", &app.theme);
+    if let Overlay::Confirm { question, keys, .. } = &app.overlay {
+        question_box(frame, area, question, keys, app);
     }
 }
 
@@ -143,22 +143,42 @@ pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         clean_line(&app.place.folder)
     );
     let keys = "y trust it · n not now: only its [context], theme and instructions count";
-    question_box(frame, area, &question, keys, &app.theme);
+    question_box(frame, area, &question, keys, app);
 }
 
-fn question_box(frame: &mut Frame<'_>, area: Rect, question: &str, keys: &str, theme: &Theme) {
+/// What stands in the box, which is not seen below what asks.
+pub fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
+    if app.composer.is_empty() {
+        return None;
+    }
+    let words = format!("in the box: {}", clean_line(&app.composer.text()));
+    Some(Line::styled(clip(&words, columns), app.theme.dim))
+}
+
+/// The keys of what asks, which are dim until they are heard.
+pub fn asking_keys(app: &App, keys: &str) -> Span<'static> {
+    match app.readiness() {
+        Readiness::Armed => Span::styled(keys.to_string(), app.theme.accent),
+        Readiness::Behind => Span::styled(format!("Tab first, then {keys}"), app.theme.dim),
+        Readiness::Quiet => Span::styled(format!("a moment … {keys}"), app.theme.dim),
+    }
+}
+
+fn question_box(frame: &mut Frame<'_>, area: Rect, question: &str, keys: &str, app: &App) {
+    let theme = &app.theme;
     let columns = area.width.saturating_sub(2).min(76);
     let room = usize::from(columns.saturating_sub(4));
     let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
     let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
     lines.push(Line::default());
     lines.extend(wrap(
-        &span(keys, theme.accent),
+        &[asking_keys(app, keys)],
         room,
         &[],
         &[],
         Break::Words,
     ));
+    lines.extend(words_below(app, room));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
     frame.render_widget(Paragraph::new(lines), inner);
