@@ -100,7 +100,7 @@
 //! far goes to a draft, is shown after a crash, and is not sent.
 //!
 //! A shell command that the user types with `!` has no keeper: killed with the program, what it
-//! printed is lost. It is the user's own act, not a call of the model.
+//! printed is lost. It is the user's own act, not a call of the model. Esc ends it.
 
 pub mod cli;
 pub mod command;

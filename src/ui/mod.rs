@@ -253,6 +253,7 @@ fn close(mut app: App, mut hands: Hands, screen: Screen, plain: bool, ended: End
             hands.engine(command);
         }
     }
+    hands.end_shells();
     let left = hands.leave(reason);
     let words = match (plain, &ended) {
         (true, Ended::Left) => app.printed(),

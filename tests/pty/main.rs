@@ -76,6 +76,18 @@ pub fn tell(home: &Home) {
     std::fs::write(home.path("gate"), "").unwrap();
 }
 
+/// Until this file of the workspace has something in it.
+pub fn wait_for(home: &Home, file: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while std::fs::read_to_string(home.path(file))
+        .unwrap_or_default()
+        .is_empty()
+    {
+        assert!(std::time::Instant::now() < end, "{file} does not come");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 /// Until a file of the store has these bytes.
 pub fn wait_until_kept(home: &Home, words: &str) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);

@@ -118,6 +118,42 @@ fn a_shell_command_of_the_user_is_run() {
 }
 
 #[test]
+fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
+    for key in [ESC, "\x03"] {
+        let home = home(&[]);
+        let mut terminal = Terminal::start(&home, &[]);
+        terminal.sees("say what is to be done");
+        terminal.says("!sleep 1000 & echo $! > child; echo be''gun; echo > ready; sleep 1000");
+        terminal.sees("Esc ends it");
+        crate::wait_for(&home, "ready");
+        terminal.types(key);
+        terminal.sees("stopped by the user");
+        terminal.sees("begun");
+        let child = home.read("child");
+        let alive = std::path::Path::new("/proc").join(child.trim());
+        // An orphan may still be waited for by whoever took it.
+        let state = std::fs::read_to_string(alive.join("stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        terminal.no_longer_sees("Esc ends it");
+    }
+}
+
+#[test]
+fn a_shell_command_of_the_user_ends_with_the_program() {
+    let home = home(&[]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.says("!trap '' TERM; echo $$ > child; while :; do sleep 0.1; done");
+    terminal.sees("Esc ends it");
+    crate::wait_for(&home, "child");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    let alive = std::path::Path::new("/proc").join(home.read("child").trim());
+    let state = std::fs::read_to_string(alive.join("stat")).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}
+
+#[test]
 fn all_keys_are_shown_and_the_size_may_change() {
     let home = home(&[]);
     let mut terminal = Terminal::start(&home, &[]);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Overlay, Phase, Shell};
 use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
@@ -172,7 +172,7 @@ impl App {
             files: self.files.as_deref(),
             folder: Path::new(&self.place.folder),
             home: self.place.home.as_deref().map(Path::new),
-            working: matches!(self.phase, Phase::Working { .. } | Phase::Opening),
+            working: self.is_busy() || !self.shells.is_empty(),
             queued: !self.queued.is_empty(),
         };
         work(&mut self.composer, &around)
@@ -198,9 +198,28 @@ impl App {
     fn submit(&mut self, submission: Submission) -> Vec<Intent> {
         match submission {
             Submission::Prompt { text, images, .. } => self.say(text, images),
-            Submission::Shell(command) => vec![Intent::Shell(command)],
+            Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
+    }
+
+    fn run_shell(&mut self, command: String) -> Vec<Intent> {
+        self.last_shell += 1;
+        let id = self.last_shell;
+        self.shells.push(Shell {
+            id,
+            command: command.clone(),
+            since_ms: self.now_ms,
+            is_stopped: false,
+        });
+        vec![Intent::Shell { id, command }]
+    }
+
+    /// Ends the newest shell command of the user, when one runs that was not asked to end yet.
+    fn stop_shell(&mut self) -> Option<Intent> {
+        let shell = self.shells.iter_mut().rev().find(|s| !s.is_stopped)?;
+        shell.is_stopped = true;
+        Some(Intent::StopShell(shell.id))
     }
 
     fn say(&mut self, text: String, images: Vec<std::path::PathBuf>) -> Vec<Intent> {
@@ -304,6 +323,9 @@ impl App {
             self.composer.set_text("");
             return Vec::new();
         }
+        if let Some(stop) = self.stop_shell() {
+            return vec![stop];
+        }
         match self.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             _ => {
@@ -315,6 +337,9 @@ impl App {
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
     fn ask_quit(&mut self) -> Vec<Intent> {
+        if let Some(stop) = self.stop_shell() {
+            return vec![stop];
+        }
         let twice = self
             .quit_asked_ms
             .is_some_and(|at| self.now_ms - at <= QUIT_WAIT_MS);

@@ -60,6 +60,8 @@ pub enum Msg {
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
+    /// A shell command of the user is over.
+    ShellEnded(ShellId),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -78,7 +80,12 @@ pub enum Intent {
         text: String,
         images: Vec<PathBuf>,
     },
-    Shell(String),
+    Shell {
+        id: ShellId,
+        command: String,
+    },
+    /// It is ended, with all that it started.
+    StopShell(ShellId),
     Editor(String),
     Copy(String),
     Details(Vec<Offer>),
@@ -169,6 +176,18 @@ pub enum Yes {
     Nothing,
 }
 
+/// A shell command of the user, by its number.
+pub type ShellId = u64;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shell {
+    pub id: ShellId,
+    pub command: String,
+    pub since_ms: i64,
+    /// It was asked to end.
+    pub is_stopped: bool,
+}
+
 /// Whether what asks can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
@@ -252,6 +271,9 @@ pub struct App {
     pub aside: bool,
     /// The number of the question or card that came last.
     asking: Asking,
+    /// Shell commands of the user that run.
+    pub shells: Vec<Shell>,
+    last_shell: ShellId,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
@@ -297,6 +319,8 @@ impl App {
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
             asking: 0,
+            shells: Vec::new(),
+            last_shell: 0,
             files: None,
             hint: None,
             quit_asked_ms: None,
@@ -381,6 +405,7 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
+            Msg::ShellEnded(id) => self.shells.retain(|shell| shell.id != id),
             Msg::Begin(begin) => return self.begin(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -424,6 +449,7 @@ impl App {
             || self.typed_ms.is_some()
             || self.attached().is_some()
             || self.quiet.waits()
+            || !self.shells.is_empty()
     }
 
     /// The conversation as plain text, for a terminal that keeps it.

@@ -4,12 +4,13 @@
 mod files;
 mod look;
 mod rules;
+mod shell;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-use super::app::{App, Intent, Msg, Phase};
+use super::app::{App, Intent, Msg, Phase, ShellId};
 use super::history;
 use super::input::Reader;
 use super::live::{Live, Open};
@@ -34,6 +35,8 @@ pub struct Hands {
     history: Option<history::Worker>,
     reader: Option<Listening>,
     runs: Option<Runs>,
+    /// Shell commands of the user that run.
+    shells: Vec<(ShellId, Arc<shell::Running>)>,
 }
 
 /// Whether the screen goes on.
@@ -56,6 +59,7 @@ impl Hands {
             history: None,
             reader: None,
             runs,
+            shells: Vec::new(),
         }
     }
 
@@ -100,7 +104,8 @@ impl Hands {
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Say { text, images } => self.say(text, &images, app),
-            Intent::Shell(command) => self.shell(command),
+            Intent::Shell { id, command } => self.shell(id, command),
+            Intent::StopShell(id) => self.stop_shell(id),
             Intent::Editor(text) => {
                 self.editor(&text, screen);
                 app.quiet.forget();

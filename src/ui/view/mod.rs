@@ -15,9 +15,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::app::{App, Overlay, Phase, Readiness};
+use super::app::{App, Overlay, Phase, Readiness, Shell};
 use super::text::{clean_line, clip, width};
 use crate::core::next::Why;
+use crate::core::text::in_one_line;
 use crate::session::clock;
 
 pub use context::context_lines;
@@ -233,8 +234,24 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         let more = app.queued.len() - MAX_QUEUED;
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
+    for shell in &app.shells {
+        lines.push(shell_line(shell, app, columns));
+    }
     lines.push(activity(app, columns));
     lines
+}
+
+/// `! make test · 12s · Esc ends it`
+fn shell_line(shell: &Shell, app: &App, columns: usize) -> Line<'static> {
+    let age = clock((app.now_ms - shell.since_ms).max(0));
+    let (end, style) = match shell.is_stopped {
+        true => (format!(" · {age} · it is being ended"), app.theme.warn),
+        false => (format!(" · {age} · Esc ends it"), app.theme.running),
+    };
+    let command = in_one_line(&shell.command, columns);
+    let room = columns.saturating_sub(width(&end) + 2);
+    let text = format!("! {}{end}", clip(&clean_line(&command), room));
+    Line::styled(clip(&text, columns), style)
 }
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
