@@ -292,6 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn no_folder_shortens_the_quiet_before_an_answer() {
+        let f = Fixture::new();
+        f.project("ui.quiet_ms = 0\ncontext.keep = 12");
+        for is_trusted in [false, true] {
+            if is_trusted {
+                f.trust();
+            }
+            let loaded = f.load(&[], &[]).unwrap();
+            assert_eq!(loaded.config.ui.quiet_ms, 700);
+            assert_eq!(loaded.config.context.keep, 12);
+            assert_eq!(
+                f.short(&loaded.warnings[0].text),
+                "root/.rewake/config.toml: not used, since only your own config says it: ui.quiet_ms"
+            );
+        }
+        f.user("ui.quiet_ms = 300");
+        assert_eq!(f.load(&[], &[]).unwrap().config.ui.quiet_ms, 300);
+        let flagged = f.load(&[], &["ui.quiet_ms=1000"]).unwrap();
+        assert_eq!(flagged.config.ui.quiet_ms, 1_000);
+    }
+
+    #[test]
     fn servers_can_be_named_by_the_environment() {
         let f = Fixture::new();
         f.user("[providers.openai]\nbase_url = \"http://file/v1\"");

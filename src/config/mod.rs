@@ -44,7 +44,7 @@ pub use provider::{
 };
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,
+    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, UiConfig,
 };
 pub use setting::Setting;
 

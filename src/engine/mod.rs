@@ -161,6 +161,8 @@ pub struct Engine<W> {
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
+    /// Nothing is done before a person says something or asks to go on.
+    waits_for_person: bool,
     /// Asked for by a person, and done when no call is open.
     compaction_wished: bool,
     /// What the store had no room for of the input box.
@@ -199,6 +201,7 @@ impl<W: World> Engine<W> {
             printed_bytes: 0,
             left: None,
             inbox_is_held: false,
+            waits_for_person: false,
             compaction_wished: false,
             unkept_input: None,
             is_stale: false,
@@ -218,6 +221,13 @@ impl<W: World> Engine<W> {
         self.record(Write::of(entry).clearing_stream()).await
     }
 
+    /// What is owed waits until a person says something or asks to go on, whatever else is heard
+    /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
+    /// asks for nothing may not want it to act at once.
+    pub fn wait_for_person(&mut self) {
+        self.waits_for_person = true;
+    }
+
     /// Works until there is nothing to do without a person, or until it is told to leave.
     ///
     /// # Errors
@@ -232,6 +242,9 @@ impl<W: World> Engine<W> {
             }
             self.renew().await?;
             self.grant().await?;
+            if self.waits_for_person {
+                return Ok(Rest::Waiting(self.why_at_rest()));
+            }
             self.note_background().await?;
             self.take_inbox().await?;
             self.tend_windows().await?;
@@ -246,6 +259,13 @@ impl<W: World> Engine<W> {
                 Step::Ask(call) => self.ask(call).await?,
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),
             }
+        }
+    }
+
+    fn why_at_rest(&self) -> Why {
+        match next(&self.state, &self.settings.policy) {
+            Step::Wait(why) => why,
+            _ => Why::Idle,
         }
     }
 

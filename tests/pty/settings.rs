@@ -17,7 +17,7 @@ fn a_rule_that_is_written_meanwhile_holds() {
     ));
     terminal.sees("the config was read again");
     terminal.types("\x1b[6~");
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
 }

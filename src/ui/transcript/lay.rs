@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::block::{Block, Kind, Laid, Stamp, Tone};
 use super::{Stream, call};
+use crate::core::visible;
 use crate::ui::highlight::Highlighter;
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
@@ -172,17 +173,27 @@ pub(super) fn paragraph(
     before: &str,
     look: &Look<'_>,
 ) -> Vec<Line<'static>> {
+    lines_of(&clean(words), style, before, Break::Words, look)
+}
+
+/// A command: no blank of it is left out.
+pub(super) fn code(words: &str, style: Style, before: &str, look: &Look<'_>) -> Vec<Line<'static>> {
+    let shown = clean(&visible::command(words)).into_owned();
+    lines_of(&shown, style, before, Break::Anywhere, look)
+}
+
+fn lines_of(
+    cleaned: &str,
+    style: Style,
+    before: &str,
+    at: Break,
+    look: &Look<'_>,
+) -> Vec<Line<'static>> {
     let before = [Span::styled(before.to_string(), look.theme.dim)];
     let mut lines = Vec::new();
-    for line in clean(words).lines() {
+    for line in cleaned.lines() {
         let spans = [Span::styled(line.to_string(), style)];
-        lines.extend(text::wrap(
-            &spans,
-            look.columns(),
-            &before,
-            &before,
-            Break::Words,
-        ));
+        lines.extend(text::wrap(&spans, look.columns(), &before, &before, at));
     }
     lines
 }
