@@ -36,7 +36,9 @@
 //! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::hands`] carries it out: here, a command
 //! to the engine, which puts the words into the inbox. From there on it is the path above. What
 //! the engine recorded comes back as news, is folded into [`ui::transcript`], and is drawn by
-//! [`ui::view`]. The screen keeps nothing that is not in the log, the inbox or the drafts.
+//! [`ui::view`]. A key is an answer to what asks only after a quiet that was seen
+//! ([`ui::app::Quiet`]), and what asks shows every byte ([`core::visible`]). The screen keeps
+//! nothing that is not in the log, the inbox or the drafts.
 //!
 //! # Invariants
 //!
@@ -99,7 +101,7 @@
 //! far goes to a draft, is shown after a crash, and is not sent.
 //!
 //! A shell command that the user types with `!` has no keeper: killed with the program, what it
-//! printed is lost. It is the user's own act, not a call of the model.
+//! printed is lost. It is the user's own act, not a call of the model. Esc ends it.
 
 pub mod cli;
 pub mod command;

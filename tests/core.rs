@@ -800,17 +800,20 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
     ];
-    let flags = any::<[bool; 4]>();
+    let flags = any::<[bool; 5]>();
     let ended = prop::option::of("bg_[0-9]");
     (flags, ended, summary, prop::option::of(0..9u64)).prop_map(
-        |([choice, rendering, compaction, message], ended, summary, recalled)| Pending {
-            choice,
-            rendering,
-            compaction,
-            ended,
-            message,
-            summary,
-            recalled,
+        |([choice, waits_for_person, rendering, compaction, message], ended, summary, recalled)| {
+            Pending {
+                choice,
+                waits_for_person,
+                rendering,
+                compaction,
+                ended,
+                message,
+                summary,
+                recalled,
+            }
         },
     )
 }
@@ -861,6 +864,25 @@ fn while_a_call_is_open_nothing_is_taken_in() {
         next(&open, &policy(true), &pending),
         Step::Run(vec![id(2, 0)])
     );
+}
+
+#[test]
+fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
+    let waiting = |compaction| Pending {
+        waits_for_person: true,
+        compaction,
+        message: true,
+        ended: Some("bg_2_0".into()),
+        ..Pending::default()
+    };
+    let owing = state(vec![said("go")]);
+    let next_of = |state: &State, compaction| next(state, &policy(true), &waiting(compaction));
+    assert_eq!(next_of(&owing, false), Step::Wait(Why::Idle));
+    assert_eq!(next_of(&owing, true), Step::Compact);
+    let open = state(vec![said("go"), replied(vec![bash("x")])]);
+    assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
+    let stopped = state(vec![said("go"), stopped()]);
+    assert_eq!(next_of(&stopped, false), Step::Wait(Why::Halted));
 }
 
 #[test]

@@ -54,6 +54,15 @@ fn start(home: &Home) -> Session {
 
 /// Obeys these, and leaves.
 fn live(session: Session, commands: Vec<Command>) -> String {
+    played(session, commands, false)
+}
+
+/// The same, of an engine that waits for a person.
+fn live_waiting(session: Session, commands: Vec<Command>) -> String {
+    played(session, commands, true)
+}
+
+fn played(session: Session, commands: Vec<Command>, waits: bool) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -72,6 +81,9 @@ fn live(session: Session, commands: Vec<Command>) -> String {
     }
     runtime.block_on(async {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
+        if waits {
+            engine.wait_for_person();
+        }
         while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
             sender.send(Command::Leave(SaveReason::Exit)).ok().unwrap();
             engine.idle().await.unwrap();
@@ -256,6 +268,35 @@ fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
         "{}",
         beyond.stderr
     );
+}
+
+#[test]
+fn what_waits_for_a_person_waits_whatever_else_is_heard() {
+    let home = home("[[step]]\ntext = \"heard\"\n");
+    let answered = |commands: Vec<Command>| {
+        let session = start(&home);
+        let said = Message {
+            text: "go".into(),
+            images: vec![],
+            via: rewake::core::entry::Via::Prompt,
+        };
+        store(&home).queue(&session.id, &said, &[], 1).unwrap();
+        let id = live_waiting(session, commands);
+        log(&home, &id)
+            .iter()
+            .any(|e| matches!(e, Entry::Replied { .. }))
+    };
+    let other = vec![
+        Command::KeepInput("half a thought".into()),
+        Command::Name("a name".into()),
+        Command::Note("a command ended".into()),
+        Command::Choose {
+            model: None,
+            mode: Some(Mode::Plan),
+        },
+    ];
+    assert!(!answered(other));
+    assert!(answered(vec![Command::GoOn]));
 }
 
 #[test]

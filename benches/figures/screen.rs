@@ -265,7 +265,7 @@ fn growing(records: &[Record]) -> Times {
         times.time(|| {
             let delta = Delta::Text(piece);
             app.update(Msg::News(0, News::Delta(delta)), now_ms);
-            app.update(Msg::Tick, now_ms);
+            app.update(Msg::Tick(std::time::Instant::now()), now_ms);
             draw(&mut terminal, &mut app);
         });
     }
@@ -337,7 +337,7 @@ where
             turn as i64 / 10,
         );
         if turn % CHUNKS_PER_FRAME == 0 {
-            app.update(Msg::Tick, turn as i64 / 10);
+            app.update(Msg::Tick(std::time::Instant::now()), turn as i64 / 10);
             draw(&mut terminal, &mut app);
         }
     }

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use crate::core::text::neutralise;
+use crate::core::visible::visible;
 
 /// A line of data on stdout, made safe for a terminal.
 pub fn line(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{}", neutralise(text));
+    let _ = writeln!(stdout, "{}", visible(text));
 }
 
 /// Bytes on stdout as they are.

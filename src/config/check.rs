@@ -113,6 +113,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(context.summary_max_tokens),
             50..=10_000,
         ),
+        ("ui.quiet_ms", Some(config.ui.quiet_ms), 0..=5_000),
         ("shell.timeout_ms", Some(shell.timeout_ms), 1_000..=DAY_MS),
         (
             "shell.output_cap_bytes",
@@ -295,6 +296,10 @@ mod tests {
             (
                 "context.keep = 20",
                 "context.keep is 20, and must be from 10 to 15",
+            ),
+            (
+                "ui.quiet_ms = 5001",
+                "ui.quiet_ms is 5001, and must be from 0 to 5000",
             ),
             (
                 "max_turns = 0",

@@ -75,6 +75,7 @@ fn its_values_are_the_defaults() {
 fn it_names_every_key() {
     let example = keys(&toml::from_str(&uncommented()).unwrap());
     let tables = [
+        "ui",
         "context",
         "permissions",
         "shell",

@@ -4,17 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Value;
 
 use super::file::{Digest, read_text};
-use super::layer::{Leaf, MAX_FILE_BYTES, insert, read_layer};
-use super::origin::dotted;
+use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
+use super::merge::checked;
 use super::project::{Project, project_file};
 use super::provider::base_urls_of;
-use super::{
-    Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, check, project, trust,
-};
+use super::{Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, project, trust};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -113,15 +110,6 @@ pub fn load(
     })
 }
 
-/// Merged, and every value within its bounds.
-pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigError> {
-    let (table, origins) = merge(leaves);
-    let config = Config::deserialize(table)
-        .map_err(|e| ConfigError::new(format!("cannot merge the layers of the config: {e}")))?;
-    check::check(&config, &origins)?;
-    Ok((config, origins))
-}
-
 /// Relative paths in a file are meant from the folder of that file.
 fn resolved(layer: Vec<Leaf>, env: &Env, file: &Path) -> Vec<Leaf> {
     let base = file.parent().unwrap_or(Path::new("/"));
@@ -155,42 +143,6 @@ fn env_layer(env: &Env) -> Result<Vec<Leaf>, ConfigError> {
         .into_iter()
         .map(|(provider, name, url)| leaf(&["providers", provider, "base_url"], &url, name));
     own.chain(servers).collect()
-}
-
-/// Later leaves replace earlier ones; permission rules add up.
-fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
-    let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
-    let mut origins = BTreeMap::new();
-    for Leaf {
-        path,
-        value,
-        origin,
-    } in leaves
-    {
-        let key = dotted(&path);
-        match value {
-            Value::Array(mut rules) if path.first().is_some_and(|p| p == "permissions") => {
-                let earlier = match values.remove(&path) {
-                    Some(Value::Array(earlier)) => earlier,
-                    _ => Vec::new(),
-                };
-                for at in earlier.len()..earlier.len() + rules.len() {
-                    origins.insert(format!("{key}[{at}]"), origin.clone());
-                }
-                rules.splice(..0, earlier);
-                values.insert(path, Value::Array(rules));
-            }
-            value => {
-                origins.insert(key, origin);
-                values.insert(path, value);
-            }
-        }
-    }
-    let mut table = Table::new();
-    for (path, value) in values {
-        insert(&mut table, &path, value);
-    }
-    (table, Origins(origins))
 }
 
 #[cfg(test)]
@@ -289,6 +241,28 @@ mod tests {
              instructions.files, instructions.max_bytes, model, permission_mode, permissions.allow, providers.openai.base_url, shell.pass_env, shell.path"
         );
         assert!(warning.hint.as_deref().unwrap().contains("`rewake trust`"));
+    }
+
+    #[test]
+    fn no_folder_shortens_the_quiet_before_an_answer() {
+        let f = Fixture::new();
+        f.project("ui.quiet_ms = 0\ncontext.keep = 12");
+        for is_trusted in [false, true] {
+            if is_trusted {
+                f.trust();
+            }
+            let loaded = f.load(&[], &[]).unwrap();
+            assert_eq!(loaded.config.ui.quiet_ms, 700);
+            assert_eq!(loaded.config.context.keep, 12);
+            assert_eq!(
+                f.short(&loaded.warnings[0].text),
+                "root/.rewake/config.toml: not used, since only your own config says it: ui.quiet_ms"
+            );
+        }
+        f.user("ui.quiet_ms = 300");
+        assert_eq!(f.load(&[], &[]).unwrap().config.ui.quiet_ms, 300);
+        let flagged = f.load(&[], &["ui.quiet_ms=1000"]).unwrap();
+        assert_eq!(flagged.config.ui.quiet_ms, 1_000);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod file;
 mod key;
 mod layer;
 mod load;
+mod merge;
 mod origin;
 mod paths;
 mod project;
@@ -28,6 +29,7 @@ mod provider;
 mod schema;
 mod setting;
 pub mod trust;
+mod trusted;
 pub mod write;
 
 pub use env::Env;
@@ -44,7 +46,7 @@ pub use provider::{
 };
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig,
+    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, UiConfig,
 };
 pub use setting::Setting;
 

@@ -15,9 +15,9 @@ use toml::Value;
 
 use super::file::Digest;
 use super::layer::{Layer, Leaf};
-use super::load::checked;
+use super::merge::checked;
 use super::origin::dotted;
-use super::trust::Record;
+use super::trusted::Record;
 use super::{ConfigError, Warning};
 
 /// As many keys are named in a warning.
@@ -40,6 +40,12 @@ fn is_harmless(path: &[String]) -> bool {
     matches!(path[..], ["context", ..] | ["theme"])
 }
 
+/// What only the user's own file and flags say, however much a folder is trusted: it guards
+/// the user's own fingers.
+fn is_the_users_own(path: &[String]) -> bool {
+    path.first().is_some_and(|first| first == "ui")
+}
+
 /// What of a workspace's own config needs trust, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
@@ -59,7 +65,8 @@ pub struct Given {
 
 impl Content {
     pub(super) fn of(digest: &Digest, leaves: &[Leaf]) -> Content {
-        let needing = leaves.iter().filter(|leaf| !is_harmless(&leaf.path));
+        let needs_trust = |leaf: &&Leaf| !is_harmless(&leaf.path) && !is_the_users_own(&leaf.path);
+        let needing = leaves.iter().filter(needs_trust);
         let keys = needing.map(|leaf| {
             let hash = blake3::hash(leaf.value.to_string().as_bytes());
             let shown = match leaf.path.iter().any(|part| part == "headers") {
@@ -226,6 +233,19 @@ pub(super) fn used(
         }
     };
     let content = Content::of(&layer.digest, &leaves);
+    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) = leaves
+        .into_iter()
+        .partition(|leaf| is_the_users_own(&leaf.path));
+    if let Some(leaf) = own.first() {
+        let key = dotted(&leaf.path);
+        warnings.push(Warning {
+            text: format!(
+                "{}: not used, since only your own config says it: {key}",
+                file.display()
+            ),
+            hint: None,
+        });
+    }
     let mut project = Project {
         standing: Standing::of(record, &content),
         content,

@@ -35,6 +35,7 @@ pub struct Config {
     pub inline_max_bytes: u64,
     /// Of the terminal screen: a built-in name, or a file in `themes` of the config folder.
     pub theme: String,
+    pub ui: UiConfig,
     pub context: ContextConfig,
     pub permissions: PermissionsConfig,
     pub shell: ShellConfig,
@@ -59,6 +60,7 @@ impl Default for Config {
             thinking_budget_tokens: None,
             inline_max_bytes: 16 * 1024,
             theme: "dark".to_string(),
+            ui: UiConfig::default(),
             context: ContextConfig::default(),
             permissions: PermissionsConfig::default(),
             shell: ShellConfig::default(),
@@ -68,6 +70,21 @@ impl Default for Config {
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
         }
+    }
+}
+
+/// The keyboard. Only the user's own file and flags count here.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct UiConfig {
+    /// A question is answered only after no key was pressed for so long.
+    pub quiet_ms: u64,
+}
+
+impl Default for UiConfig {
+    fn default() -> UiConfig {
+        UiConfig { quiet_ms: 700 }
     }
 }
 

@@ -13,6 +13,7 @@ use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::read_layer;
 use super::paths::create_private_dir;
 use super::project::{Content, project_file};
+use super::trusted::{Record, TrustedContent};
 use super::{ConfigError, Paths};
 
 pub(super) const FILE: &str = "trusted.toml";
@@ -35,38 +36,6 @@ struct Trusted {
     /// trusted by a version that did not keep this.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     contents: BTreeMap<String, TrustedContent>,
-}
-
-/// Hashes are blake3 in hex.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TrustedContent {
-    /// Of the file; empty when there was none.
-    pub file: String,
-    /// Dotted key -> hash of its value, for the keys that need trust.
-    #[serde(default)]
-    pub keys: BTreeMap<String, String>,
-}
-
-/// What is kept of a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Record {
-    None,
-    /// It was trusted, and it is not known with what content.
-    Unbound,
-    Bound(TrustedContent),
-}
-
-impl Record {
-    /// The file was trusted byte for byte as it is.
-    pub fn is_of(&self, digest: &Digest) -> bool {
-        match self {
-            Record::Bound(trusted) => {
-                matches!(digest, Digest::Of(_)) && trusted.file == digest.hex()
-            }
-            Record::None | Record::Unbound => false,
-        }
-    }
 }
 
 /// What is kept of this folder, and the file it is kept in as it was read. Where there is no

@@ -32,4 +32,5 @@ pub mod summary;
 pub mod text;
 pub mod tool;
 pub mod unsent;
+pub mod visible;
 pub mod window;

@@ -22,6 +22,8 @@ pub const MAX_NONSENSE: u32 = 5;
 pub struct Pending {
     /// This start named another model or mode than the session was using.
     pub choice: bool,
+    /// What is owed waits until a person says something or asks to go on.
+    pub waits_for_person: bool,
     /// This version has another system prompt or other tools than the log.
     pub rendering: bool,
     /// A person asked for a compaction.
@@ -103,6 +105,10 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         return Step::RecordChoice;
     }
     let rest = rest(state, policy);
+    if pending.waits_for_person {
+        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::Held));
+        return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
+    }
     match (state.first_open(), rest) {
         // The user's words lift the hold.
         (None, Some(Why::Held)) if pending.message => Step::TakeMessage,
@@ -147,13 +153,20 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     }
 }
 
+/// What this start and the person asked for besides going on with the work.
+fn asked_for(state: &State, pending: &Pending) -> Option<Step> {
+    match state.first_open() {
+        Some(_) => None,
+        None if pending.rendering => Some(Step::Render),
+        None if pending.compaction => Some(Step::Compact),
+        None => None,
+    }
+}
+
 /// What waits outside of the log goes into it when no call is open.
 fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
-    if pending.rendering {
-        return Some(Step::Render);
-    }
-    if pending.compaction {
-        return Some(Step::Compact);
+    if let Some(step) = asked_for(state, pending) {
+        return Some(step);
     }
     if let Some(id) = &pending.ended {
         return Some(Step::ReportEnd(id.clone()));

@@ -6,7 +6,8 @@
 //!
 //! Invariant: what [`render`] writes, [`parse`] reads.
 
-use super::text::{neutralise, one_line};
+use super::text::one_line;
+use super::visible::visible;
 
 pub const FILE: &str = "SKILL.md";
 /// Where skills are, from the root of the workspace.
@@ -21,7 +22,7 @@ const FENCE: &str = "---";
 /// What is listed of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// One line, neutralised, as is the description: both may be a stranger's.
+    /// One line, with marks for what is not seen, as is the description: both may be a stranger's.
     pub name: String,
     pub description: String,
 }
@@ -105,7 +106,7 @@ fn said(value: Option<String>, key: &str, max_chars: usize) -> Result<String, St
 }
 
 fn in_a_line(text: &str) -> String {
-    let clean = neutralise(text);
+    let clean = visible(text);
     clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -267,7 +268,10 @@ description: "a \"b\"\t\u00e9 \\ c""#,
                 "yes",
             ),
             ("name: a\r\ndescription: windows\r", "windows"),
-            ("name: a\ndescription: x\u{1b}[31m\u{202e}", "x<U+202E>"),
+            (
+                "name: a\ndescription: x\u{1b}[31m\u{202e}",
+                "x␛[31m<U+202E>",
+            ),
             ("name: a\ndescription: once\ndescription: twice", "once"),
         ] {
             assert_eq!(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::entry::{CallId, MemoryKind, Plan, PlanStep, StepState};
-use super::skill;
+use super::{skill, text};
 
 /// What is to be thought of a call that was begun and has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,15 @@ impl ToolCall {
             arguments: arguments.to_string(),
             input: Input::parse(name, arguments),
         }
+    }
+
+    /// Its name and what it is about, for a person: every line of a command, as one line.
+    pub fn in_one_line(&self, max_chars: usize) -> String {
+        let subject = match &self.input {
+            Ok(input) => input.subject(),
+            Err(_) => self.arguments.clone(),
+        };
+        text::in_one_line(&format!("{} {subject}", self.name), max_chars)
     }
 
     /// `None` when the call cannot be understood: it is closed, never run.

@@ -56,6 +56,7 @@ impl<W: World> Engine<W> {
 
     /// What waits behind a stop is said; a failure and a hold are lifted, which is recorded.
     pub(super) async fn go_on(&mut self) -> Result<(), EngineError> {
+        self.waits_for_person = false;
         let lifted = rest(&self.state, &self.settings.policy)
             .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
         if lifted {
@@ -130,6 +131,7 @@ impl<W: World> Engine<W> {
         let id = self.store.send(session, &message, blobs, at_ms)?;
         self.unkept_input = None;
         self.inbox_is_held = false;
+        self.waits_for_person = false;
         let queued = Queued { id, at_ms, message };
         (self.on_event)(&self.state, Event::Queued(&queued));
         Ok(())

@@ -168,6 +168,8 @@ pub struct Engine<W> {
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
+    /// Nothing is done before a person says something or asks to go on.
+    waits_for_person: bool,
     /// Asked for by a person, and done when no call is open.
     compaction_wished: bool,
     /// What the store had no room for of the input box.
@@ -206,6 +208,7 @@ impl<W: World> Engine<W> {
             printed_bytes: 0,
             left: None,
             inbox_is_held: false,
+            waits_for_person: false,
             compaction_wished: false,
             unkept_input: None,
             is_stale: false,
@@ -223,6 +226,13 @@ impl<W: World> Engine<W> {
         let draft = draft.filter(|d| !d.trim().is_empty());
         let entry = Entry::Woke { by, found, draft };
         self.record(Write::of(entry).clearing_stream()).await
+    }
+
+    /// What is owed waits until a person says something or asks to go on, whatever else is heard
+    /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
+    /// asks for nothing may not want it to act at once.
+    pub fn wait_for_person(&mut self) {
+        self.waits_for_person = true;
     }
 
     /// Works until there is nothing to do without a person, or until it is told to leave.

@@ -12,6 +12,7 @@ impl<W: World> Engine<W> {
     pub(super) fn pending(&self) -> Result<Pending, EngineError> {
         Ok(Pending {
             choice: self.settings.chosen.is_some(),
+            waits_for_person: self.waits_for_person,
             rendering: self.settings.renewed.is_some(),
             compaction: self.compaction_wished,
             ended: self.ended_in_background(),

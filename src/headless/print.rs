@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::{Verdict, is_denied};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
-use crate::core::text::{neutralise, one_line};
+use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
+use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event};
 use crate::model::{Delta, Figures};
 use crate::session::Session;
@@ -247,9 +248,11 @@ fn words(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
+/// Of a call, in the line that says that it began.
+const SUBJECT_CHARS: usize = 120;
+
 fn subject(call: &ToolCall) -> String {
-    let about = call.input.as_ref().map(|i| i.subject()).unwrap_or_default();
-    format!("{} {}", call.name, one_line(&about, 100))
+    call.in_one_line(SUBJECT_CHARS)
 }
 
 fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
@@ -276,7 +279,7 @@ fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
 /// What goes to a file or a pipe stays as the model wrote it.
 fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     match on_terminal {
-        true => neutralise(answer),
+        true => visible(answer),
         false => Cow::Borrowed(answer),
     }
 }
@@ -284,7 +287,7 @@ fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
 /// One line for the person who watches.
 pub fn note(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{}", neutralise(text));
+    let _ = writeln!(stderr, "{}", visible(text));
 }
 
 /// What went wrong, and what to do.
@@ -309,7 +312,7 @@ mod tests {
     fn the_model_cannot_paint_the_terminal_but_may_write_any_file() {
         let answer = "\u{1b}[31mred\u{7}\nend";
         assert_eq!(shown(answer, false), answer);
-        assert_eq!(shown(answer, true), neutralise(answer));
+        assert_eq!(shown(answer, true), visible(answer));
         assert!(!shown(answer, true).contains('\u{1b}'));
     }
 

@@ -7,7 +7,7 @@ use super::found::{Ending, Found};
 use super::reading::{Recent, fold};
 use super::{SessionError, Surroundings, now_ms};
 use crate::command::{RunState, Runs};
-use crate::core::entry::{Entry, Guard, Record, SaveReason};
+use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
 use crate::core::text::one_line;
 use crate::store::{SessionInfo, SessionLock, Store};
@@ -28,6 +28,8 @@ pub struct Offer {
 pub struct Details {
     /// `killed`, `the machine went down`, `left on a signal`, …
     pub how: String,
+    /// What the model may do without asking.
+    pub mode: Mode,
     /// The last thing that it was about.
     pub doing: Option<String>,
     pub plan_step: Option<String>,
@@ -91,6 +93,7 @@ impl Surroundings {
         }
         Ok(Details {
             how: how(found.ending, last.as_ref(), &state),
+            mode: found.mode,
             doing: doing(&state, &recent.into_records()),
             plan_step: state
                 .plan

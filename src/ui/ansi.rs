@@ -1,14 +1,19 @@
 //! Output of commands with its colours.
 //!
 //! Of all sequences only SGR (ECMA-48, 8.3.117) is understood, and of that not "concealed":
-//! text is never hidden. All others lose their power. What a carriage return would have
-//! overwritten is left out, so a progress bar is its last state.
+//! text is never hidden. Those that only move a cursor or erase are left out: they hold no text,
+//! and a progress bar is full of them. All others are marks, since a window title or the target
+//! of a link is text that the model reads too. What a carriage return would have overwritten is
+//! left out, so a progress bar is its last state.
+//!
+//! Deliberately absent: any use for what a person is asked about, or for the text of a file.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::text::{clean_line, push_span};
 use super::theme::Theme;
+use crate::core::visible::without_cosmetics;
 
 const MAX_BYTES: usize = 1024 * 1024;
 const MAX_LINE_BYTES: usize = 8 * 1024;
@@ -104,7 +109,7 @@ impl Painter<'_> {
         if style.fg == style.bg {
             style.bg = None;
         }
-        push_span(spans, style, &clean_line(text));
+        push_span(spans, style, &clean_line(&without_cosmetics(text)));
     }
 
     /// Select graphic rendition.
@@ -275,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn other_sequences_have_no_power() {
+    fn other_sequences_have_no_power_and_their_text_is_seen() {
         let text = "\u{1b}]0;t\u{7}a\u{1b}[2J\u{1b}[3;3Hb\u{1b}[?25l\u{8}\tc";
-        assert_eq!(texts(&dark(text)), ["ab␈ c"]);
+        assert_eq!(texts(&dark(text)), ["␛]0;t␇ab␈   c"]);
     }
 
     #[test]

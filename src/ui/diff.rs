@@ -12,6 +12,7 @@ use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
 
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
+use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
 
 const CONTEXT_LINES: usize = 3;
 /// What is found by then is right, only not the shortest.
@@ -25,16 +26,27 @@ const MIN_LIKENESS: f32 = 0.4;
 /// How a diff is shown.
 pub struct Shape<'a> {
     pub width: u16,
-    /// Lines of the diff; wrapped, they may be more on the screen.
-    pub max_lines: usize,
+    /// Lines of the diff; wrapped, they may be more on the screen. `None`: all, and all of
+    /// each, however long, as a person must see who is asked.
+    pub max_lines: Option<usize>,
     pub theme: &'a Theme,
 }
 
+/// A part of a file that is replaced, in one place or in all.
+pub struct Edit<'a> {
+    pub old: &'a str,
+    pub new: &'a str,
+    pub all: bool,
+}
+
 /// The parts of a file that edits replace. Where they are in the file is not known.
-pub fn edits(path: &str, edits: &[(&str, &str)], shape: &Shape<'_>) -> Vec<Line<'static>> {
+pub fn edits(path: &str, edits: &[Edit<'_>], shape: &Shape<'_>) -> Vec<Line<'static>> {
     let mut sheet = Sheet::new(shape, None);
-    for (old, new) in edits {
-        sheet.compare(old, new);
+    for edit in edits {
+        if edit.all {
+            sheet.note("in every place where it stands:");
+        }
+        sheet.compare(edit.old, edit.new);
     }
     sheet.finish(path, None)
 }
@@ -65,6 +77,8 @@ struct Sheet<'a> {
     removed: usize,
     shown: usize,
     left_out: usize,
+    /// Blank lines that were not put yet: their kind, the number of the first, how many.
+    blank: Option<(ChangeTag, usize, usize)>,
 }
 
 impl<'a> Sheet<'a> {
@@ -77,10 +91,14 @@ impl<'a> Sheet<'a> {
             removed: 0,
             shown: 0,
             left_out: 0,
+            blank: None,
         }
     }
 
     fn compare(&mut self, old: &str, new: &str) {
+        if old.len().max(new.len()) > MAX_BYTES && self.shape.max_lines.is_none() {
+            return self.replace(old, new);
+        }
         if old.len().max(new.len()) > MAX_BYTES {
             let sizes = format!("too big to compare: {} to {} bytes", old.len(), new.len());
             self.note(&sizes);
@@ -106,6 +124,18 @@ impl<'a> Sheet<'a> {
         }
     }
 
+    /// All of the one for all of the other: comparing them would take too long.
+    fn replace(&mut self, old: &str, new: &str) {
+        for (tag, text) in [(ChangeTag::Delete, old), (ChangeTag::Insert, new)] {
+            for (n, line) in text.lines().enumerate() {
+                self.line(tag, n, &[(false, line)]);
+            }
+        }
+        self.removed += old.lines().count();
+        self.added += new.lines().count();
+        self.end_blank();
+    }
+
     fn op(&mut self, op: &DiffOp, old: &[&str], new: &[&str]) {
         let (old_at, new_at) = (op.old_range(), op.new_range());
         if op.tag() == DiffTag::Equal {
@@ -116,7 +146,7 @@ impl<'a> Sheet<'a> {
         }
         self.removed += old_at.len();
         self.added += new_at.len();
-        let room = self.shape.max_lines.saturating_sub(self.shown);
+        let room = self.room();
         let pairs: Vec<Option<Pair<'_>>> = old_at
             .clone()
             .zip(new_at.clone())
@@ -137,10 +167,45 @@ impl<'a> Sheet<'a> {
 
     /// `number` counts from 0.
     fn line(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
-        if self.shown >= self.shape.max_lines {
+        if self.room() == 0 {
             self.left_out += 1;
             return;
         }
+        if parts.iter().all(|(_, part)| part.trim().is_empty()) {
+            match &mut self.blank {
+                Some((of, _, count)) if *of == tag => *count += 1,
+                _ => {
+                    self.end_blank();
+                    self.blank = Some((tag, number, 1));
+                }
+            }
+            return;
+        }
+        self.end_blank();
+        self.put(tag, number, parts);
+    }
+
+    fn room(&self) -> usize {
+        let most = self.shape.max_lines.unwrap_or(usize::MAX);
+        most.saturating_sub(self.shown)
+    }
+
+    /// Blank lines in a row: as they are, or as their number when they could hide something.
+    fn end_blank(&mut self) {
+        let Some((tag, number, count)) = self.blank.take() else {
+            return;
+        };
+        if count > MAX_BLANK_LINES {
+            let text = format!("⟨{} blank lines⟩", figure(count));
+            return self.put(tag, number, &[(false, &text)]);
+        }
+        for n in 0..count {
+            self.put(tag, number + n, &[]);
+        }
+    }
+
+    /// `number` counts from 0.
+    fn put(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
         self.shown += 1;
         let theme = self.shape.theme;
         let (sign, style, word) = match tag {
@@ -149,15 +214,16 @@ impl<'a> Sheet<'a> {
             ChangeTag::Insert => ('+', theme.diff_add, theme.diff_add_word),
         };
         let mut spans = Vec::new();
-        let mut room = MAX_LINE_BYTES;
-        for (differs, part) in parts {
-            let part = crate::core::text::clip(part, room);
+        let mut room = match self.shape.max_lines {
+            Some(_) => MAX_LINE_BYTES,
+            None => usize::MAX,
+        };
+        for (place, (differs, part)) in parts.iter().enumerate() {
+            let part = counted(part, place == 0);
+            let part = crate::core::text::clip(&part, room);
             room -= part.len();
-            push_span(
-                &mut spans,
-                if *differs { word } else { style },
-                &clean_line(&part),
-            );
+            let style = if *differs { word } else { style };
+            push_span(&mut spans, style, &clean_line(&part));
         }
         let first = match self.number_columns {
             Some(columns) => format!("{:>columns$} {sign} ", number + 1),
@@ -174,6 +240,7 @@ impl<'a> Sheet<'a> {
     }
 
     fn note(&mut self, text: &str) {
+        self.end_blank();
         let indent = " ".repeat(self.number_columns.map_or(0, |columns| columns + 1));
         let text = clip(&format!("{indent}{text}"), usize::from(self.shape.width));
         let span = Span::styled(text, self.shape.theme.dim);
@@ -182,6 +249,7 @@ impl<'a> Sheet<'a> {
 
     /// Puts the head above: path, what it is, counts.
     fn finish(mut self, path: &str, what: Option<&str>) -> Vec<Line<'static>> {
+        self.end_blank();
         match self.left_out {
             0 => {}
             1 => self.note("… 1 more line"),
@@ -192,8 +260,13 @@ impl<'a> Sheet<'a> {
         let what = what.map_or(String::new(), |what| format!("{what}  "));
         let taken = counts.len() + what.len() + 2;
         let room = usize::from(self.shape.width).saturating_sub(taken).max(8);
+        let path = clean_line(path);
+        let path = match self.shape.max_lines {
+            Some(_) => clip_middle(&path, room),
+            None => counted(&path, false).into_owned(),
+        };
         let spans = [
-            Span::styled(clip_middle(&clean_line(path), room), theme.accent),
+            Span::styled(path, theme.accent),
             Span::styled(format!("  {what}"), theme.dim),
             Span::styled(format!("+{}", self.added), theme.ok),
             Span::styled(format!(" -{}", self.removed), theme.error),
@@ -261,8 +334,16 @@ mod tests {
     fn shape(theme: &Theme) -> Shape<'_> {
         Shape {
             width: 40,
-            max_lines: 50,
+            max_lines: Some(50),
             theme,
+        }
+    }
+
+    fn edit<'a>(old: &'a str, new: &'a str) -> Edit<'a> {
+        Edit {
+            old,
+            new,
+            all: false,
         }
     }
 
@@ -302,7 +383,7 @@ mod tests {
 
     #[test]
     fn edits_have_no_numbers() {
-        let pairs = [("let a = 1;", "let a = 2;"), ("x\n", "")];
+        let pairs = [edit("let a = 1;", "let a = 2;"), edit("x\n", "")];
         let lines = edits("a.rs", &pairs, &shape(&Theme::plain()));
         let want = [
             "a.rs  +1 -2",
@@ -318,7 +399,7 @@ mod tests {
     fn a_new_file_says_so_and_is_cut() {
         let theme = Theme::plain();
         let shape = Shape {
-            max_lines: 2,
+            max_lines: Some(2),
             ..shape(&theme)
         };
         let lines = file("a", None, "1\n2\n3\n4\n", &shape);
@@ -334,7 +415,11 @@ mod tests {
 
     #[test]
     fn lines_that_have_nothing_in_common_have_no_words() {
-        let lines = edits("a", &[("one two three", "alpha")], &shape(&Theme::plain()));
+        let lines = edits(
+            "a",
+            &[edit("one two three", "alpha")],
+            &shape(&Theme::plain()),
+        );
         assert_eq!(shown(&lines), ["a  +1 -1", "- one two three", "+ alpha"]);
     }
 
@@ -353,6 +438,50 @@ mod tests {
                 assert!(!text.contains(char::is_control), "{text:?}");
             }
         }
+    }
+
+    #[test]
+    fn blanks_hide_nothing() {
+        let content = format!(
+            "ls{}rm x\n{}end\n\n\nx",
+            " ".repeat(3_000),
+            "\n".repeat(120)
+        );
+        let lines = file("a", None, &content, &shape(&Theme::plain()));
+        let want = [
+            "a  new file  +125 -0",
+            "  1 + ls⟨3,000 spaces⟩rm x",
+            "  2 + ⟨120 blank lines⟩",
+            "122 + end",
+            "123 + ",
+            "124 + ",
+            "125 + x",
+        ];
+        assert_eq!(shown(&lines), want);
+    }
+
+    #[test]
+    fn who_is_asked_sees_all_of_it() {
+        let theme = Theme::plain();
+        let shape = Shape {
+            max_lines: None,
+            ..shape(&theme)
+        };
+        let text = |lines: &[Line<'_>]| shown(lines).concat();
+        let long = format!("{}end of line\n", "x".repeat(10 * MAX_LINE_BYTES));
+        let many = "x\n".repeat(5_000) + "end of file\n";
+        let path = format!("{}/end", "folder/".repeat(99));
+        let seen = text(&file(&path, None, &(long + &many), &shape)).replace(' ', "");
+        for end in ["endofline", "endoffile", &path] {
+            assert!(seen.contains(end), "{end}");
+        }
+        let big = "x\n".repeat(MAX_BYTES / 2) + "the end";
+        assert!(text(&file("a", None, &big, &shape)).contains("the end"));
+        let all = Edit {
+            all: true,
+            ..edit("a", "b")
+        };
+        assert!(text(&edits("a", &[all], &shape)).contains("in every place"));
     }
 
     #[test]

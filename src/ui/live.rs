@@ -32,6 +32,16 @@ const TAKING_OVER: Duration = Duration::from_secs(10);
 /// Leaving is waited for so long: a commit, and a busy store.
 const LEAVING: Duration = Duration::from_secs(8);
 
+/// Which session is opened, and how.
+#[derive(Debug)]
+pub struct Open {
+    pub which: Which,
+    /// Another process is asked to leave it.
+    pub take_over: bool,
+    /// It was named when the program was started.
+    pub named: bool,
+}
+
 /// What the engine's thread tells the screen.
 #[derive(Debug)]
 pub enum News {
@@ -143,11 +153,11 @@ pub struct Live {
 
 impl Live {
     /// Opens a session and works in it. `tell` is called from the engine's thread.
-    pub fn start(around: Arc<Surroundings>, which: Which, take_over: bool, tell: Tell) -> Live {
+    pub fn start(around: Arc<Surroundings>, open: Open, tell: Tell) -> Live {
         let (commands, inbox) = unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(&around, &which, take_over, inbox, &tell))
+            .spawn(move || work(&around, &open, inbox, &tell))
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
         Live { commands, thread }
@@ -185,18 +195,12 @@ impl Drop for Live {
     }
 }
 
-fn work(
-    around: &Surroundings,
-    which: &Which,
-    take_over: bool,
-    inbox: UnboundedReceiver<Command>,
-    tell: &Tell,
-) {
-    let opened = match (which, take_over) {
+fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, tell: &Tell) {
+    let opened = match (&open.which, open.take_over) {
         (Which::Named { id, .. }, true) => around.take_over(id, TAKING_OVER),
         _ => Ok(()),
     };
-    let session = match opened.and_then(|()| around.open(which, true)) {
+    let session = match opened.and_then(|()| around.open(&open.which, true)) {
         Ok(session) => session,
         Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
     };
@@ -210,13 +214,14 @@ fn work(
             return tell(News::Ended(Some((why, None))));
         }
     };
-    let ended = runtime.block_on(live(session, inbox, tell));
+    let ended = runtime.block_on(live(session, open.named, inbox, tell));
     runtime.shutdown_background();
     tell(News::Ended(ended));
 }
 
 async fn live(
     mut session: Session,
+    named: bool,
     inbox: UnboundedReceiver<Command>,
     tell: &Tell,
 ) -> Option<(String, Option<String>)> {
@@ -235,8 +240,9 @@ async fn live(
         Box::new(move |state, event| told(news(state, event, &gauging))),
     );
     let _lock = session.lock;
-    // Who makes a copy wants to say what is to be another in it.
-    let mut waits = found.as_ref().is_some_and(|found| found.forked);
+    if found.as_ref().is_some_and(|found| waits(found, named)) {
+        engine.wait_for_person();
+    }
     let mut wake = found.map(|found| found.line());
     let mut is_last_try = false;
     loop {
@@ -244,10 +250,6 @@ async fn live(
             if let Some(found) = &wake {
                 engine.wake(By::Person, found.clone()).await?;
                 wake = None;
-            }
-            if std::mem::take(&mut waits) {
-                tell(News::Resting(Why::Idle));
-                engine.idle().await?;
             }
             tell(News::Working);
             match engine.run().await? {
@@ -282,6 +284,13 @@ async fn live(
             }
         }
     }
+}
+
+/// Who makes a copy wants to say what is to be another in it. And a session that asks for
+/// nothing does nothing before the person was asked, unless they named it when they started the
+/// program.
+fn waits(found: &Found, named: bool) -> bool {
+    found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
 
 fn opening(

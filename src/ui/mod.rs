@@ -154,6 +154,7 @@ impl Loop<'_> {
             if self.screen.draw(self.app).is_err() {
                 return Ended::TerminalGone;
             }
+            self.app.drawn(drawn_at, Instant::now());
             if title != self.app.title() {
                 title = self.app.title();
                 if self.screen.title(&title).is_err() {
@@ -182,7 +183,7 @@ impl Loop<'_> {
                 branch_at = Instant::now();
                 self.hands.branch();
             }
-            if let Some(ended) = self.msg(Msg::Tick) {
+            if let Some(ended) = self.msg(Msg::Tick(Instant::now())) {
                 return ended;
             }
         }
@@ -254,6 +255,7 @@ fn close(mut app: App, mut hands: Hands, screen: Screen, plain: bool, ended: End
             hands.engine(command);
         }
     }
+    hands.end_shells();
     let left = hands.leave(reason);
     let words = match (plain, &ended) {
         (true, Ended::Left) => app.printed(),
@@ -303,7 +305,7 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
 fn message(event: Event) -> Option<Msg> {
     match event {
         Event::Key(key) => Some(Msg::Key(key, Instant::now())),
-        Event::Paste(text) => Some(Msg::Paste(text)),
+        Event::Paste(text) => Some(Msg::Paste(text, Instant::now())),
         Event::Mouse(mouse) => Some(Msg::Mouse(mouse)),
         Event::Resize(width, height) => Some(Msg::Resize(width, height)),
         Event::FocusGained | Event::FocusLost => None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, Place};
+use super::app::{App, Begin, Place, Quiet};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
@@ -40,6 +40,7 @@ pub(super) fn app(around: &Arc<Surroundings>, start: Start) -> Result<(App, Begi
         version: VERSION,
     };
     let mut app = App::new(place, theme, Figures::new(around.config()), now_ms());
+    app.quiet = Quiet::new(Duration::from_millis(around.config().ui.quiet_ms));
     app.theme_name = around.config().theme.clone();
     let warnings = around.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));

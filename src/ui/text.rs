@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::core::text::neutralise;
+use crate::core::visible::visible;
 
 const TAB_COLUMNS: usize = 4;
 const ELLIPSIS: &str = "…";
@@ -27,9 +27,9 @@ pub enum Break {
     Anywhere,
 }
 
-/// Harmless text, its tabs expanded. Line ends are kept.
+/// Text with marks for what is not seen, its tabs expanded. Line ends are kept.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    let text = neutralise(text);
+    let text = visible(text);
     if !text.contains('\t') {
         return text;
     }
@@ -292,8 +292,8 @@ mod tests {
     fn text_becomes_harmless_and_its_tabs_blanks() {
         assert_eq!(clean("a\tb\n\tc"), "a   b\n    c");
         assert_eq!(clean("日\tb"), "日  b");
-        assert_eq!(clean("\u{1b}[31mred\u{202e}"), "red<U+202E>");
-        assert_eq!(clean_line("a\nb\u{2028}c"), "a b c");
+        assert_eq!(clean("\u{1b}[31mred\u{202e}"), "␛[31mred<U+202E>");
+        assert_eq!(clean_line("a\nb\u{2028}c"), "a b<U+2028>c");
     }
 
     #[test]

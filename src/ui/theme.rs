@@ -228,7 +228,7 @@ impl Theme {
 }
 
 fn error(file: &str, what: &str, hint: &str) -> ThemeError {
-    let clean = |text: &str| crate::core::text::neutralise(text).into_owned();
+    let clean = |text: &str| crate::core::visible::visible(text).into_owned();
     ThemeError {
         file: clean(file),
         what: clean(what),

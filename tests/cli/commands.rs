@@ -70,7 +70,12 @@ fn export_writes_a_session_to_stdout_or_into_a_file() {
     home.run(["-p", "make it red", "--yolo"]).expect(0);
     let id = history(&home)[0].0.clone();
     let markdown = home.run(["export", &id]).expect(0).stdout;
-    for word in ["# make it red\n", "\n## You, ", "### `bash printf", "\nred"] {
+    for word in [
+        "# make it red\n",
+        "\n## You, ",
+        "### `bash printf",
+        "\n␛[31mred",
+    ] {
         assert!(markdown.contains(word), "{word:?} in\n{markdown}");
     }
     assert!(!markdown.contains('\u{1b}'), "{markdown:?}");

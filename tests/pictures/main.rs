@@ -116,13 +116,13 @@ fn pictures() {
     terminal.sees("say what is to be done");
     terminal.types(TASK);
     terminal.types(ENTER);
-    terminal.sees("edit asks");
+    terminal.answers("Enter chooses", "");
     take(
         &terminal,
         "approval",
         "The model asks before it changes a file",
     );
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("checking part 2 of 6");
     terminal.types("and then say what was wrong");
     terminal.types(ENTER);
@@ -137,6 +137,7 @@ fn pictures() {
     let mut terminal = start(&home, &project);
     terminal.sees("still running");
     terminal.sees("checking part");
+    terminal.answers("Enter resume", "");
     take(
         &terminal,
         "resume",

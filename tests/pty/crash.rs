@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
-use crate::{FREE, bash, scripted, slowly, step, tell, until_told};
+use crate::{FREE, bash, scripted, slowly, step, tell, until_told, wait_until_kept};
 
 /// A command that runs, with what follows it.
 fn working(exit_code: i32) -> Home {
@@ -32,8 +32,10 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("build the thing");
     terminal.sees("killed");
     terminal.sees("still running");
+    terminal.sees("it runs without asking");
     terminal.sees("its last line: it began");
-    terminal.types(ENTER);
+    terminal.answers("Enter resume", ENTER);
+    terminal.answers("y or Enter goes on", "y");
     terminal.sees("1 command still running");
     tell(&home);
     terminal.sees("the real end");
@@ -49,7 +51,7 @@ fn the_offer_can_be_left_alone_for_something_new() {
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
-    terminal.types("n");
+    terminal.answers("Enter resume", "n");
     terminal.sees("say what is to be done");
     tell(&home);
 }
@@ -66,27 +68,10 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("what you were typing");
-    terminal.types(ENTER);
+    terminal.answers("Enter resume", ENTER);
+    terminal.answers("y or Enter goes on", "y");
     terminal.sees("> half a thought");
     tell(&home);
-}
-
-/// Until a file of the store has these bytes.
-fn wait_until_kept(home: &Home, words: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let has = |path: &std::path::Path| {
-        let bytes = std::fs::read(path).unwrap_or_default();
-        bytes.windows(words.len()).any(|w| w == words.as_bytes())
-    };
-    loop {
-        let files = std::fs::read_dir(home.rewake_home()).unwrap();
-        let mut paths = files.map(|f| f.unwrap().path());
-        if paths.any(|path| path.is_file() && has(&path)) {
-            return;
-        }
-        assert!(std::time::Instant::now() < end, "{words:?} is not kept");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -103,10 +88,10 @@ fn an_open_question_is_open_again() {
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
-    terminal.types(ENTER);
+    terminal.answers("Enter resume", ENTER);
     terminal.sees("write asks");
     assert!(!home.path("new.txt").exists());
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("It is written.");
     assert_eq!(home.read("new.txt"), "made\n");
 }
@@ -122,7 +107,7 @@ fn what_was_streaming_is_shown_as_cut() {
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("words of an answer that was streaming");
-    terminal.types(ENTER);
+    terminal.answers("Enter resume", ENTER);
     terminal.sees("[cut off here]");
     terminal.sees("in the middle of it all.");
 }
@@ -137,7 +122,8 @@ fn a_queued_message_outlives_a_kill() {
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("1 queued message");
-    terminal.types(ENTER);
+    terminal.answers("Enter resume", ENTER);
+    terminal.answers("y or Enter goes on", "y");
     terminal.sees("queued: then the docs");
     tell(&home);
     terminal.sees("So it ended.");

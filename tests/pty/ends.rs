@@ -44,7 +44,8 @@ fn a_closed_window_loses_nothing() {
     let mut again = Terminal::start(&home, &[]);
     again.sees("left on a signal");
     again.sees("still running");
-    again.types(ENTER);
+    again.answers("Enter resume", ENTER);
+    again.answers("y or Enter goes on", "y");
     again.sees("> unsent words");
     tell(&home);
     again.sees("So it ended.");

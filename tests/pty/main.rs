@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod asks;
 mod crash;
 mod ends;
 mod settings;
@@ -73,4 +74,34 @@ pub fn until_told(home: &Home, exit_code: i32) -> String {
 /// Lets such a command end.
 pub fn tell(home: &Home) {
     std::fs::write(home.path("gate"), "").unwrap();
+}
+
+/// Until this file of the workspace has something in it.
+pub fn wait_for(home: &Home, file: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while std::fs::read_to_string(home.path(file))
+        .unwrap_or_default()
+        .is_empty()
+    {
+        assert!(std::time::Instant::now() < end, "{file} does not come");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Until a file of the store has these bytes.
+pub fn wait_until_kept(home: &Home, words: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let has = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(words.len()).any(|w| w == words.as_bytes())
+    };
+    loop {
+        let files = std::fs::read_dir(home.rewake_home()).unwrap();
+        let mut paths = files.map(|f| f.unwrap().path());
+        if paths.any(|path| path.is_file() && has(&path)) {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "{words:?} is not kept");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }

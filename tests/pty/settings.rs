@@ -17,7 +17,7 @@ fn a_rule_that_is_written_meanwhile_holds() {
     ));
     terminal.sees("the config was read again");
     terminal.types("\x1b[6~");
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
 }
@@ -63,8 +63,7 @@ fn what_the_session_changed_is_not_taken_over_until_a_person_says_so() {
     terminal.sees("bash asks");
     assert!(!home.path("unasked").exists());
     terminal.sees("is not used: /reload reads it");
-    terminal.types("\x1b[6~");
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("Now it is made.");
     terminal.says("/reload");
     terminal.sees("the config was read again");
@@ -84,8 +83,7 @@ fn a_person_may_change_the_config_while_nothing_runs_and_always_holds_at_any_tim
     terminal.sees("bash asks");
     terminal.sees("is not used: /reload reads it");
     // "Always" is a person's: it holds, and the rest of the file does not come with it.
-    terminal.types("\x1b[6~");
-    terminal.types("a");
+    terminal.answers("Enter chooses", "a");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(config.contains("Bash(touch:*)"), "{config}");
@@ -114,8 +112,7 @@ fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said()
     terminal.says("make it");
     terminal.sees("bash asks");
     assert!(!home.path("unasked").exists());
-    terminal.types("\x1b[6~");
-    terminal.types("n");
+    terminal.answers("Enter chooses", "n");
     // Trusted elsewhere, it holds at once.
     home.run(["trust"]).expect(0);
     terminal.sees("the config was read again");

@@ -68,8 +68,7 @@ fn a_first_run_says_what_was_looked_for() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("rewake has no model yet");
     terminal.sees("ANTHROPIC_API_KEY is not set");
-    terminal.sees("see the demo");
-    terminal.types("q");
+    terminal.answers("Enter chooses", "q");
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(terminal.is_cooked());
 }
@@ -89,7 +88,7 @@ fn trust_is_asked_once() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Do you trust this folder?");
     terminal.sees("max_turns = 9");
-    terminal.types("n");
+    terminal.answers("y trust it", "n");
     terminal.sees("since the folder is not trusted: max_turns");
     terminal.types("\x04");
     terminal.ends();
@@ -112,7 +111,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     assert!(!terminal.screen().contains("max_turns"));
     // It changes again while the question stands: what was shown is what is trusted.
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\", \"Edit\"]\n");
-    terminal.types("y");
+    terminal.answers("y trust it", "y");
     terminal.sees("this folder is trusted with this content");
     terminal.sees("permissions.allow = [\"Bash\", \"Edit\"] (changed)");
     terminal.types("\x04");

@@ -22,7 +22,8 @@ fn one_that_is_open_elsewhere_is_watched_live() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees(&format!("open in process {}", first.id()));
-    second.types(ENTER);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
     second.sees("another process works here");
     second.sees("build it");
     tell(&home);
@@ -37,8 +38,9 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     let (home, mut first) = working();
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
-    second.types("t");
+    second.answers("Enter watch it", "t");
     first.ends();
+    second.answers("y or Enter goes on", "y");
     second.sees("1 command still running");
     tell(&home);
     second.sees("So it ended.");
@@ -49,7 +51,8 @@ fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
     let (home, first) = working();
     let mut second = Terminal::start(&home, &["-c"]);
     second.sees(&format!("open in process {}", first.id()));
-    second.types("w");
+    second.sees("open in process");
+    second.answers("Enter watch it", "w");
     second.sees("another process works here");
     tell(&home);
     second.sees("So it ended.");

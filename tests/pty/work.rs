@@ -28,7 +28,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
         "one\n",
         "nothing is done before the answer"
     );
-    terminal.types("y");
+    terminal.answers("Enter chooses", "y");
     terminal.sees("It is mended");
     assert_eq!(home.read("a.txt"), "two\n");
     terminal.sees("as you wished.");
@@ -45,8 +45,7 @@ fn a_denial_with_its_reason_reaches_the_model() {
         "[[step]]\nwhen = \"not before lunch\"\ntext = \"As you say.\"\n".to_string(),
     ]);
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("bash asks");
-    terminal.types("n");
+    terminal.answers("Enter chooses", "n");
     terminal.says("not before lunch");
     terminal.sees("As you say.");
     assert!(!home.path("made").exists());
@@ -61,7 +60,7 @@ fn always_is_written_into_the_config_and_asks_no_second_time() {
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
     terminal.sees("always: writes");
-    terminal.types("a");
+    terminal.answers("Enter chooses", "a");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
@@ -116,6 +115,42 @@ fn a_shell_command_of_the_user_is_run() {
     terminal.sees("say what is to be done");
     terminal.says("!echo from-$((40+2))");
     terminal.sees("from-42");
+}
+
+#[test]
+fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
+    for key in [ESC, "\x03"] {
+        let home = home(&[]);
+        let mut terminal = Terminal::start(&home, &[]);
+        terminal.sees("say what is to be done");
+        terminal.says("!sleep 1000 & echo $! > child; echo be''gun; echo > ready; sleep 1000");
+        terminal.sees("Esc ends it");
+        crate::wait_for(&home, "ready");
+        terminal.types(key);
+        terminal.sees("stopped by the user");
+        terminal.sees("begun");
+        let child = home.read("child");
+        let alive = std::path::Path::new("/proc").join(child.trim());
+        // An orphan may still be waited for by whoever took it.
+        let state = std::fs::read_to_string(alive.join("stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+        terminal.no_longer_sees("Esc ends it");
+    }
+}
+
+#[test]
+fn a_shell_command_of_the_user_ends_with_the_program() {
+    let home = home(&[]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.says("!trap '' TERM; echo $$ > child; while :; do sleep 0.1; done");
+    terminal.sees("Esc ends it");
+    crate::wait_for(&home, "child");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    let alive = std::path::Path::new("/proc").join(home.read("child").trim());
+    let state = std::fs::read_to_string(alive.join("stat")).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
 }
 
 #[test]

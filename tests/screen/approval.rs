@@ -4,7 +4,7 @@ use rewake::core::entry::{CallId, Mode, Verdict};
 use rewake::engine::Command;
 use rewake::ui::app::Intent;
 
-use crate::log::{Log, bash, edit, entry, text};
+use crate::log::{Log, bash, edit, entry, text, write};
 use crate::stage::{Stage, scene};
 
 const WHY: &str = "a command that no rule allows";
@@ -32,11 +32,11 @@ fn a_command_is_asked_about() {
     });
     scene!("ask_rule", |stage: &mut Stage| {
         asked(stage, Some("Bash(git push:*)"));
-        stage.keys("<Down>");
+        stage.answers("<Down>");
     });
     scene!("ask_deny", |stage: &mut Stage| {
         asked(stage, Some("Bash(git push:*)"));
-        stage.keys("nnot before the tests pass");
+        stage.answers("nnot before the tests pass");
     });
 }
 
@@ -55,10 +55,18 @@ fn all_of_a_long_command_can_be_read() {
     let id = stage.replies(vec![bash(&command)])[0];
     stage.asks(id, WHY, None);
     stage.does_not_see("rm -rf build");
-    stage.keys(&"j".repeat(80));
+    stage.sees(WHY);
+    stage.sees("61 commands");
+    // A yes counts when the end was seen.
+    stage.answers("ya<Enter>");
+    stage.sees("scroll to the end first");
+    assert_eq!(verdicts(&stage), []);
+    stage.keys(&"<PageDown>".repeat(9));
     stage.sees("rm -rf build");
     stage.sees(WHY);
     assert_eq!(verdicts(&stage), []);
+    stage.keys("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
 }
 
 #[test]
@@ -78,7 +86,7 @@ fn each_answer_is_given() {
     let answered = |keys: &str, rule: Option<&str>| {
         let mut stage = Stage::new(80, 24);
         asked(&mut stage, rule);
-        stage.keys(keys);
+        stage.answers(keys);
         let always = stage.wanted.iter().find_map(|intent| match intent {
             Intent::AllowAlways(rule) => Some(rule.clone()),
             _ => None,
@@ -108,9 +116,256 @@ fn the_words_in_the_box_are_there_after_the_question() {
     stage.keys("half a sentence");
     let id = stage.replies(vec![bash("git push")])[0];
     stage.asks(id, WHY, None);
-    stage.keys("y");
+    // While words stand in the box no key is an answer, however long it is quiet.
+    stage.answers("y");
+    stage.sees("half a sentencey");
+    stage.sees("Tab puts your words aside");
+    assert_eq!(verdicts(&stage), []);
+    stage.keys("<Backspace><Tab>");
+    // Put aside by mistake, they come back with the next key.
+    stage.keys("!");
+    stage.sees("half a sentence!");
+    stage.keys("<Backspace><Tab>");
+    stage.answers("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
     stage.log(entry::allowed(id));
     stage.sees("half a sentence");
+    // And what is kept of them meanwhile is all of them.
+    assert!(
+        stage
+            .app
+            .composer
+            .draft()
+            .unwrap()
+            .contains("half a sentence")
+    );
+}
+
+#[test]
+fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
+    for early in ["yyya", "y<Enter>", "1", "a", "ny"] {
+        let mut stage = Stage::new(80, 24);
+        asked(&mut stage, Some("Bash(git push:*)"));
+        stage.keys(early);
+        assert_eq!(verdicts(&stage), [], "{early}");
+        let always = |i: &Intent| matches!(i, Intent::AllowAlways(_));
+        assert!(!stage.wanted.iter().any(always), "{early}");
+        let typed = stage.app.composer.text() + &stage.sent().concat();
+        assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
+        stage.sees("bash asks");
+    }
+}
+
+#[test]
+fn a_question_is_armed_by_quiet_after_it_was_seen() {
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, None);
+    // Time goes by before it is on the screen.
+    stage.waits(5_000);
+    stage.keys("<Left>");
+    stage.waits(650);
+    stage.draw();
+    stage.sees("a moment");
+    stage.keys("<Left>");
+    stage.waits(690);
+    stage.keys("<Enter>");
+    assert_eq!(verdicts(&stage), [], "the last key was too near");
+    stage.quiet();
+    stage.sees("Enter chooses");
+    stage.keys("<Enter>");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
+}
+
+#[test]
+fn the_next_question_needs_quiet_of_its_own() {
+    let mut stage = Stage::new(80, 24);
+    let first = asked(&mut stage, None);
+    stage.answers("y");
+    stage.log(entry::allowed(first));
+    stage.log(entry::started(first));
+    stage.log(entry::ran(first, 0, "pushed"));
+    let second = stage.replies(vec![bash("git push --force")])[0];
+    stage.asks(second, WHY, None);
+    stage.keys("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
+    stage.keys("<Backspace>");
+    stage.answers("y");
+    assert_eq!(verdicts(&stage).len(), 2);
+}
+
+#[test]
+fn a_paste_is_never_an_answer() {
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, None);
+    stage.quiet();
+    stage.pastes("y\n");
+    assert_eq!(verdicts(&stage), []);
+    assert_eq!(stage.app.composer.text(), "y\n");
+    // But it may be the reason for a no.
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, None);
+    stage.answers("n");
+    stage.pastes("later");
+    stage.keys("<Enter>");
+    let reason = "later".into();
+    assert_eq!(verdicts(&stage), [Verdict::Deny { reason }]);
+}
+
+#[test]
+fn another_mode_is_no_way_to_answer_ahead() {
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, None);
+    stage.keys("<S-Tab>");
+    let chosen = |i: &Intent| matches!(i, Intent::Engine(Command::Choose { .. }));
+    assert!(!stage.wanted.iter().any(chosen));
+    stage.answers("<S-Tab>");
+    assert!(stage.wanted.iter().any(chosen));
+}
+
+#[test]
+fn words_that_begin_when_it_is_armed_are_not_lost() {
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, Some("Bash(git push:*)"));
+    stage.answers("please say why");
+    assert_eq!(stage.app.composer.text(), "please say why");
+    assert_eq!(verdicts(&stage), []);
+}
+
+#[test]
+fn a_reason_that_is_typed_when_the_question_goes_is_not_lost() {
+    let mut stage = Stage::new(80, 24);
+    let id = asked(&mut stage, None);
+    stage.answers("nnot today");
+    stage.log(entry::allowed(id));
+    assert_eq!(stage.app.composer.text(), "not today");
+}
+
+const OSC: &str = "true \u{1b}]0;touch x; true \u{7}";
+
+#[test]
+fn every_byte_of_what_is_asked_is_seen() {
+    scene!("ask_marks", |stage: &mut Stage| {
+        stage.open();
+        stage.says("go");
+        let id = stage.replies(vec![bash(OSC)])[0];
+        stage.asks(id, WHY, None);
+    });
+    let seen = |call: rewake::core::entry::Block, rule: Option<&str>| {
+        let mut stage = Stage::new(120, 40);
+        stage.open();
+        stage.says("go");
+        let id = stage.replies(vec![call])[0];
+        stage.asks(id, WHY, rule);
+        stage.screen()
+    };
+    let osc = "␛]0;touch x; true ␇";
+    let screen = seen(bash(OSC), None);
+    // In the question and in the conversation above it.
+    assert_eq!(screen.matches(osc).count(), 2, "{screen}");
+    let screen = seen(edit("a.sh", "true", OSC), None);
+    assert!(screen.contains(osc), "{screen}");
+    let screen = seen(write("a.sh", &format!("{OSC}\nrm \u{202e}x\rls")), None);
+    for want in [osc, "rm <U+202E>x␍ls"] {
+        assert!(screen.contains(want), "{screen}");
+    }
+    let screen = seen(bash("make"), Some("Bash(make\u{1b}]0;x\u{7})"));
+    assert!(screen.contains("Bash(make␛]0;x␇)"), "{screen}");
+}
+
+#[test]
+fn blanks_do_not_push_a_command_out_of_sight() {
+    for (blank, mark) in [
+        (" ".repeat(3_000), "⟨3,000 spaces⟩"),
+        ("\n".repeat(120), "⟨120 line breaks⟩"),
+    ] {
+        let command = format!("true{blank}touch x");
+        for (width, height) in [(120, 40), (80, 24), (40, 12)] {
+            let mut stage = Stage::new(width, height);
+            stage.open();
+            stage.says("go");
+            let id = stage.replies(vec![bash(&command)])[0];
+            stage.asks(id, WHY, None);
+            stage.sees(mark);
+            stage.sees("touch x");
+        }
+    }
+}
+
+#[test]
+fn the_whole_of_a_long_file_is_seen_before_a_yes() {
+    let content = "echo harmless\n".repeat(5_000) + "rm -rf build\n";
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let id = stage.replies(vec![write("a.sh", &content)])[0];
+    stage.asks(id, WHY, None);
+    stage.answers("y<Enter>");
+    assert_eq!(verdicts(&stage), []);
+    stage.keys("<End>");
+    stage.sees("rm -rf build");
+    stage.keys("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow]);
+}
+
+#[test]
+fn a_rule_that_is_too_long_for_its_row_is_read_first() {
+    let rule = format!("Bash({}end:*)", "make target ".repeat(30));
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, Some(&rule));
+    stage.sees("end:*)");
+    // And in a row of all answers none has room for it.
+    let mut stage = Stage::new(120, 12);
+    asked(&mut stage, Some("Bash(git push:*)"));
+    stage.sees("Bash(git push:*)");
+}
+
+#[test]
+fn a_small_terminal_can_answer() {
+    for (width, height) in [(40, 12), (20, 5), (12, 4)] {
+        for (keys, want) in [("y", vec![Verdict::Allow]), ("n<Enter>", Vec::new())] {
+            let mut stage = Stage::new(width, height);
+            asked(&mut stage, Some("Bash(git push:*)"));
+            let down = "<Down>".repeat(60);
+            stage.answers(&format!("{down}{keys}"));
+            match keys {
+                "y" => assert_eq!(verdicts(&stage), want, "{width}x{height}"),
+                _ => assert!(matches!(verdicts(&stage)[..], [Verdict::Deny { .. }])),
+            }
+            let mut stage = Stage::new(width, height);
+            asked(&mut stage, None);
+            stage.answers("<Esc>");
+            let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
+            assert!(stage.wanted.iter().any(stopped));
+        }
+    }
+    // And all of it can be read there.
+    let mut stage = Stage::new(20, 5);
+    asked(&mut stage, Some("Bash(git push:*)"));
+    stage.quiet();
+    let mut read = String::new();
+    for _ in 0..40 {
+        read.push_str(&stage.screen());
+        stage.keys("<Down>");
+    }
+    stage.quiet();
+    read.push_str(&stage.screen());
+    for part in [
+        "bash asks",
+        "rule",
+        "git push",
+        "origin main",
+        "config",
+        "y yes",
+    ] {
+        assert!(read.contains(part), "{part:?} in {read}");
+    }
+}
+
+#[test]
+fn words_are_seen_beside_a_question() {
+    scene!("ask_typing", |stage: &mut Stage| {
+        asked(stage, Some("Bash(git push:*)"));
+        stage.keys("and then the docs");
+    });
 }
 
 #[test]
@@ -125,7 +380,7 @@ fn escape_stops_the_work_and_page_up_looks_round() {
     stage.sees("more below");
     stage.sees("bash asks");
     assert_eq!(verdicts(&stage), []);
-    stage.keys("<Esc>");
+    stage.answers("<Esc>");
     let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
     assert!(stage.wanted.iter().any(stopped));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rewake::ui::app::Msg;
+use rewake::ui::app::{Intent, Msg};
 use rewake::ui::composer::files::Files;
 
 use crate::log::text;
@@ -110,6 +110,51 @@ fn a_shell_command_looks_like_one() {
         stage.rest();
         stage.keys("!git status");
     });
+}
+
+#[test]
+fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
+    scene!("shell_running", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.keys("!make test<Enter>");
+        stage.waits(12_000);
+    });
+    for key in ["<Esc>", "<C-c>"] {
+        let mut stage = Stage::opened(80, 24);
+        stage.keys("!sleep 1000<Enter>!sleep 2000<Enter>");
+        let stopped = |stage: &Stage| -> Vec<u64> {
+            let wanted = stage.wanted.iter();
+            let stopped = wanted.filter_map(|intent| match intent {
+                Intent::StopShell(id) => Some(*id),
+                _ => None,
+            });
+            stopped.collect()
+        };
+        // The newest first, each once; and only then what the key is else.
+        stage.keys(key);
+        assert_eq!(stopped(&stage), [2]);
+        stage.sees("! sleep 2000 · 0s · it is being ended");
+        stage.tell(Msg::ShellEnded(2));
+        stage.does_not_see("sleep 2000");
+        stage.waits(1_000);
+        stage.keys(key);
+        assert_eq!(stopped(&stage), [2, 1]);
+        stage.tell(Msg::ShellEnded(1));
+        stage.waits(1_000);
+        stage.keys(key);
+        assert_eq!(stopped(&stage), [2, 1]);
+        assert!(!stage.is_over());
+    }
+    // A model that works is stopped by the next key.
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    stage.news(rewake::ui::live::News::Working);
+    stage.keys("!sleep 1000<Enter><Esc>");
+    let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
+    assert!(!stage.wanted.iter().any(stops));
+    stage.keys("<Esc>");
+    assert!(stage.wanted.iter().any(stops));
 }
 
 #[test]

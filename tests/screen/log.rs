@@ -61,6 +61,10 @@ pub fn bash(command: &str) -> Block {
     call("bash", json!({ "command": command }))
 }
 
+pub fn write(path: &str, content: &str) -> Block {
+    call("write", json!({ "path": path, "content": content }))
+}
+
 pub fn edit(path: &str, old: &str, new: &str) -> Block {
     call(
         "edit",

@@ -142,7 +142,7 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     assert!(!stage.wanted.iter().any(answered));
     stage.keys("<Esc>");
     stage.sees("bash asks");
-    stage.keys("y");
+    stage.answers("y");
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;
     stage.log(entry::allowed(id));

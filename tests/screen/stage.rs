@@ -7,10 +7,11 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use rewake::config::{Config, ModelFigures};
-use rewake::core::entry::{Block, CallId, Entry, Via};
+use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
 use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, Known, windows};
+use rewake::session::{Ending, Found};
 use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, Msg, Place};
 use rewake::ui::highlight::Highlighter;
@@ -81,8 +82,31 @@ impl Stage {
 
     /// The session with all that its log has.
     pub fn open(&mut self) {
+        self.open_with(|_| {});
+    }
+
+    /// One that was taken up, or copied.
+    pub fn open_found(&mut self, mode: Mode, forked: bool) {
+        let entries = self.log.last_seq() + 1;
+        self.open_with(|opening| {
+            opening.found = Some(Found {
+                id: ID.into(),
+                forked,
+                mode,
+                title: "mend it".into(),
+                ending: Ending::Killed,
+                age_ms: 1_000,
+                entries,
+                running: Vec::new(),
+                queued: 0,
+                owed: true,
+            });
+        });
+    }
+
+    pub fn open_with(&mut self, change: impl FnOnce(&mut Opening)) {
         self.app.now_ms = self.log.now_ms();
-        let opening = Opening {
+        let mut opening = Opening {
             id: ID.into(),
             found: None,
             warnings: Vec::new(),
@@ -92,6 +116,7 @@ impl Stage {
             input: None,
             now: self.now(),
         };
+        change(&mut opening);
         self.is_open = true;
         self.news(News::Opened(Box::new(opening)));
         self.news(News::Working);
@@ -175,7 +200,7 @@ impl Stage {
     pub fn waits(&mut self, ms: i64) {
         self.app.now_ms += ms;
         self.key_at += Duration::from_millis(u64::try_from(ms).unwrap());
-        self.tell(Msg::Tick);
+        self.tell(Msg::Tick(self.key_at));
     }
 
     /// Keys, ten milliseconds after each other.
@@ -191,13 +216,28 @@ impl Stage {
     }
 
     pub fn pastes(&mut self, text: &str) {
-        self.tell(Msg::Paste(text.into()));
+        self.tell(Msg::Paste(text.into(), self.key_at));
     }
 
     pub fn draw(&mut self) -> &Buffer {
         let Stage { app, terminal, .. } = self;
         terminal.draw(|frame| view::draw(frame, app)).unwrap();
+        app.drawn(self.key_at, self.key_at);
         terminal.backend().buffer()
+    }
+
+    /// What asks is seen, and nothing is typed for as long as it wants.
+    pub fn quiet(&mut self) {
+        self.draw();
+        self.waits(700);
+        self.draw();
+    }
+
+    /// Keys as a person presses them who read what asks.
+    #[track_caller]
+    pub fn answers(&mut self, written: &str) {
+        self.quiet();
+        self.keys(written);
     }
 
     /// Another size of the terminal.

@@ -1,12 +1,14 @@
 //! What a start shows: unfinished work, the question of trust, and a first run.
 
 use rewake::config::{Content, Difference, Given, Project, Standing};
+use rewake::core::entry::Mode;
+use rewake::engine::Command;
 use rewake::session::{Details, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg};
 use rewake::ui::overlay::{FirstRun, Provider};
 
-use crate::log::{FOLDER, NOON_MS};
+use crate::log::{FOLDER, NOON_MS, entry};
 use crate::stage::{ID, Stage, scene};
 
 fn offer(n: u8, title: &str) -> Offer {
@@ -34,6 +36,7 @@ fn offer(n: u8, title: &str) -> Offer {
 fn details() -> Details {
     Details {
         how: "killed".into(),
+        mode: Mode::Default,
         doing: Some("bash cargo test --workspace".into()),
         plan_step: Some("mend the loop".into()),
         running: vec![StillRunning {
@@ -78,7 +81,7 @@ fn unfinished_work_is_offered() {
                 .collect(),
         );
         stage.tell(Msg::Details(offer(0, "").info.id, Some(details())));
-        stage.keys("<Down>");
+        stage.answers("<Down>");
     });
     scene!("offer_held", |stage: &mut Stage| {
         let held = Offer {
@@ -100,7 +103,7 @@ fn opened_by(key: &str, held: bool) -> Option<(Which, bool)> {
             ..offer(0, "mend it")
         }],
     );
-    stage.keys(key);
+    stage.answers(key);
     stage.wanted.into_iter().find_map(|intent| match intent {
         Intent::Open { which, take_over } => Some((which, take_over)),
         _ => None,
@@ -126,6 +129,126 @@ fn each_key_of_the_card_does_what_it_says() {
 }
 
 #[test]
+fn what_is_typed_ahead_of_the_card_is_for_the_box() {
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "mend it")]);
+    stage.keys("f<Enter>n");
+    stage.waits(5_000);
+    stage.keys("q<Enter>");
+    let opens = |i: &Intent| matches!(i, Intent::Open { .. } | Intent::Quit);
+    assert!(!stage.wanted.iter().any(opens));
+    stage.sees("unfinished work");
+    stage.sees("in the box: fnq");
+    // Words in the box keep it from being armed; Tab puts them aside, and they stay.
+    stage.keys("<Tab>");
+    stage.answers("<Enter>");
+    assert!(stage.wanted.iter().any(opens));
+    assert_eq!(stage.app.composer.text(), "fnq");
+}
+
+/// A session of this mode is opened from the card.
+fn resumed(mode: Mode, forked: bool) -> Stage {
+    let mut stage = Stage::new(80, 24);
+    stage.log.push(entry::said("mend it"));
+    stage.log.push(entry::chose(mode));
+    offers(&mut stage, vec![offer(0, "mend it")]);
+    stage.answers(if forked { "f" } else { "<Enter>" });
+    stage.open_found(mode, forked);
+    stage.rest();
+    stage
+}
+
+fn goes_on(stage: &Stage) -> bool {
+    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::GoOn));
+    stage.wanted.iter().any(goes_on)
+}
+
+#[test]
+fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
+    scene!("confirm_bypass", |stage: &mut Stage| {
+        stage.log.push(entry::said("mend it"));
+        stage.open_found(Mode::BypassPermissions, false);
+        stage.rest();
+    });
+    for yes in ["y", "<Enter>"] {
+        let mut stage = resumed(Mode::BypassPermissions, false);
+        stage.sees("This session runs without asking");
+        stage.keys(&format!("{yes}<Backspace>"));
+        assert!(!goes_on(&stage), "typed ahead");
+        stage.answers(yes);
+        assert!(goes_on(&stage));
+        stage.does_not_see("runs without asking");
+    }
+    let mut stage = resumed(Mode::BypassPermissions, false);
+    stage.answers("n");
+    assert!(!goes_on(&stage));
+    stage.sees("waiting · Enter goes on");
+    // A copy waits for words, or for Enter on the box.
+    let mut stage = resumed(Mode::BypassPermissions, true);
+    stage.answers("y");
+    assert!(!goes_on(&stage));
+    stage.keys("<Enter>");
+    assert!(goes_on(&stage));
+    resumed(Mode::AcceptEdits, false).does_not_see("runs without asking");
+}
+
+#[test]
+fn one_that_was_named_at_the_start_was_meant() {
+    let mut stage = Stage::new(80, 24);
+    let begin = Begin::Open {
+        which: Which::Newest { fork: false },
+        prompt: None,
+    };
+    stage.tell(Msg::Begin(Box::new(begin)));
+    assert!(stage.app.named);
+    stage.open_found(Mode::BypassPermissions, false);
+    stage.does_not_see("runs without asking");
+    // But not the next one.
+    assert!(!stage.app.named);
+    stage.open_found(Mode::BypassPermissions, false);
+    stage.sees("runs without asking");
+}
+
+#[test]
+fn the_card_says_what_is_asked_for_in_a_session() {
+    for (mode, want) in [
+        (Mode::Plan, "mode plan"),
+        (Mode::BypassPermissions, "it runs without asking"),
+    ] {
+        let mut stage = Stage::new(80, 24);
+        offers(&mut stage, vec![offer(0, "mend it")]);
+        let details = Details { mode, ..details() };
+        stage.tell(Msg::Details(offer(0, "").info.id, Some(details)));
+        stage.sees(want);
+    }
+}
+
+#[test]
+fn what_was_kept_and_what_is_typed_ahead_are_both_in_the_box() {
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "mend it")]);
+    stage.keys("and more");
+    stage.keys("<Tab>");
+    stage.answers("<Enter>");
+    stage.open_with(|opening| opening.input = Some("half a thought".into()));
+    assert_eq!(stage.app.composer.text(), "half a thought\nand more");
+}
+
+#[test]
+fn a_prompt_of_the_command_line_waits_for_the_card() {
+    let mut stage = Stage::new(80, 24);
+    let begin = Begin::Offers {
+        offers: vec![offer(0, "mend it")],
+        prompt: Some("and the docs".into()),
+    };
+    stage.tell(Msg::Begin(Box::new(begin)));
+    stage.sees("in the box: and the docs");
+    stage.answers("n");
+    assert!(matches!(stage.wanted.last(), Some(Intent::Open { .. })));
+    assert_eq!(stage.app.composer.text(), "and the docs");
+}
+
+#[test]
 fn one_that_is_held_is_watched() {
     let mut stage = Stage::new(80, 24);
     offers(
@@ -135,7 +258,7 @@ fn one_that_is_held_is_watched() {
             ..offer(0, "mend it")
         }],
     );
-    stage.keys("<Enter>");
+    stage.answers("<Enter>");
     let watched = stage
         .wanted
         .iter()
@@ -196,9 +319,12 @@ fn trust_is_asked_for_before_anything_else() {
         let mut stage = Stage::new(80, 24);
         let project = greedy(1, Standing::Untrusted);
         stage.tell(Msg::Begin(Box::new(begin(project.clone()))));
-        stage.keys("x<Enter>");
-        assert!(stage.wanted.is_empty(), "only y and n are answers");
         stage.keys(key);
+        assert!(stage.wanted.is_empty(), "typed ahead");
+        stage.keys("<Backspace>");
+        stage.answers("x<Enter>");
+        assert!(stage.wanted.is_empty(), "only y and n are answers");
+        stage.answers(key);
         match &stage.wanted[0] {
             Intent::Trust(content) => assert!(trusts && *content == project.content),
             Intent::Distrust => assert!(!trusts),
@@ -259,11 +385,14 @@ fn a_first_run_says_what_was_looked_for() {
     let mut stage = Stage::new(40, 12);
     stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     stage.sees("▸ use ollama/qwen3");
-    stage.keys("<Enter>");
+    stage.keys("<Enter>d");
+    assert!(stage.wanted.is_empty(), "typed ahead");
+    stage.keys("<Backspace>");
+    stage.answers("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::ChooseModel(model) if model == "ollama/qwen3"));
     let mut stage = Stage::new(80, 24);
     stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
-    stage.keys("<Down><Enter>");
+    stage.answers("<Down><Enter>");
     assert!(matches!(stage.wanted[0], Intent::Demo));
 }
 

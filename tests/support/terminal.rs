@@ -130,6 +130,16 @@ impl Terminal {
         self.types(ENTER);
     }
 
+    /// Presses keys when what asks says that it listens: its line of keys begins so then.
+    #[track_caller]
+    pub fn answers(&mut self, begins: &str, keys: &str) {
+        self.waits(&format!("nothing listens with {begins:?}"), |screen| {
+            let mut cells = screen.lines().flat_map(|line| line.split('│'));
+            cells.any(|cell| cell.trim_start().starts_with(begins))
+        });
+        self.types(keys);
+    }
+
     /// Waits until the screen has this text, wherever its lines break.
     #[track_caller]
     pub fn sees(&self, text: &str) {

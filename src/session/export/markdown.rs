@@ -7,12 +7,13 @@ use std::io::Write;
 
 use super::ExportError;
 use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
-use crate::core::ledger;
-use crate::core::text::{neutralise, one_line};
+use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
+use crate::core::visible::visible;
 use crate::store::{SessionInfo, Store};
 
 const TITLE_CHARS: usize = 200;
+const CALL_CHARS: usize = 2_000;
 const MIN_FENCE: usize = 3;
 
 pub fn markdown(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
@@ -56,7 +57,7 @@ fn calls(reply: u64, blocks: &[Block]) -> impl Iterator<Item = String> {
         Block::Text { .. } | Block::Thinking { .. } => None,
     });
     (0..).zip(calls).map(move |(index, (name, arguments))| {
-        ledger::name(&ToolCall::new(CallId { reply, index }, name, arguments))
+        ToolCall::new(CallId { reply, index }, name, arguments).in_one_line(CALL_CHARS)
     })
 }
 
@@ -81,12 +82,7 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
 fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
     match &record.entry {
         Entry::Said { text, images, .. } => {
-            writeln!(
-                out,
-                "\n## You, {}\n\n{}",
-                utc(record.at_ms),
-                neutralise(text)
-            )?;
+            writeln!(out, "\n## You, {}\n\n{}", utc(record.at_ms), visible(text))?;
             for image in images {
                 writeln!(out, "\n[{}, {} bytes]", image.media_type, image.blob.bytes)?;
             }
@@ -140,7 +136,7 @@ fn replied(
         if let Block::Text { text, .. } = block
             && !text.trim().is_empty()
         {
-            writeln!(out, "\n{}", neutralise(text))?;
+            writeln!(out, "\n{}", visible(text))?;
         }
     }
     let mut blank = "\n";
@@ -159,7 +155,7 @@ fn finished(name: &str, outcome: &Outcome, out: &mut impl Write) -> Result<(), E
 }
 
 fn fenced(out: &mut impl Write, text: &str) -> Result<(), ExportError> {
-    let text = neutralise(text);
+    let text = visible(text);
     let fence = "`".repeat((longest_ticks(&text) + 1).max(MIN_FENCE));
     writeln!(
         out,
@@ -170,7 +166,7 @@ fn fenced(out: &mut impl Write, text: &str) -> Result<(), ExportError> {
 }
 
 fn note(out: &mut impl Write, text: &str) -> Result<(), ExportError> {
-    let text = neutralise(text);
+    let text = visible(text);
     writeln!(out, "\n> {}", text.trim_end().replace('\n', "\n> "))?;
     Ok(())
 }
@@ -191,7 +187,7 @@ fn longest_ticks(text: &str) -> usize {
 }
 
 fn line(text: &str) -> String {
-    neutralise(text).replace('\n', " ")
+    visible(text).replace('\n', " ")
 }
 
 fn utc(at_ms: i64) -> String {

@@ -79,7 +79,7 @@ fn markdown_tells_it_and_nothing_breaks_out() {
         "
 ## You, 1970-01-01 00:01:01 UTC
 
-fix it<U+202E>
+fix ␛]0;x␇it<U+202E>
 
 ## s/play, 1970-01-01 00:01:01 UTC
 
@@ -90,7 +90,7 @@ I look.
 ### `` bash echo `date` ``
 
 ````text
-red ```
+red ␛[31m```
 # no heading
 ````
 "

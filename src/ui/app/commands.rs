@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ratatui::text::{Line, Span};
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::entry::Mode;
 use crate::core::text::one_line;
 use crate::engine::Command as Order;
@@ -171,12 +171,13 @@ impl App {
         {
             // Typed by hand, and still asked.
             Some(mode @ Mode::BypassPermissions) => {
-                let yes = self.choose_mode(mode).pop().map(Box::new);
-                if let Some(yes) = yes {
-                    let question = "in this mode nothing asks: every command and every change is made at once; deny rules hold";
-                    let question = question.to_string();
-                    self.overlay = Overlay::Confirm { question, yes };
-                }
+                let yes = Yes::Do(self.choose_mode(mode));
+                let question = "in this mode nothing asks: every command and every change is made at once; deny rules hold";
+                self.raise(Overlay::Confirm {
+                    question: question.to_string(),
+                    keys: "y yes · n no",
+                    yes,
+                });
                 Vec::new()
             }
             Some(mode) => self.choose_mode(mode),

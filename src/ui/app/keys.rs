@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Overlay, Phase, Shell};
 use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
@@ -39,14 +39,91 @@ impl App {
 
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
+        let is_heard = self.quiet.hears(self.asking(), at);
+        let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
         match self.front() {
-            Front::Over => self.over_key(key),
-            Front::Question => match self.asked.as_mut().map(|asked| asked.key(key)) {
-                Some(Answer::Pass) | None => self.question_key(key, at),
-                Some(answer) => self.answer(answer),
-            },
-            Front::Conversation => self.box_key(key, at),
+            Front::Question if is_heard || gives_reason => self.asked_key(key, at),
+            Front::Question => self.key_ahead(key, at),
+            Front::Over if is_heard => self.over_key(key, at),
+            Front::Over if self.asking().is_some() => self.key_under(key, at),
+            Front::Over => {
+                self.quiet.typed(at);
+                self.over_key(key, at)
+            }
+            Front::Conversation => self.words_key(key, at),
         }
+    }
+
+    /// A key that a question may take.
+    fn asked_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        match self.asked.as_mut().map(|asked| asked.key(key)) {
+            Some(Answer::Pass) | None => self.question_key(key, at),
+            Some(Answer::Typed) => self.words_key(key, at),
+            Some(Answer::Back) => {
+                self.quiet.typed(at);
+                Vec::new()
+            }
+            Some(Answer::Unread) => {
+                self.hint = Some("scroll to the end of the question first, then answer".into());
+                Vec::new()
+            }
+            Some(answer) => self.answer(answer),
+        }
+    }
+
+    /// A key that came before the question was armed: it looks round, or it is for the box.
+    fn key_ahead(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        let is_typing = self.has_words_in_front();
+        match key.code {
+            KeyCode::Tab if is_typing && !self.composer.has_list() => {
+                self.aside = true;
+                self.quiet.typed(at);
+                return Vec::new();
+            }
+            // Another mode may settle the question, which would be an answer.
+            KeyCode::BackTab => {
+                self.quiet.typed(at);
+                self.hint = Some("a question came: Shift+Tab again when it can be answered".into());
+                return Vec::new();
+            }
+            _ => {}
+        }
+        if !is_typing && self.asked.as_mut().is_some_and(|asked| asked.scrolled(key)) {
+            self.quiet.typed(at);
+            return Vec::new();
+        }
+        self.words_key(key, at)
+    }
+
+    /// A key for the box, which is not seen below a card: only what types gets there.
+    pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.quiet.typed(at);
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let did = match key.code {
+            KeyCode::Char('c' | 'd')
+                if ctrl && !matches!(self.overlay, Overlay::Confirm { .. }) =>
+            {
+                return vec![Intent::Quit];
+            }
+            KeyCode::Tab if self.has_words_in_front() => {
+                self.aside = true;
+                return Vec::new();
+            }
+            KeyCode::Char(c) if !ctrl && !key.modifiers.contains(KeyModifiers::ALT) => {
+                self.in_box(|composer, around| composer.paste(c.encode_utf8(&mut [0; 4]), around))
+            }
+            KeyCode::Backspace => self.in_box(|composer, around| composer.key(key, at, around)),
+            _ => return Vec::new(),
+        };
+        self.aside = false;
+        self.did(did)
+    }
+
+    /// A key for the box, whatever is asked.
+    fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.quiet.typed(at);
+        self.aside = false;
+        self.box_key(key, at)
     }
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -58,29 +135,33 @@ impl App {
         self.did(did)
     }
 
-    pub(super) fn paste(&mut self, text: &str) -> Vec<Intent> {
-        match (&mut self.overlay, &mut self.asked) {
-            (Overlay::History(pane), _) => {
+    /// What is pasted is never an answer.
+    pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
+        self.quiet.typed(at);
+        match &mut self.overlay {
+            Overlay::History(pane) => {
                 let did = pane.paste(text);
                 return self.history_did(did);
             }
-            (Overlay::Picker(picker), _) => {
+            Overlay::Picker(picker) => {
                 picker
                     .typed
                     .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            (Overlay::Search { words, .. }, _) => {
+            Overlay::Search { words, .. } => {
                 words.push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            (Overlay::None, Some(asked)) => {
-                asked.paste(text);
-                return Vec::new();
-            }
-            (Overlay::None, None) => {}
-            _ => return Vec::new(),
+            Overlay::Viewer(_) => return Vec::new(),
+            _ => {}
         }
+        if matches!(self.overlay, Overlay::None)
+            && self.asked.as_mut().is_some_and(|asked| asked.paste(text))
+        {
+            return Vec::new();
+        }
+        self.aside = false;
         let did = self.in_box(|composer, around| composer.paste(text, around));
         self.did(did)
     }
@@ -91,7 +172,7 @@ impl App {
             files: self.files.as_deref(),
             folder: Path::new(&self.place.folder),
             home: self.place.home.as_deref().map(Path::new),
-            working: matches!(self.phase, Phase::Working { .. } | Phase::Opening),
+            working: self.is_busy() || !self.shells.is_empty(),
             queued: !self.queued.is_empty(),
         };
         work(&mut self.composer, &around)
@@ -117,9 +198,28 @@ impl App {
     fn submit(&mut self, submission: Submission) -> Vec<Intent> {
         match submission {
             Submission::Prompt { text, images, .. } => self.say(text, images),
-            Submission::Shell(command) => vec![Intent::Shell(command)],
+            Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
+    }
+
+    fn run_shell(&mut self, command: String) -> Vec<Intent> {
+        self.last_shell += 1;
+        let id = self.last_shell;
+        self.shells.push(Shell {
+            id,
+            command: command.clone(),
+            since_ms: self.now_ms,
+            is_stopped: false,
+        });
+        vec![Intent::Shell { id, command }]
+    }
+
+    /// Ends the newest shell command of the user, when one runs that was not asked to end yet.
+    fn stop_shell(&mut self) -> Option<Intent> {
+        let shell = self.shells.iter_mut().rev().find(|s| !s.is_stopped)?;
+        shell.is_stopped = true;
+        Some(Intent::StopShell(shell.id))
     }
 
     fn say(&mut self, text: String, images: Vec<std::path::PathBuf>) -> Vec<Intent> {
@@ -223,6 +323,9 @@ impl App {
             self.composer.set_text("");
             return Vec::new();
         }
+        if let Some(stop) = self.stop_shell() {
+            return vec![stop];
+        }
         match self.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             _ => {
@@ -234,6 +337,9 @@ impl App {
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
     fn ask_quit(&mut self) -> Vec<Intent> {
+        if let Some(stop) = self.stop_shell() {
+            return vec![stop];
+        }
         let twice = self
             .quit_asked_ms
             .is_some_and(|at| self.now_ms - at <= QUIT_WAIT_MS);
@@ -358,13 +464,29 @@ impl App {
             return Vec::new();
         };
         let decide = |verdict| Intent::Engine(Command::Decide { call: id, verdict });
+        if let Some(asked) = &mut self.asked
+            && matches!(answer, Answer::Deny(_))
+        {
+            asked.reason = None;
+        }
         let intents = match answer {
-            Answer::Open | Answer::Pass => return Vec::new(),
+            Answer::Open | Answer::Unread | Answer::Back | Answer::Typed | Answer::Pass => {
+                return Vec::new();
+            }
             Answer::Once => vec![decide(Verdict::Allow)],
             Answer::Always(rule) => vec![Intent::AllowAlways(rule), decide(Verdict::Allow)],
             Answer::Deny(reason) => vec![decide(Verdict::Deny { reason })],
         };
-        self.asked = None;
+        self.close_question();
         intents
+    }
+
+    /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
+    pub(super) fn close_question(&mut self) {
+        let reason = self.asked.take().and_then(|asked| asked.reason);
+        if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
+            self.in_box(|composer, around| composer.paste(&reason, around));
+            self.typed_ms.get_or_insert(self.now_ms);
+        }
     }
 }

@@ -7,10 +7,11 @@ mod commands;
 mod keys;
 mod news;
 mod over;
+mod quiet;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
@@ -23,7 +24,7 @@ use super::live::{News, Now};
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{Look, Tone, Transcript};
-use crate::config::{Content, Project};
+use crate::config::{Content, Project, UiConfig};
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
 use crate::engine::Command;
@@ -34,7 +35,7 @@ use crate::store::{InboxId, Queued};
 /// What reaches the screen.
 pub enum Msg {
     Key(KeyEvent, Instant),
-    Paste(String),
+    Paste(String, Instant),
     Mouse(MouseEvent),
     Resize(u16, u16),
     /// From the engine of this number; older ones are not listened to.
@@ -59,9 +60,11 @@ pub enum Msg {
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
+    /// A shell command of the user is over.
+    ShellEnded(ShellId),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
-    Tick,
+    Tick(Instant),
 }
 
 /// What is to be done outside.
@@ -77,7 +80,12 @@ pub enum Intent {
         text: String,
         images: Vec<PathBuf>,
     },
-    Shell(String),
+    Shell {
+        id: ShellId,
+        command: String,
+    },
+    /// It is ended, with all that it started.
+    StopShell(ShellId),
     Editor(String),
     Copy(String),
     Details(Vec<Offer>),
@@ -156,8 +164,41 @@ pub enum Overlay {
     },
     Confirm {
         question: String,
-        yes: Box<Intent>,
+        /// What the keys do.
+        keys: &'static str,
+        yes: Yes,
     },
+}
+
+/// What a yes does.
+pub enum Yes {
+    Do(Vec<Intent>),
+    /// What waits only for this goes on; what was stopped stays so.
+    GoOn,
+    /// It is closed.
+    Nothing,
+}
+
+/// A shell command of the user, by its number.
+pub type ShellId = u64;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shell {
+    pub id: ShellId,
+    pub command: String,
+    pub since_ms: i64,
+    /// It was asked to end.
+    pub is_stopped: bool,
+}
+
+/// Whether what asks can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    Armed,
+    /// The keyboard was not quiet for long enough.
+    Quiet,
+    /// Words are being typed into the box.
+    Behind,
 }
 
 /// Whether what happens is kept, for the status line.
@@ -227,11 +268,22 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
+    /// When keys may answer what asks.
+    pub quiet: Quiet,
+    /// What stands in the box waits until what asks is answered.
+    pub aside: bool,
+    /// The number of the question or card that came last.
+    asking: Asking,
+    /// Shell commands of the user that run.
+    pub shells: Vec<Shell>,
+    last_shell: ShellId,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     quit_asked_ms: Option<i64>,
+    /// The session that is being opened was named when the program was started.
+    pub named: bool,
     /// To be said as soon as the session is open.
     first_words: Option<String>,
     /// What begins when the question of trust is answered.
@@ -267,9 +319,15 @@ impl App {
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
+            quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
+            aside: false,
+            asking: 0,
+            shells: Vec::new(),
+            last_shell: 0,
             files: None,
             hint: None,
             quit_asked_ms: None,
+            named: false,
             first_words: None,
             after_trust: None,
             warned: Vec::new(),
@@ -284,23 +342,24 @@ impl App {
                     self.composer.set_text(&prompt);
                 }
                 let intent = Intent::Details(offers.clone());
-                self.overlay = Overlay::Card(Card::new(offers));
+                self.raise(Overlay::Card(Card::new(offers)));
                 vec![intent]
             }
             Begin::Open { which, prompt } => {
                 self.first_words = prompt;
+                self.named = true;
                 vec![Intent::Open {
                     which,
                     take_over: false,
                 }]
             }
             Begin::FirstRun(first_run) => {
-                self.overlay = Overlay::FirstRun(first_run);
+                self.raise(Overlay::FirstRun(first_run));
                 Vec::new()
             }
             Begin::History => self.open_history(""),
             Begin::Trust { project, then } => {
-                self.overlay = Overlay::Trust(project);
+                self.raise(Overlay::Trust(project));
                 // What follows waits for the answer.
                 self.after_trust = Some(then);
                 Vec::new()
@@ -312,7 +371,7 @@ impl App {
         self.now_ms = now_ms;
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
-            Msg::Paste(text) => return self.paste(&text),
+            Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
             Msg::News(engine, news) if engine == self.engine => return self.news(news),
@@ -349,8 +408,9 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
+            Msg::ShellEnded(id) => self.shells.retain(|shell| shell.id != id),
             Msg::Begin(begin) => return self.begin(*begin),
-            Msg::Tick => return self.tick(),
+            Msg::Tick(now) => return self.tick(now),
         }
         Vec::new()
     }
@@ -390,7 +450,12 @@ impl App {
             .kept
             .at_ms
             .is_some_and(|at| self.now_ms - at < FRESH_MS);
-        self.is_busy() || fresh || self.typed_ms.is_some() || self.attached().is_some()
+        self.is_busy()
+            || fresh
+            || self.typed_ms.is_some()
+            || self.attached().is_some()
+            || self.quiet.waits()
+            || !self.shells.is_empty()
     }
 
     /// The conversation as plain text, for a terminal that keeps it.
@@ -426,12 +491,62 @@ impl App {
         }
     }
 
+    /// What asks lies over all else from now on. What stands in the box already waits.
+    fn raise(&mut self, overlay: Overlay) {
+        self.asking += 1;
+        self.aside = !self.composer.is_empty();
+        self.overlay = overlay;
+    }
+
+    /// What a key would answer, by its number.
+    fn asking(&self) -> Option<Asking> {
+        match &self.overlay {
+            Overlay::None => self.asked.as_ref().map(|asked| asked.number),
+            Overlay::Card(_)
+            | Overlay::FirstRun(_)
+            | Overlay::Trust(_)
+            | Overlay::Confirm { .. } => Some(self.asking),
+            _ => None,
+        }
+    }
+
+    /// What was drawn from one time to the other is on the screen.
+    pub fn drawn(&mut self, began: Instant, ended: Instant) {
+        let asking = self.asking();
+        self.quiet.drawn(asking, began, ended);
+        if matches!(self.overlay, Overlay::None)
+            && let Some(asked) = &mut self.asked
+        {
+            asked.drawn();
+        }
+    }
+
+    pub fn readiness(&self) -> Readiness {
+        match self.has_words_in_front() {
+            true => Readiness::Behind,
+            false if self.quiet.is_armed() => Readiness::Armed,
+            false => Readiness::Quiet,
+        }
+    }
+
+    fn has_words_in_front(&self) -> bool {
+        !self.composer.is_empty() && !self.aside
+    }
+
     /// What is typed is kept when there was a pause, or it was typed for long.
-    fn tick(&mut self) -> Vec<Intent> {
+    fn tick(&mut self, now: Instant) -> Vec<Intent> {
+        let asking = self.asking();
+        if asking.is_none() {
+            self.aside = false;
+        }
+        let may_arm = !self.has_words_in_front();
+        self.quiet.tick(asking, may_arm, now);
         if self.code.changed() {
             self.generation += 1;
         }
         match self.typed_ms {
+            // There is no session yet to keep it in.
+            Some(_) if matches!(self.phase, Phase::Nothing | Phase::Opening) => Vec::new(),
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
             _ => Vec::new(),
         }
@@ -502,6 +617,8 @@ pub enum Begin {
     },
     History,
 }
+
+pub use quiet::{Asking, Quiet};
 
 #[cfg(test)]
 mod tests {

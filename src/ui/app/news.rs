@@ -1,8 +1,9 @@
 //! What the engine tells, shown.
 
-use super::{App, Intent, Phase};
-use crate::core::entry::{CallId, Entry, Record};
+use super::{App, Intent, Overlay, Phase, Yes};
+use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::engine::{Command, ContextChange};
+use crate::session::Found;
 use crate::ui::live::{News, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
@@ -41,7 +42,7 @@ impl App {
             }
             News::Resting(why) => {
                 self.phase = Phase::Resting(why);
-                self.asked = None;
+                self.close_question();
                 self.explain_rest(why);
             }
             News::Paused(message, hint) => {
@@ -51,7 +52,7 @@ impl App {
             News::GoesOn => self.kept.trouble = None,
             News::Ended(trouble) => {
                 self.phase = Phase::Ended;
-                self.asked = None;
+                self.close_question();
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
                     self.transcript.tell(Tone::Bad, format!("{message}{hint}"));
@@ -77,10 +78,17 @@ impl App {
         self.phase = Phase::Working {
             since_ms: self.now_ms,
         };
-        if let Some(input) = opening.input
-            && self.composer.text().is_empty()
-        {
+        if let Some(input) = opening.input {
+            // Neither what was kept nor what was typed meanwhile is lost.
+            let typed = self.composer.whole();
             self.composer.restore(&input);
+            if !typed.is_empty() && typed != self.composer.whole() {
+                let kept = self.composer.whole();
+                let gap = if kept.is_empty() { "" } else { "\n" };
+                let typed = format!("{gap}{typed}");
+                self.in_box(|composer, around| composer.paste(&typed, around));
+                self.typed_ms = Some(self.now_ms);
+            }
         }
         let prompts = self.transcript.prompts();
         let prompts = prompts
@@ -91,17 +99,44 @@ impl App {
         for warning in std::mem::take(&mut self.warned) {
             self.transcript.tell(Tone::Warn, warning);
         }
+        let named = std::mem::take(&mut self.named);
         match self.first_words.take() {
             Some(text) => vec![Intent::Say {
                 text,
                 images: Vec::new(),
             }],
-            None => Vec::new(),
+            None => self.confirm_bypass(opening.found.as_ref(), named),
         }
+    }
+
+    /// A session in which nothing asks goes on only when that is confirmed, or when it was named
+    /// at the start of the program.
+    fn confirm_bypass(&mut self, found: Option<&Found>, named: bool) -> Vec<Intent> {
+        let Some(found) = found.filter(|found| found.mode == Mode::BypassPermissions) else {
+            return Vec::new();
+        };
+        if named {
+            return Vec::new();
+        }
+        self.raise(Overlay::Confirm {
+            question:
+                "This session runs without asking: every command and every change is made at once; \
+                       deny rules hold."
+                    .to_string(),
+            keys: "y or Enter goes on · n not yet: it waits, and Shift+Tab changes the mode",
+            // A copy waits for words, or for Enter.
+            yes: if found.forked {
+                Yes::Nothing
+            } else {
+                Yes::GoOn
+            },
+        });
+        Vec::new()
     }
 
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
+        self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
         self.transcript
             .tell(Tone::Bad, format!("{}{hint}", why.message));
@@ -145,14 +180,17 @@ impl App {
 
     fn asks(&mut self, id: CallId, why: String, rule: Option<String>) {
         self.transcript.asked(id);
-        if let Some(call) = self.transcript.call(id) {
-            self.asked = Some(Approval::new(id, call.call.clone(), why, rule));
-        }
+        let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else {
+            return;
+        };
+        self.close_question();
+        self.asking += 1;
+        self.asked = Some(Approval::new(self.asking, id, call, why, rule));
     }
 
     fn answered(&mut self, id: CallId) {
         if self.asked.as_ref().is_some_and(|asked| asked.id == id) {
-            self.asked = None;
+            self.close_question();
         }
     }
 

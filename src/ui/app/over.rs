@@ -1,21 +1,24 @@
 //! Keys for what lies over the conversation: offers, questions, lists, the search, the history.
 
+use std::time::Instant;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Overlay, Phase, Yes};
+use crate::core::next::Why;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::ui::history;
 use crate::ui::overlay::{Chosen, Picked, Setup};
 
 impl App {
-    pub(super) fn over_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+    pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         match &mut self.overlay {
             Overlay::None => Vec::new(),
-            Overlay::Card(card) => {
-                let chosen = card.key(key);
-                self.card_chosen(chosen)
-            }
+            Overlay::Card(card) => match card.key(key) {
+                Chosen::Typed => self.key_under(key, at),
+                chosen => self.card_chosen(chosen),
+            },
             Overlay::FirstRun(first) => match first.key(key) {
                 Setup::Nothing => Vec::new(),
                 Setup::Model(model) => {
@@ -62,7 +65,7 @@ impl App {
 
     fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let which = match chosen {
-            Chosen::Nothing => return Vec::new(),
+            Chosen::Nothing | Chosen::Typed => return Vec::new(),
             Chosen::Quit => return vec![Intent::Quit],
             Chosen::History => return self.open_history(""),
             Chosen::Watch(id) => {
@@ -92,11 +95,13 @@ impl App {
         let Overlay::Trust(project) = &self.overlay else {
             return Vec::new();
         };
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let mut intents = match key.code {
+            KeyCode::Char('c') if ctrl => return vec![Intent::Quit],
+            _ if ctrl => return Vec::new(),
             // What was shown is trusted, not what is there by now.
             KeyCode::Char('y') => vec![Intent::Trust(project.content.clone())],
             KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
-            KeyCode::Char('c') => return vec![Intent::Quit],
             _ => return Vec::new(),
         };
         self.overlay = Overlay::None;
@@ -116,8 +121,17 @@ impl App {
             _ => return Vec::new(),
         }
         match std::mem::replace(&mut self.overlay, Overlay::None) {
-            Overlay::Confirm { yes, .. } => vec![*yes],
+            Overlay::Confirm { yes, .. } => self.confirmed(yes),
             _ => Vec::new(),
+        }
+    }
+
+    fn confirmed(&mut self, yes: Yes) -> Vec<Intent> {
+        let is_stopped = matches!(self.phase, Phase::Resting(why) if why != Why::Idle);
+        match yes {
+            Yes::Do(intents) => intents,
+            Yes::GoOn if !is_stopped => self.go_on(),
+            Yes::GoOn | Yes::Nothing => Vec::new(),
         }
     }
 

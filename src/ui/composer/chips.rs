@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::text::{neutralise, one_line};
+use crate::core::text::one_line;
+use crate::core::visible::visible;
 
 /// The last part of the last private plane.
 const FIRST: u32 = 0x10_f000;
@@ -146,11 +147,11 @@ pub fn is_chip(c: char) -> bool {
     u32::from(c) >= FIRST
 }
 
-/// Text from outside as it may stand in a buffer: without control characters (line ends
+/// Text from outside as it may stand in a buffer: with marks for control characters (line ends
 /// and tabs are kept, CR LF and CR are line ends) and without anything that passes for a chip.
 pub fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let text = neutralise(&text);
+    let text = visible(&text);
     match text.contains(is_chip) {
         true => text.replace(is_chip, "\u{fffd}"),
         false => text.into_owned(),
@@ -197,7 +198,7 @@ mod tests {
         for (given, want) in [
             ("a\r\nb\rc\td", "a\nb\nc\td"),
             ("a\u{0}b\u{7}", "a␀b␇"),
-            ("\u{1b}[31mred", "red"),
+            ("\u{1b}[31mred", "␛[31mred"),
             ("\u{10f000}", "\u{fffd}"),
         ] {
             assert_eq!(clean(given), want, "{given:?}");

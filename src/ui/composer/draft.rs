@@ -68,6 +68,11 @@ impl Composer {
         self.begin(&text, text.len());
     }
 
+    /// The text with everything that was pasted; images as their labels.
+    pub fn whole(&self) -> String {
+        self.chips.expand(self.buffer.text(), true)
+    }
+
     /// The text for an editor: chips as their labels.
     pub fn for_editor(&self) -> String {
         self.chips.expand(self.buffer.text(), false)

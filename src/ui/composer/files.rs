@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::core::text::neutralise;
+use crate::core::visible::visible;
 use crate::tools::walk::{Found, Walk};
 use crate::tools::{Limits, Stop, Watch};
 
@@ -129,14 +129,14 @@ fn walk(root: &Path, ended: &AtomicBool, limits: Limits, max: usize) -> Listing 
         // A name of a folder in it may hold anything.
         note: stopped
             .or_else(|| walk.unused().into_iter().next())
-            .map(|note| Arc::from(&*neutralise(&note))),
+            .map(|note| Arc::from(&*visible(&note))),
     }
 }
 
 fn shown(root: &Path, found: &Found) -> Option<String> {
     let path = found.path.strip_prefix(root).ok()?.to_str()?;
     let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
-    if !plain || neutralise(path) != path {
+    if !plain || visible(path) != path {
         return None;
     }
     let slash = if found.of.is_dir() { "/" } else { "" };

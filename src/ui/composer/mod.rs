@@ -125,6 +125,11 @@ impl Composer {
         self.chips.expand(self.buffer.before(), false).len()
     }
 
+    /// A list of commands or files is open, which has keys of its own.
+    pub fn has_list(&self) -> bool {
+        self.popup.is_some()
+    }
+
     pub fn is_shell(&self) -> bool {
         self.buffer.text().starts_with('!')
     }

@@ -8,6 +8,7 @@ use super::{
     Chip, Chips, Composer, Did, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround, clean,
 };
 use crate::core::text::one_line;
+use crate::core::visible::joins_behind;
 use crate::ui::commands;
 use crate::ui::keys::Action;
 
@@ -24,11 +25,7 @@ impl Composer {
             self.attach_typed(around);
         }
         // Input methods type emoji that are joined one character at a time.
-        let joins = matches!(c, '\u{200c}' | '\u{200d}')
-            && self
-                .buffer
-                .before()
-                .ends_with(|before: char| !before.is_ascii());
+        let joins = joins_behind(self.buffer.before().chars().next_back(), c);
         let cleaned = clean(c.encode_utf8(&mut [0; 4]));
         let mut typed = cleaned.chars();
         let fits = match (typed.next(), typed.next()) {

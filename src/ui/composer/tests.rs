@@ -247,8 +247,8 @@ fn a_long_paste_is_a_chip() {
     else {
         panic!("not sent");
     };
-    assert_eq!(text, format!("see {}short", "line\n".repeat(42)));
-    assert_eq!(shown, "see [Pasted text #1 +42 lines]short");
+    assert_eq!(text, format!("see {}short␛[31m", "line\n".repeat(42)));
+    assert_eq!(shown, "see [Pasted text #1 +42 lines]short␛[31m");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_draft_outlives_the_process() {
     assert_eq!(again.text(), "mine");
 
     for (broken, want) in [
-        ("plain \u{1b}[31mwords", "plain words"),
+        ("plain \u{1b}[31mwords", "plain ␛[31mwords"),
         ("{\"text\":\"a\u{10f000}b\\u0007\",\"cursor\":99}", "ab␇"),
         ("{\"text\":\"ü\",\"cursor\":1}", "ü"),
     ] {

@@ -5,16 +5,17 @@ mod changes;
 mod files;
 mod look;
 mod rules;
+mod shell;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use super::app::{App, Intent, Msg, Phase};
+use super::app::{App, Intent, Msg, Phase, ShellId};
 use super::history;
 use super::input::Reader;
-use super::live::Live;
+use super::live::{Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
@@ -41,6 +42,8 @@ pub struct Hands {
     changes: Changes,
     /// When the files of the config were last looked at.
     looked: Instant,
+    /// Shell commands of the user that run.
+    shells: Vec<(ShellId, Arc<shell::Running>)>,
 }
 
 /// A command runs, or is about to, for whatever session.
@@ -74,6 +77,7 @@ impl Hands {
             acting,
             changes,
             looked: Instant::now(),
+            shells: Vec::new(),
         }
     }
 
@@ -118,8 +122,12 @@ impl Hands {
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Say { text, images } => self.say(text, &images, app),
-            Intent::Shell(command) => self.shell(command),
-            Intent::Editor(text) => self.editor(&text, screen),
+            Intent::Shell { id, command } => self.shell(id, command),
+            Intent::StopShell(id) => self.stop_shell(id),
+            Intent::Editor(text) => {
+                self.editor(&text, screen);
+                app.quiet.forget();
+            }
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
@@ -150,7 +158,10 @@ impl Hands {
             Intent::Reload => self.take_over_config(app),
             Intent::Trust(content) => self.trust(&content, app),
             Intent::Distrust => self.distrust(),
-            Intent::Suspend => self.suspend(screen),
+            Intent::Suspend => {
+                self.suspend(screen);
+                app.quiet.forget();
+            }
             Intent::Redraw => self.redraw(screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
@@ -176,12 +187,12 @@ impl Hands {
         app.engine += 1;
         app.phase = Phase::Opening;
         let tell = self.tell(app.engine);
-        self.live = Some(Live::start(
-            Arc::clone(&self.around),
+        let open = Open {
             which,
             take_over,
-            tell,
-        ));
+            named: app.named,
+        };
+        self.live = Some(Live::start(Arc::clone(&self.around), open, tell));
     }
 
     /// Why the session that is named cannot be taken up.

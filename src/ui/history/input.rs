@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn it_is_typed_and_taken_back_as_it_is_seen() {
         let mut input = Input::new("fix\n\u{1b}[31mthe e\u{301}");
-        assert_eq!(input.text(), "fix the e\u{301}");
+        assert_eq!(input.text(), "fix ␛[31mthe e\u{301}");
         input.key(&KeyCode::Backspace.into());
-        assert_eq!(input.text(), "fix the ");
+        assert_eq!(input.text(), "fix ␛[31mthe ");
         input.key(&KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
         assert_eq!(input.text(), "fix ");
         assert!(!input.key(&KeyCode::Enter.into()));

@@ -9,7 +9,6 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::queue::Queue;
 use super::told::{Calls, files, lines, one_clean_line, reason};
-use super::worker::failed;
 use super::{Ask, Branch, Found, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
@@ -283,6 +282,36 @@ impl<'a> Reader<'a> {
             id: id.to_string(),
             outcome: Ok(()),
         })
+    }
+}
+
+/// The question cannot be answered.
+pub(super) fn failed(ask: &Ask, error: &StoreError) -> Found {
+    let why = match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    };
+    let why = one_clean_line(&why);
+    match ask {
+        Ask::Sessions { number, .. }
+        | Ask::More { number, .. }
+        | Ask::Checkpoints { number, .. }
+        | Ask::Preview { number, .. } => Found::Failed {
+            number: *number,
+            why,
+        },
+        Ask::Rename { id, .. } => Found::Renamed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+        Ask::Trash { id } => Found::Trashed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+        Ask::Restore { id } => Found::Restored {
+            id: id.clone(),
+            outcome: Err(why),
+        },
     }
 }
 

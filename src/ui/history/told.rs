@@ -4,7 +4,6 @@
 //! Invariant: however large an entry is, a line of the tree and its part of the preview is not.
 
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, SaveReason, Seq, Verdict};
-use crate::core::ledger;
 use crate::core::text::{clip, one_line};
 use crate::core::tool::ToolCall;
 use crate::ui::text::{clean, clean_line};
@@ -49,7 +48,7 @@ fn calls(reply: Seq, blocks: &[Block]) -> Vec<String> {
         .zip(calls)
         .map(|(index, (name, arguments))| {
             let call = ToolCall::new(CallId { reply, index }, name, arguments);
-            clean_line(&ledger::name(&call)).into_owned()
+            clean_line(&call.in_one_line(LINE_CHARS)).into_owned()
         })
         .collect()
 }

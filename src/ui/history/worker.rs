@@ -9,7 +9,7 @@ use std::thread;
 use jiff::tz::TimeZone;
 
 use super::queue::Queue;
-use super::read::Reader;
+use super::read::{Reader, failed};
 use super::{Ask, Found};
 use crate::session::Surroundings;
 use crate::store::StoreError;
@@ -64,35 +64,5 @@ fn ready<'a, 'b>(
     match reader {
         Some(reader) => Ok(reader),
         None => Ok(reader.insert(Reader::open(around, TimeZone::system())?)),
-    }
-}
-
-/// The question cannot be answered.
-pub(super) fn failed(ask: &Ask, error: &StoreError) -> Found {
-    let why = match error.hint() {
-        Some(hint) => format!("{error}; {hint}"),
-        None => error.to_string(),
-    };
-    let why = super::told::one_clean_line(&why);
-    match ask {
-        Ask::Sessions { number, .. }
-        | Ask::More { number, .. }
-        | Ask::Checkpoints { number, .. }
-        | Ask::Preview { number, .. } => Found::Failed {
-            number: *number,
-            why,
-        },
-        Ask::Rename { id, .. } => Found::Renamed {
-            id: id.clone(),
-            outcome: Err(why),
-        },
-        Ask::Trash { id } => Found::Trashed {
-            id: id.clone(),
-            outcome: Err(why),
-        },
-        Ask::Restore { id } => Found::Restored {
-            id: id.clone(),
-            outcome: Err(why),
-        },
     }
 }

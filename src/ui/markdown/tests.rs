@@ -160,10 +160,10 @@ fn html_and_control_characters_are_text() {
     check(
         "\u{1b}[31mred\u{1b}[0m &#27;[2J &#x202e;x",
         80,
-        "red ␛[2J <U+202E>x\n",
+        "␛[31mred␛[0m ␛[2J <U+202E>x\n",
     );
-    check("```\n\u{1b}]0;t\u{7}a\tb\n```", 80, "  a   b\n");
-    check("```\u{1b}[1mx\ny\n```", 80, "  x\n  y\n");
+    check("```\n\u{1b}]0;t\u{7}a\tb\n```", 80, "  ␛]0;t␇a b\n");
+    check("```\u{1b}[1mx\ny\n```", 80, "  ␛[1mx\n  y\n");
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! A call that asks: what it would do, and the answers there are.
+//!
+//! Invariant: "yes" and "always" count only when the end of what is asked was on the screen.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
 
 use crate::core::entry::CallId;
 use crate::core::tool::ToolCall;
 
 #[derive(Debug)]
 pub struct Approval {
+    /// Which question of this run it is.
+    pub number: u64,
     pub id: CallId,
     pub call: ToolCall,
     /// Why it asks.
@@ -18,6 +23,42 @@ pub struct Approval {
     pub reason: Option<String>,
     /// The first line of the command or the change that is shown.
     pub top: usize,
+    /// What is asked as lines, and for what look they were made.
+    pub laid: Option<Laid>,
+    /// How much of it was drawn last.
+    pub extent: Extent,
+    /// Its end was on the screen.
+    pub end_seen: bool,
+}
+
+#[derive(Debug)]
+pub struct Laid {
+    pub width: u16,
+    pub generation: u64,
+    pub layout: Layout,
+    pub lines: Vec<Line<'static>>,
+}
+
+/// How a question is laid out in the rows that there are for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// With a frame, and the reason below what is scrolled; else it is a part of that.
+    pub framed: bool,
+    /// Each answer has a row of its own.
+    pub roomy: bool,
+}
+
+/// Rows of the screen, and lines that there are to be shown in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub rows: usize,
+    pub lines: usize,
+}
+
+impl Extent {
+    pub fn overflows(self) -> bool {
+        self.lines > self.rows
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +72,16 @@ pub enum Choice {
 pub enum Answer {
     /// Nothing yet.
     Open,
+    /// A yes before the end was seen.
+    Unread,
     Once,
     /// And write this rule.
     Always(String),
     Deny(String),
+    /// The reason is given up, and the choice is open again.
+    Back,
+    /// The beginning of words: for the box.
+    Typed,
     /// Not for here.
     Pass,
 }
@@ -43,8 +90,15 @@ pub enum Answer {
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
-    pub fn new(id: CallId, call: ToolCall, why: String, rule: Option<String>) -> Approval {
+    pub fn new(
+        number: u64,
+        id: CallId,
+        call: ToolCall,
+        why: String,
+        rule: Option<String>,
+    ) -> Approval {
         Approval {
+            number,
             id,
             call,
             why,
@@ -52,6 +106,9 @@ impl Approval {
             at: Choice::Once,
             reason: None,
             top: 0,
+            laid: None,
+            extent: Extent::default(),
+            end_seen: false,
         }
     }
 
@@ -62,22 +119,51 @@ impl Approval {
         }
     }
 
+    /// What was drawn is on the screen.
+    pub fn drawn(&mut self) {
+        let Extent { rows, lines } = self.extent;
+        self.end_seen |= rows > 0 && self.top + rows >= lines;
+    }
+
+    /// A key that only looks round in what is asked; false when it is another one.
+    pub fn scrolled(&mut self, key: &KeyEvent) -> bool {
+        let Extent { rows, lines } = self.extent;
+        if !self.extent.overflows() || self.reason.is_some() || !key.modifiers.is_empty() {
+            return false;
+        }
+        let page = rows.saturating_sub(1).max(1);
+        let top = match key.code {
+            KeyCode::Up => self.top.saturating_sub(1),
+            KeyCode::Down => self.top + 1,
+            KeyCode::PageUp => self.top.saturating_sub(page),
+            KeyCode::PageDown => self.top + page,
+            KeyCode::Home => 0,
+            KeyCode::End => lines,
+            _ => return false,
+        };
+        self.top = top.min(lines - rows);
+        true
+    }
+
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
             return self.reason_key(key);
         }
-        if key.modifiers.contains(KeyModifiers::CONTROL) {
+        if self.scrolled(key) {
+            return Answer::Open;
+        }
+        let modified = KeyModifiers::CONTROL | KeyModifiers::ALT;
+        if key.modifiers.intersects(modified) {
             return Answer::Pass;
         }
         match key.code {
             KeyCode::Enter => return self.choose(self.at),
-            KeyCode::Char('y' | '1') => return Answer::Once,
+            KeyCode::Char('y' | '1') => return self.choose(Choice::Once),
             KeyCode::Char('a') => return self.choose(Choice::Always),
             KeyCode::Char('n' | 'd') => return self.choose(Choice::Deny),
             KeyCode::Up | KeyCode::Left => self.step(false),
             KeyCode::Down | KeyCode::Right | KeyCode::Tab => self.step(true),
-            KeyCode::Char('j') => self.top += 1,
-            KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
+            KeyCode::Char(_) => return Answer::Typed,
             _ => return Answer::Pass,
         }
         Answer::Open
@@ -95,9 +181,10 @@ impl Approval {
 
     fn choose(&mut self, choice: Choice) -> Answer {
         match (choice, &self.rule) {
+            (Choice::Always, None) => Answer::Open,
+            (Choice::Once | Choice::Always, _) if !self.end_seen => Answer::Unread,
             (Choice::Once, _) => Answer::Once,
             (Choice::Always, Some(rule)) => Answer::Always(rule.clone()),
-            (Choice::Always, None) => Answer::Open,
             (Choice::Deny, _) => {
                 self.at = Choice::Deny;
                 self.reason = Some(String::new());
@@ -119,7 +206,10 @@ impl Approval {
                     said => said.to_string(),
                 });
             }
-            KeyCode::Esc => self.reason = None,
+            KeyCode::Esc => {
+                self.reason = None;
+                return Answer::Back;
+            }
             KeyCode::Char('u') if ctrl => reason.clear(),
             KeyCode::Backspace => drop(reason.pop()),
             KeyCode::Char(c) if !ctrl => reason.push(c),
@@ -128,10 +218,14 @@ impl Approval {
         Answer::Open
     }
 
-    /// What was pasted belongs to the reason.
-    pub fn paste(&mut self, text: &str) {
-        if let Some(reason) = &mut self.reason {
-            reason.push_str(&crate::core::text::one_line(text, 2_000));
+    /// What was pasted belongs to the reason, while that is typed; false when it is not.
+    pub fn paste(&mut self, text: &str) -> bool {
+        match &mut self.reason {
+            Some(reason) => {
+                reason.push_str(&crate::core::text::one_line(text, 2_000));
+                true
+            }
+            None => false,
         }
     }
 }
@@ -143,12 +237,11 @@ mod tests {
     fn asks(rule: Option<&str>) -> Approval {
         let id = CallId { reply: 2, index: 0 };
         let call = ToolCall::new(id, "bash", r#"{"command":"make"}"#);
-        Approval::new(
-            id,
-            call,
-            "it may change things".into(),
-            rule.map(str::to_string),
-        )
+        let rule = rule.map(str::to_string);
+        let mut asked = Approval::new(1, id, call, "it may change things".into(), rule);
+        asked.extent = Extent { rows: 4, lines: 4 };
+        asked.drawn();
+        asked
     }
 
     fn press(approval: &mut Approval, keys: &str) -> Answer {
@@ -158,6 +251,7 @@ mod tests {
                 '\n' => KeyCode::Enter,
                 '\t' => KeyCode::Tab,
                 '\u{1b}' => KeyCode::Esc,
+                'v' => KeyCode::PageDown,
                 c => KeyCode::Char(c),
             };
             last = approval.key(&KeyEvent::new(code, KeyModifiers::NONE));
@@ -181,6 +275,25 @@ mod tests {
             Answer::Deny(NO_REASON.into())
         );
         // Escape leaves the reason, and is not an answer.
-        assert_eq!(press(&mut asks(None), "nx\u{1b}"), Answer::Open);
+        assert_eq!(press(&mut asks(None), "nx\u{1b}"), Answer::Back);
+        assert_eq!(press(&mut asks(None), "w"), Answer::Typed);
+    }
+
+    #[test]
+    fn yes_counts_when_the_end_was_seen() {
+        let mut asked = asks(Some("Bash(make)"));
+        asked.end_seen = false;
+        asked.extent = Extent { rows: 4, lines: 9 };
+        asked.drawn();
+        for yes in ["y", "a", "\n"] {
+            assert_eq!(press(&mut asked, yes), Answer::Unread);
+        }
+        assert_eq!(press(&mut asked, "vv"), Answer::Open);
+        // Scrolled to, and not drawn yet.
+        assert_eq!(press(&mut asked, "y"), Answer::Unread);
+        asked.drawn();
+        assert_eq!(press(&mut asked, "y"), Answer::Once);
+        asked.end_seen = false;
+        assert_eq!(press(&mut asked, "n\n"), Answer::Deny(NO_REASON.into()));
     }
 }

@@ -20,6 +20,8 @@ pub enum Chosen {
     New,
     History,
     Quit,
+    /// The beginning of words: for the box.
+    Typed,
 }
 
 impl Card {
@@ -50,6 +52,7 @@ impl Card {
             KeyCode::Char('q') => return Chosen::Quit,
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.at = (self.at + 1).min(last),
+            KeyCode::Char(_) if !ctrl => return Chosen::Typed,
             _ => {}
         }
         Chosen::Nothing

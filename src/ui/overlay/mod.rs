@@ -6,7 +6,7 @@ mod first_run;
 mod picker;
 mod viewer;
 
-pub use approval::{Answer, Approval, Choice};
+pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Setup};
 pub use picker::{For, Item, Picked, Picker};

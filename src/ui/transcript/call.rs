@@ -4,11 +4,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::block::{Call, Status};
-use super::lay::{Look, paragraph};
+use super::paragraph::{Look, code, paragraph};
 use crate::core::entry::{Outcome, Plan, StepState};
+use crate::core::text::in_one_line;
 use crate::core::tool::Input;
 use crate::session::clock;
-use crate::ui::text::{self, clean_line};
+use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
 
@@ -35,7 +36,7 @@ pub(super) fn lines(call: &Call, unfolded: bool, look: &mut Look<'_>) -> Vec<Lin
         && (unfolded || args.command.contains('\n'))
     {
         lines.extend(bounded(
-            paragraph(&args.command, look.theme.code, "  $ ", look),
+            code(&args.command, look.theme.code, "  $ ", look),
             unfolded,
             FOLDED_LINES,
             look.theme,
@@ -63,7 +64,9 @@ fn head(call: &Call, look: &Look<'_>) -> Line<'static> {
     let theme = look.theme;
     let (mark, style, ending) = status(call, look);
     let name = clean_line(&call.call.name).into_owned();
-    let subject = clean_line(&call.subject()).into_owned();
+    // No more than a line of it is seen.
+    let subject = in_one_line(&call.subject(), 4 * look.columns());
+    let subject = clean_line(&subject).into_owned();
     let room = look
         .columns()
         .saturating_sub(2 + text::width(&name) + 2 + text::width(&ending) + 2);
@@ -125,7 +128,7 @@ fn duration(ms: u64) -> String {
 fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
     let inside = look.width.saturating_sub(INDENT).max(1);
     let mut lines = match &call.call.input {
-        Ok(input) => change_lines(input, inside, look.theme),
+        Ok(input) => change_lines(input, inside, Some(MAX_LINES), look.theme),
         Err(_) => Vec::new(),
     };
     for line in &mut lines {
@@ -134,23 +137,37 @@ fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
     bounded(lines, unfolded, FOLDED_DIFF, look.theme)
 }
 
-/// Also what a person is asked about.
-pub fn change_lines(input: &Input, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+/// Also what a person is asked about, and then all of it.
+pub fn change_lines(
+    input: &Input,
+    width: u16,
+    max_lines: Option<usize>,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
     let shape = diff::Shape {
         width,
-        max_lines: MAX_LINES,
+        max_lines,
         theme,
     };
     match input {
         Input::Edit(args) => {
-            let edits: Vec<(&str, &str)> = args
-                .edits
-                .iter()
-                .map(|e| (e.old.as_str(), e.new.as_str()))
-                .collect();
-            diff::edits(&args.path, &edits, &shape)
+            let edits = args.edits.iter().map(|e| diff::Edit {
+                old: &e.old,
+                new: &e.new,
+                all: e.all,
+            });
+            diff::edits(&args.path, &edits.collect::<Vec<_>>(), &shape)
         }
         Input::Write(args) => diff::file(&args.path, None, &args.content, &shape),
+        Input::SaveSkill(args) => {
+            let content = format!("{}\n\n{}", args.description, args.body);
+            diff::file(
+                &crate::core::skill::path(&args.name),
+                None,
+                &content,
+                &shape,
+            )
+        }
         _ => Vec::new(),
     }
 }
@@ -212,11 +229,19 @@ fn output(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
         let what = format!("  └ {count} line{}", if count == 1 { "" } else { "s" });
         return vec![Line::styled(what, theme.dim)];
     }
-    tail_of(shown, style, unfolded, look)
+    // Only what a command printed has colours; all else is text of files and of the program.
+    let is_printed = matches!(&call.call.input, Ok(Input::Bash(_)));
+    tail_of(shown, is_printed, style, unfolded, look)
 }
 
 /// The last lines, with how many come before.
-fn tail_of(words: &str, style: Style, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
+fn tail_of(
+    words: &str,
+    is_printed: bool,
+    style: Style,
+    unfolded: bool,
+    look: &Look<'_>,
+) -> Vec<Line<'static>> {
     let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
     let count = words.lines().count();
     let skipped = count.saturating_sub(max);
@@ -228,7 +253,15 @@ fn tail_of(words: &str, style: Style, unfolded: bool, look: &Look<'_>) -> Vec<Li
     }
     let shown: Vec<&str> = words.lines().skip(skipped).collect();
     let bar = [Span::styled("  │ ", look.theme.dim)];
-    for line in ansi::lines(&shown.join("\n"), max, look.theme) {
+    let shown = shown.join("\n");
+    let shown: Vec<Line<'static>> = match is_printed {
+        true => ansi::lines(&shown, max, look.theme),
+        false => clean(&shown)
+            .lines()
+            .map(|l| Line::raw(l.to_string()))
+            .collect(),
+    };
+    for line in shown {
         let line = line.patch_style(style);
         let mut wrapped = text::wrap(
             &line.spans,

@@ -4,27 +4,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::block::{Block, Kind, Laid, Stamp, Tone};
+use super::paragraph::{Look, paragraph};
 use super::{Stream, call};
-use crate::ui::highlight::Highlighter;
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
 use crate::ui::theme::Theme;
-
-/// With what lines are made.
-pub struct Look<'a> {
-    pub width: u16,
-    pub theme: &'a Theme,
-    pub code: &'a mut Highlighter,
-    /// Of the theme and of the colours of code: another one voids all lines.
-    pub generation: u64,
-    pub now_ms: i64,
-}
-
-impl Look<'_> {
-    pub(super) fn columns(&self) -> usize {
-        usize::from(self.width).max(1)
-    }
-}
 
 /// A thinking or a note that is folded shows this much.
 const FOLDED_LINES: usize = 1;
@@ -162,27 +146,6 @@ fn marker(tone: Tone, words: &str, look: &Look<'_>) -> Vec<Line<'static>> {
         let left = look.columns().saturating_sub(only.width() + 1);
         only.spans
             .push(Span::styled(format!(" {}", "─".repeat(left)), style));
-    }
-    lines
-}
-
-pub(super) fn paragraph(
-    words: &str,
-    style: Style,
-    before: &str,
-    look: &Look<'_>,
-) -> Vec<Line<'static>> {
-    let before = [Span::styled(before.to_string(), look.theme.dim)];
-    let mut lines = Vec::new();
-    for line in clean(words).lines() {
-        let spans = [Span::styled(line.to_string(), style)];
-        lines.extend(text::wrap(
-            &spans,
-            look.columns(),
-            &before,
-            &before,
-            Break::Words,
-        ));
     }
     lines
 }

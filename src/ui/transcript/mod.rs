@@ -6,13 +6,14 @@
 mod block;
 mod call;
 mod lay;
+mod paragraph;
 mod scroll;
 
 use std::collections::HashMap;
 
 pub use block::{Block, Call, Kind, Status, Tone};
 pub use call::change_lines;
-pub use lay::Look;
+pub use paragraph::Look;
 pub use scroll::Scroll;
 
 use super::markdown;

@@ -6,7 +6,8 @@
 use ratatui::text::Line;
 
 use super::Transcript;
-use super::lay::{Look, StreamLines, lay};
+use super::lay::{StreamLines, lay};
+use super::paragraph::Look;
 
 /// What is at the top of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,125 +1,396 @@
-//! The question about a call: all of the command, or the diff of the change, and the answers.
+//! The question about a call: all of the command, or of the diff of the change; why it asks; the
+//! answers; and a line that says what keys do now.
+//!
+//! What does not fit is scrolled to. The number of commands, the reason and the answers stay in
+//! sight, but for a screen of a few rows: there they are part of what is scrolled.
+//!
+//! Invariant: nothing of what would be done is left out, and nothing of it can hide the rest.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::over::boxed;
+use crate::core::shell;
 use crate::core::tool::Input;
-use crate::ui::app::App;
-use crate::ui::overlay::{Approval, Choice};
-use crate::ui::text::{Break, clean, clean_line, clip, wrap};
+use crate::core::visible::{self, figure};
+use crate::ui::app::{App, Readiness};
+use crate::ui::overlay::{Approval, Choice, Extent, Laid, Layout};
+use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
-/// A question gets this part of the screen at most: three of four lines.
-fn most(area: Rect) -> u16 {
-    (area.height.saturating_mul(3) / 4).max(6)
+/// Fewer rows have no room for a frame.
+const FRAMED_ROWS: u16 = 8;
+/// From here on each answer has a row of its own.
+const ROOMY_ROWS: u16 = 12;
+/// A question may have so many rows, also on a screen of which that is more than three of four
+/// parts.
+const FEW_ROWS: u16 = 10;
+/// Of the reason, where it stays in sight. All of it is in what is scrolled then.
+const MAX_WHY_ROWS: usize = 2;
+/// The frame's own.
+const FRAME: u16 = 2;
+
+impl Layout {
+    fn of(room: u16) -> Layout {
+        Layout {
+            framed: room >= FRAMED_ROWS,
+            roomy: room >= ROOMY_ROWS,
+        }
+    }
 }
 
-pub fn height(app: &mut App, area: Rect) -> u16 {
-    let body = body(app, area.width);
-    let answers = app.asked.as_ref().map_or(0, |asked| asked.choices().len());
-    let wanted = body.len() + answers + 2;
-    u16::try_from(wanted)
-        .unwrap_or(u16::MAX)
-        .min(most(area))
-        .max(5)
-}
-
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let body = body(app, area.width);
+/// The rows it wants of those that are left for it.
+pub fn height(app: &mut App, area: Rect, left: u16) -> u16 {
+    let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
+    let layout = Layout::of(most);
+    lay(app, area.width, &layout);
     let theme = app.theme.clone();
+    let Some(asked) = &app.asked else {
+        return 0;
+    };
+    let body = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
+    let pinned = pinned(asked, app.readiness(), inside(area.width), &layout, &theme);
+    let frame = if layout.framed { FRAME } else { 0 };
+    let wanted = u16::try_from(body + pinned.len()).unwrap_or(u16::MAX);
+    wanted.saturating_add(frame).min(most)
+}
+
+/// `area` is what [`height`] asked for; `left` is what it was given then.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) {
+    let most = (frame.area().height.saturating_mul(3) / 4)
+        .max(FEW_ROWS)
+        .min(left);
+    let layout = Layout::of(most);
+    lay(app, area.width, &layout);
+    let (theme, readiness) = (app.theme.clone(), app.readiness());
     let Some(asked) = &mut app.asked else {
         return;
     };
-    let name = clean_line(&asked.call.name).into_owned();
-    let inner = boxed(frame, area, &format!(" {name} asks "), &theme);
-    let answers = answers(asked, usize::from(inner.width), &theme);
-    let room = usize::from(inner.height).saturating_sub(answers.len());
-    // What does not fit is scrolled to; a line says so.
-    let room = match body.len() > room {
-        true => room.saturating_sub(1),
-        false => room,
+    let lines = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
+    let (frame_rows, room) = match layout.framed {
+        true => (FRAME, inside(area.width)),
+        false => (0, usize::from(area.width)),
     };
-    let hidden = body.len().saturating_sub(room);
-    asked.top = asked.top.min(hidden);
-    let below = hidden - asked.top;
-    let mut lines: Vec<Line<'static>> = body.into_iter().skip(asked.top).take(room).collect();
-    if hidden > 0 {
-        let what = format!("… {below} more lines below (j and k scroll)");
-        let style = if below > 0 { theme.warn } else { theme.dim };
-        lines.push(Line::styled(what, style));
-    }
-    lines.extend(answers);
-    super::put(frame, inner, &lines);
+    let taken = pinned(asked, readiness, room, &layout, &theme).len();
+    let rows = usize::from(area.height.saturating_sub(frame_rows));
+    let rows = rows.saturating_sub(taken).max(1);
+    asked.extent = Extent { rows, lines };
+    asked.top = asked.top.min(lines.saturating_sub(rows));
+    let inner = match layout.framed {
+        true => boxed(frame, area, &title(asked), &theme),
+        false => area,
+    };
+    let mut shown: Vec<Line<'static>> = match &asked.laid {
+        Some(laid) => laid
+            .lines
+            .iter()
+            .skip(asked.top)
+            .take(rows)
+            .cloned()
+            .collect(),
+        None => Vec::new(),
+    };
+    shown.extend(pinned(
+        asked,
+        readiness,
+        usize::from(inner.width),
+        &layout,
+        &theme,
+    ));
+    super::put(frame, inner, &shown);
 }
 
-fn body(app: &mut App, columns: u16) -> Vec<Line<'static>> {
-    let inside = columns.saturating_sub(4).max(1);
-    let Some(asked) = &app.asked else {
-        return Vec::new();
+/// Columns inside the frame.
+fn inside(columns: u16) -> usize {
+    usize::from(columns.saturating_sub(4).max(1))
+}
+
+/// ` bash asks · 3 commands · 64 lines `
+fn title(asked: &Approval) -> String {
+    let mut title = format!(" {} asks ", clean_line(&asked.call.name));
+    for part in parts(asked) {
+        title.push_str(&format!("· {part} "));
+    }
+    title
+}
+
+/// How much is asked about.
+fn parts(asked: &Approval) -> Vec<String> {
+    let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
+    let mut parts = Vec::new();
+    match &asked.call.input {
+        Ok(Input::Bash(args)) => {
+            if let Ok(commands) = shell::split(&args.command) {
+                parts.extend(many(commands.len(), "commands"));
+            }
+            if args.background {
+                parts.push("in the background".to_string());
+            }
+        }
+        Ok(Input::Edit(args)) => parts.extend(many(args.edits.len(), "edits")),
+        _ => {}
+    }
+    if asked.extent.overflows() {
+        parts.push(format!("{} lines", figure(asked.extent.lines)));
+    }
+    parts
+}
+
+/// What is scrolled, made once for each look.
+fn lay(app: &mut App, columns: u16, layout: &Layout) {
+    let (generation, theme) = (app.generation, app.theme.clone());
+    let Some(asked) = &mut app.asked else {
+        return;
     };
-    let theme = &app.theme;
-    let room = usize::from(inside);
-    let span = |text: String, style| vec![Span::styled(text, style)];
+    let whole = !layout.framed;
+    let is_laid =
+        |laid: &Laid| (laid.width, laid.generation, laid.layout) == (columns, generation, *layout);
+    if asked.laid.as_ref().is_some_and(is_laid) {
+        return;
+    }
+    let width = if whole {
+        columns.max(1)
+    } else {
+        columns.saturating_sub(4).max(1)
+    };
+    let room = usize::from(width);
     let mut lines = Vec::new();
+    if whole {
+        let title = title(asked);
+        lines.extend(words(title.trim(), theme.heading, room));
+        lines.extend(words(&asked.why, theme.warn, room));
+    }
+    lines.extend(asked_lines(asked, width, &theme));
+    if !whole && why(asked, room, &theme).len() > MAX_WHY_ROWS {
+        lines.extend(why(asked, room, &theme));
+    }
+    if let Some(rule) = &asked.rule
+        && (!layout.roomy || always(rule, room).is_none())
+    {
+        lines.extend(words(
+            "always writes this rule into your config:",
+            theme.dim,
+            room,
+        ));
+        lines.extend(code(rule, theme.code, room));
+    }
+    asked.laid = Some(Laid {
+        width: columns,
+        generation,
+        layout: *layout,
+        lines,
+    });
+}
+
+/// The command, or the diff of the change.
+fn asked_lines(asked: &Approval, columns: u16, theme: &Theme) -> Vec<Line<'static>> {
     let shown = match &asked.call.input {
         Ok(Input::Bash(args)) => args.command.clone(),
         // The diff names the file.
-        Ok(Input::Edit(_) | Input::Write(_)) => String::new(),
+        Ok(Input::Edit(_) | Input::Write(_) | Input::SaveSkill(_)) => String::new(),
         Ok(input) => input.subject(),
         Err(_) => asked.call.arguments.clone(),
     };
-    for line in clean(&shown).lines() {
-        lines.extend(wrap(
-            &span(line.to_string(), theme.code),
-            room,
-            &[],
-            &[],
-            Break::Anywhere,
-        ));
-    }
+    let mut lines = code(&shown, theme.code, usize::from(columns));
     if let Ok(input) = &asked.call.input {
-        lines.extend(change_lines(input, inside, theme));
+        lines.extend(change_lines(input, columns, None, theme));
     }
-    let why = clean_line(&asked.why).into_owned();
-    lines.extend(wrap(&span(why, theme.warn), room, &[], &[], Break::Words));
     lines
 }
 
-fn answers(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
-    if let Some(reason) = &asked.reason {
-        return vec![
-            Line::styled(
-                "say why not; the model is told (Enter denies, Esc goes back)",
-                theme.dim,
-            ),
-            Line::from(vec![
-                Span::styled("› ", theme.accent),
-                Span::styled(clean_line(reason).into_owned(), theme.text),
-                Span::styled("▏", theme.accent),
-            ]),
-        ];
+fn code(text: &str, style: ratatui::style::Style, room: usize) -> Vec<Line<'static>> {
+    let shown = visible::command(text);
+    let line = |line: &str| {
+        let spans = [Span::styled(line.to_string(), style)];
+        wrap(&spans, room, &[], &[], Break::Anywhere)
+    };
+    clean(&shown).lines().flat_map(line).collect()
+}
+
+fn words(text: &str, style: ratatui::style::Style, room: usize) -> Vec<Line<'static>> {
+    let text = clean_line(text);
+    let spans = [Span::styled(
+        visible::counted(&text, false).into_owned(),
+        style,
+    )];
+    wrap(&spans, room, &[], &[], Break::Words)
+}
+
+fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
+    words(&asked.why, theme.warn, room)
+}
+
+/// What stays in sight below what is scrolled.
+fn pinned(
+    asked: &Approval,
+    readiness: Readiness,
+    room: usize,
+    layout: &Layout,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    if !layout.framed {
+        return match &asked.reason {
+            Some(reason) => vec![reason_line(reason, room, theme)],
+            None => vec![Line::styled(
+                short_keys(asked, readiness, room),
+                theme.accent,
+            )],
+        };
     }
+    let mut lines = why(asked, room, theme);
+    if lines.len() > MAX_WHY_ROWS {
+        lines.truncate(MAX_WHY_ROWS);
+        let last = clip(&lines[MAX_WHY_ROWS - 1].to_string(), room.saturating_sub(2));
+        lines[MAX_WHY_ROWS - 1] = Line::styled(format!("{last} …"), theme.warn);
+    }
+    if let Some(reason) = &asked.reason {
+        lines.push(Line::styled(
+            clip(
+                "say why not; the model is told (Enter denies, Esc goes back)",
+                room,
+            ),
+            theme.dim,
+        ));
+        lines.push(reason_line(reason, room, theme));
+        return lines;
+    }
+    let is_armed = readiness == Readiness::Armed;
+    match layout.roomy {
+        true => lines.extend(answers(asked, is_armed, room, theme)),
+        false => lines.push(answers_in_a_row(asked, is_armed, theme)),
+    }
+    let style = match (readiness, asked.end_seen) {
+        (Readiness::Armed, false) if asked.extent.overflows() => theme.warn,
+        (Readiness::Behind, _) => theme.accent,
+        _ => theme.dim,
+    };
+    lines.push(Line::styled(keys(asked, readiness, room), style));
+    lines
+}
+
+fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
+    let reason = clean_line(reason);
+    // What is typed last is seen.
+    let mut shown: &str = &reason;
+    while width(shown) + 3 > room && !shown.is_empty() {
+        shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
+    }
+    Line::from(vec![
+        Span::styled("› ", theme.accent),
+        Span::styled(shown.to_string(), theme.text),
+        Span::styled("▏", theme.accent),
+    ])
+}
+
+/// What "always" would write, where there is room for all of it.
+fn always(rule: &str, room: usize) -> Option<String> {
+    let shown = visible::command(rule);
+    let words = format!("a  always: writes {} into your config", clean_line(&shown));
+    (!shown.contains('\n') && width(&words) + 2 <= room).then_some(words)
+}
+
+fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let line = |choice: &Choice| {
         let words = match (choice, &asked.rule) {
             (Choice::Once, _) => "y  yes, this once".to_string(),
-            (Choice::Always, rule) => format!(
-                "a  always: writes {} into your config",
-                clean_line(rule.as_deref().unwrap_or_default())
-            ),
+            (Choice::Always, Some(rule)) => always(rule, room)
+                .unwrap_or_else(|| "a  always: writes the rule that stands above".to_string()),
+            (Choice::Always, None) => String::new(),
             (Choice::Deny, _) => "n  no, and say why".to_string(),
         };
         let words = clip(&words, room.saturating_sub(2));
-        let (mark, style) = match *choice == asked.at {
-            true => ("▸ ", theme.accent),
-            false => ("  ", theme.text),
+        let is_chosen = *choice == asked.at;
+        let style = match (is_armed, is_chosen) {
+            (false, _) => theme.dim,
+            (true, true) => theme.accent,
+            (true, false) => theme.text,
         };
         Line::from(vec![
-            Span::styled(mark, theme.accent),
+            Span::styled(if is_chosen { "▸ " } else { "  " }, style),
             Span::styled(words, style),
         ])
     };
     asked.choices().iter().map(line).collect()
+}
+
+fn answers_in_a_row(asked: &Approval, is_armed: bool, theme: &Theme) -> Line<'static> {
+    let span = |choice: &Choice| {
+        let words = match choice {
+            Choice::Once => "y once",
+            Choice::Always => "a always",
+            Choice::Deny => "n no",
+        };
+        let is_chosen = *choice == asked.at;
+        let mark = if is_chosen { "▸ " } else { "  " };
+        let style = match (is_armed, is_chosen) {
+            (false, _) => theme.dim,
+            (true, true) => theme.accent,
+            (true, false) => theme.text,
+        };
+        Span::styled(format!("{mark}{words} "), style)
+    };
+    Line::from(asked.choices().iter().map(span).collect::<Vec<_>>())
+}
+
+/// What keys do now.
+fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
+    let below = asked
+        .extent
+        .lines
+        .saturating_sub(asked.top + asked.extent.rows);
+    let below = figure(below);
+    let is_read = asked.end_seen || !asked.extent.overflows();
+    let words: &[&str] = match (readiness, is_read) {
+        (Readiness::Behind, _) => &[
+            "Tab puts your words aside, to answer here; Enter sends them",
+            "Tab puts your words aside to answer",
+            "Tab to answer",
+        ],
+        (_, false) => {
+            let long = format!("scroll to the end first: {below} more lines · PgDn ↓ End · n no");
+            let short = format!("scroll to the end first: {below} ↓ PgDn");
+            return fitting(&[&long, &short, "to the end first: ↓"], room);
+        }
+        (Readiness::Quiet, true) => &[
+            "answers count when no key was pressed for a moment",
+            "a moment …",
+        ],
+        (Readiness::Armed, true) if asked.extent.overflows() => &[
+            "Enter chooses · ← → · ↑ ↓ scroll · Esc stops",
+            "Enter chooses · ↑ ↓ scroll",
+        ],
+        (Readiness::Armed, true) => &["Enter chooses · ↑ ↓ · Esc stops", "Enter chooses"],
+    };
+    fitting(words, room)
+}
+
+/// In one row, with the answers.
+fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
+    let is_read = asked.end_seen || !asked.extent.overflows();
+    match (readiness, is_read, &asked.rule) {
+        (Readiness::Behind, ..) => fitting(&["Tab to answer"], room),
+        (_, false, _) => {
+            let below = asked
+                .extent
+                .lines
+                .saturating_sub(asked.top + asked.extent.rows);
+            let long = format!("scroll to the end first: {below} ↓ PgDn · n no");
+            let short = format!("first ↓ {below} · n no");
+            fitting(&[&long, &short, "↓ first"], room)
+        }
+        (Readiness::Quiet, ..) => fitting(&["a moment …"], room),
+        (Readiness::Armed, _, Some(_)) => fitting(&["y yes a always n no", "y a n"], room),
+        (Readiness::Armed, _, None) => fitting(&["y yes n no", "y n"], room),
+    }
+}
+
+/// The first of these that has room, else the last one cut.
+fn fitting(words: &[&str], room: usize) -> String {
+    let fits = words.iter().find(|words| width(words) <= room);
+    match (fits, words.last()) {
+        (Some(words), _) => words.to_string(),
+        (None, last) => clip(last.copied().unwrap_or_default(), room),
+    }
 }

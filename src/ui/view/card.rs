@@ -5,7 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{boxed, centred};
+use super::over::{asking_keys, boxed, centred, words_below};
+use crate::core::entry::Mode;
 use crate::session::{Details, Offer, ago, clock, short_id};
 use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, clip, wrap};
@@ -35,12 +36,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         false => "Enter resume · n new · f go on in a copy · h history · q quit",
     };
     lines.extend(wrap(
-        &[Span::styled(keys, theme.accent)],
+        &[asking_keys(app, keys)],
         columns,
         &[],
         &[],
         Break::Words,
     ));
+    lines.extend(words_below(app, columns));
     // The selected one stays in sight.
     let room = usize::from(area.height.saturating_sub(2));
     let skip = first_seen(card.at, &lines, room);
@@ -95,7 +97,11 @@ fn offer_lines(
     };
     let id = short_id(&offer.info.id);
     let entries = offer.info.entries;
-    let facts = format!("{how} {age} ago · {entries} entries · {id}");
+    let mode = match &offer.details {
+        Some(details) => format!(" · mode {}", details.mode.name()),
+        None => String::new(),
+    };
+    let facts = format!("{how} {age} ago · {entries} entries · {id}{mode}");
     let mut put = |text: String, style| {
         let spans = [Span::styled(clean_line(&text).into_owned(), style)];
         let before = [Span::raw("    ")];
@@ -112,6 +118,9 @@ fn offer_lines(
 
 fn detail_lines(details: &Details, theme: &Theme) -> Vec<(String, ratatui::style::Style)> {
     let mut lines = Vec::new();
+    if details.mode == Mode::BypassPermissions {
+        lines.push(("it runs without asking".to_string(), theme.warn));
+    }
     if let Some(step) = &details.plan_step {
         lines.push((format!("plan: {step}"), theme.text));
     }

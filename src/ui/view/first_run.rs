@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{boxed, centred};
+use super::over::{asking_keys, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, wrap};
 
@@ -54,7 +54,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::styled(format!("{mark}{}", clean_line(&row)), style));
     }
     lines.push(Line::default());
-    lines.push(Line::styled("Enter chooses · q quits", theme.dim));
+    lines.push(Line::from(asking_keys(app, "Enter chooses · q quits")));
+    lines.extend(words_below(app, columns));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     // The choice that is made and the keys stay in sight.
     let over = lines

@@ -15,15 +15,22 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::app::{App, Overlay, Phase};
+use super::app::{App, Overlay, Phase, Readiness, Shell};
 use super::text::{clean_line, clip, width};
 use crate::core::next::Why;
+use crate::core::text::in_one_line;
 use crate::session::clock;
 
 pub use context::context_lines;
 
 /// The box grows to this part of the screen.
 const BOX_PART: u16 = 3;
+
+/// Below a question it has so many rows at most.
+const BOX_BELOW_QUESTION: u16 = 5;
+
+/// With fewer rows a question has all of them.
+const SMALL_ROWS: u16 = 8;
 
 /// As many queued messages are shown.
 const MAX_QUEUED: usize = 3;
@@ -53,32 +60,69 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
 
 fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let going_on = going_on(app, area.width);
-    let room = (area.height / BOX_PART).max(3);
-    let bottom = match &app.asked {
-        Some(_) => ask::height(app, area),
-        None => app.composer.height(area.width, room),
+    let is_asked = app.asked.is_some();
+    let box_rows = box_rows(app, area);
+    // Of a small screen a question needs every row.
+    let seen_rows = u16::from(!is_asked || area.height >= SMALL_ROWS);
+    let left = area.height.saturating_sub(1 + seen_rows + box_rows);
+    let ask_rows = match is_asked {
+        true => ask::height(app, area, left),
+        false => 0,
     };
     let middle = u16::try_from(going_on.len()).unwrap_or(0);
-    let middle = middle.min(area.height.saturating_sub(bottom + 2));
-    let [above, between, below, status] = Layout::vertical([
-        Constraint::Min(1),
+    let middle = middle.min(area.height.saturating_sub(ask_rows + box_rows + 2));
+    let [above, between, asked, below, status] = Layout::vertical([
+        Constraint::Min(seen_rows),
         Constraint::Length(middle),
-        Constraint::Length(bottom),
+        Constraint::Length(ask_rows),
+        Constraint::Length(box_rows),
         Constraint::Length(1),
     ])
     .areas(area);
     app.seen_height = usize::from(above.height);
     transcript(frame, above, app);
     frame.render_widget(Paragraph::new(going_on), between);
-    match &app.asked {
-        Some(_) => ask::draw(frame, below, app),
-        None => {
+    if is_asked {
+        ask::draw(frame, asked, app, left);
+    }
+    match box_rows {
+        0 => {}
+        1 => frame.render_widget(words_in_a_row(app, below.width), below),
+        _ => {
             let look = composer_look(app);
             app.composer
                 .draw(frame, below, &look, matches!(app.overlay, Overlay::None));
         }
     }
     status::draw(frame, status, app);
+}
+
+/// Below a question the box is there only while words stand in it.
+fn box_rows(app: &mut App, area: Rect) -> u16 {
+    match (&app.asked, app.readiness()) {
+        (None, _) => {
+            let room = (area.height / BOX_PART).max(3);
+            app.composer.height(area.width, room)
+        }
+        (Some(_), Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
+        (Some(_), Readiness::Behind) => app.composer.height(area.width, BOX_BELOW_QUESTION),
+        (Some(_), _) => 0,
+    }
+}
+
+/// The end of what is typed, where there is no room for the box.
+pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
+    let text = clean_line(&app.composer.text()).into_owned();
+    let room = usize::from(columns).saturating_sub(3);
+    let mut shown = text.as_str();
+    while width(shown) > room && !shown.is_empty() {
+        shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
+    }
+    Line::from(vec![
+        Span::styled("> ", app.theme.accent),
+        Span::styled(shown.to_string(), app.theme.text),
+        Span::styled("▏", app.theme.accent),
+    ])
 }
 
 fn composer_look(app: &App) -> super::composer::Look {
@@ -190,8 +234,24 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         let more = app.queued.len() - MAX_QUEUED;
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
+    for shell in &app.shells {
+        lines.push(shell_line(shell, app, columns));
+    }
     lines.push(activity(app, columns));
     lines
+}
+
+/// `! make test · 12s · Esc ends it`
+fn shell_line(shell: &Shell, app: &App, columns: usize) -> Line<'static> {
+    let age = clock((app.now_ms - shell.since_ms).max(0));
+    let (end, style) = match shell.is_stopped {
+        true => (format!(" · {age} · it is being ended"), app.theme.warn),
+        false => (format!(" · {age} · Esc ends it"), app.theme.running),
+    };
+    let command = in_one_line(&shell.command, columns);
+    let room = columns.saturating_sub(width(&end) + 2);
+    let text = format!("! {}{end}", clip(&clean_line(&command), room));
+    Line::styled(clip(&text, columns), style)
 }
 
 fn activity(app: &App, columns: usize) -> Line<'static> {

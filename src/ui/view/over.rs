@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use crate::config::Standing;
-use crate::ui::app::{App, Overlay};
+use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 
@@ -132,8 +132,8 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Overlay::Confirm { question, .. } = &app.overlay {
-        question_box(frame, area, question, &[], "y yes · n no", &app.theme);
+    if let Overlay::Confirm { question, keys, .. } = &app.overlay {
+        question_box(frame, area, question, &[], keys, app);
     }
 }
 
@@ -167,7 +167,25 @@ pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         ),
     };
     let keys = "y trust it with this · n not now: only its [context] and theme count";
-    question_box(frame, area, &question, &list, keys, &app.theme);
+    question_box(frame, area, &question, &list, keys, app);
+}
+
+/// What stands in the box, which is not seen below what asks.
+pub fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
+    if app.composer.is_empty() {
+        return None;
+    }
+    let words = format!("in the box: {}", clean_line(&app.composer.text()));
+    Some(Line::styled(clip(&words, columns), app.theme.dim))
+}
+
+/// The keys of what asks, which are dim until they are heard.
+pub fn asking_keys(app: &App, keys: &str) -> Span<'static> {
+    match app.readiness() {
+        Readiness::Armed => Span::styled(keys.to_string(), app.theme.accent),
+        Readiness::Behind => Span::styled(format!("Tab first, then {keys}"), app.theme.dim),
+        Readiness::Quiet => Span::styled(format!("a moment … {keys}"), app.theme.dim),
+    }
 }
 
 /// A question, what it is about, a line each as far as they fit, and the keys that answer it.
@@ -177,14 +195,16 @@ fn question_box(
     question: &str,
     about: &[String],
     keys: &str,
-    theme: &Theme,
+    app: &App,
 ) {
+    let theme = &app.theme;
     let columns = area.width.saturating_sub(2).min(76);
     let room = usize::from(columns.saturating_sub(4));
     let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
     let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
-    let keys = wrap(&span(keys, theme.accent), room, &[], &[], Break::Words);
-    let taken = lines.len() + 1 + keys.len() + 2;
+    let keys = wrap(&[asking_keys(app, keys)], room, &[], &[], Break::Words);
+    let words = words_below(app, room);
+    let taken = lines.len() + 1 + keys.len() + usize::from(words.is_some()) + 2;
     let fitting = usize::from(area.height).saturating_sub(taken).max(1);
     let shown = match about.len() > fitting {
         true => fitting.saturating_sub(1),
@@ -197,6 +217,7 @@ fn question_box(
     }
     lines.push(Line::default());
     lines.extend(keys);
+    lines.extend(words);
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
     frame.render_widget(Paragraph::new(lines), inner);

@@ -9,14 +9,15 @@
     reason = "all of this file is a test; clippy sees only the #[test] functions as such"
 )]
 
+mod circles;
+
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 14] = [
     "main",
     "cli",
     "ui",
     "headless",
-    "server",
     "session",
     "engine",
     "world",

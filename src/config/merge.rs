@@ -1,0 +1,55 @@
+//! The layers of the config as one: later ones replace, permission rules add up.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::layer::{Leaf, insert};
+use super::origin::dotted;
+use super::{Config, ConfigError, Origins, check};
+
+/// Merged, and every value within its bounds.
+pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigError> {
+    let (table, origins) = merge(leaves);
+    let config = Config::deserialize(table)
+        .map_err(|e| ConfigError::new(format!("cannot merge the layers of the config: {e}")))?;
+    check::check(&config, &origins)?;
+    Ok((config, origins))
+}
+
+/// Later leaves replace earlier ones; permission rules add up.
+fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
+    let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
+    let mut origins = BTreeMap::new();
+    for Leaf {
+        path,
+        value,
+        origin,
+    } in leaves
+    {
+        let key = dotted(&path);
+        match value {
+            Value::Array(mut rules) if path.first().is_some_and(|p| p == "permissions") => {
+                let earlier = match values.remove(&path) {
+                    Some(Value::Array(earlier)) => earlier,
+                    _ => Vec::new(),
+                };
+                for at in earlier.len()..earlier.len() + rules.len() {
+                    origins.insert(format!("{key}[{at}]"), origin.clone());
+                }
+                rules.splice(..0, earlier);
+                values.insert(path, Value::Array(rules));
+            }
+            value => {
+                origins.insert(key, origin);
+                values.insert(path, value);
+            }
+        }
+    }
+    let mut table = Table::new();
+    for (path, value) in values {
+        insert(&mut table, &path, value);
+    }
+    (table, Origins(origins))
+}

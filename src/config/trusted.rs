@@ -1,0 +1,39 @@
+//! What is kept of a folder that was trusted: hashes of what its config said then.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::Digest;
+
+/// Hashes are blake3 in hex.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrustedContent {
+    /// Of the file; empty when there was none.
+    pub file: String,
+    /// Dotted key -> hash of its value, for the keys that need trust.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
+}
+
+/// What is kept of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Record {
+    None,
+    /// It was trusted, and it is not known with what content.
+    Unbound,
+    Bound(TrustedContent),
+}
+
+impl Record {
+    /// The file was trusted byte for byte as it is.
+    pub fn is_of(&self, digest: &Digest) -> bool {
+        match self {
+            Record::Bound(trusted) => {
+                matches!(digest, Digest::Of(_)) && trusted.file == digest.hex()
+            }
+            Record::None | Record::Unbound => false,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Text from outside, shown as it is.
+//!
+//! What a model, a tool or a file says may hold bytes that drive a terminal, turn the direction
+//! of writing, or are not seen at all. Each of them is shown as a mark, and none is left out:
+//! what was not seen cannot be approved. [`visible`] is for all text, [`command`] for what is
+//! about to run, [`counted`] keeps blanks from hiding what stands behind them.
+//!
+//! Marks: control characters as their picture (`␛`, U+2400 to U+2421), all others as `<U+202E>`,
+//! many blanks as `⟨3,000 spaces⟩`.
+//!
+//! Invariant: only [`without_cosmetics`] leaves anything out, it is for what a command printed,
+//! and what it leaves out holds no text.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Blanks inside a line that are shown as they are, columns.
+const MAX_BLANK_COLUMNS: usize = 8;
+/// Blanks that a line begins with: code is indented so far.
+const MAX_INDENT_COLUMNS: usize = 32;
+const TAB_COLUMNS: usize = 4;
+/// Blank lines in a row that are shown as they are.
+pub const MAX_BLANK_LINES: usize = 2;
+
+/// Behind a sign that has two forms, it asks for the emoji.
+const EMOJI_FORM: char = '\u{fe0f}';
+
+/// A longer escape sequence is none that moves a cursor.
+const MAX_SEQUENCE_BYTES: usize = 64;
+
+/// How strictly characters are judged that are part of writing in some places.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Joiners inside emoji and words of scripts that need them stay; CR LF is a line end.
+    Prose,
+    /// A shell takes each of them as a character of a word.
+    Command,
+}
+
+/// Every character that is not seen, or that a terminal would obey, as a mark. Line ends and
+/// tabs are kept; CR LF becomes LF.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    marked(text, Reading::Prose)
+}
+
+/// A command line as lines: [`visible`], and besides blanks that only look like spaces are
+/// marks, and many blanks or line breaks are a count.
+pub fn command(text: &str) -> String {
+    let marked = marked(text, Reading::Command);
+    let lines: Vec<&str> = marked.split('\n').collect();
+    let mut out = Vec::new();
+    let mut rest = &lines[..];
+    while let Some((line, after)) = rest.split_first() {
+        let blank = rest.iter().take_while(|l| l.trim().is_empty()).count();
+        if blank > MAX_BLANK_LINES {
+            let empty = rest[..blank].iter().all(|l| l.is_empty());
+            // Those before and behind count too.
+            let breaks = (lines.len() - 1).min(blank + 1);
+            out.push(match empty {
+                true => format!("⟨{} line breaks⟩", figure(breaks)),
+                false => format!("⟨{} blank lines⟩", figure(blank)),
+            });
+            rest = &rest[blank..];
+        } else {
+            out.push(counted(line, true).into_owned());
+            rest = after;
+        }
+    }
+    out.join("\n")
+}
+
+/// One line, with runs of blanks that are long enough to hide something as their count.
+/// `begins`: blanks in front are its indentation.
+pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
+    let mut out = String::new();
+    let (mut rest, mut kept) = (line, 0);
+    let mut most = if begins {
+        MAX_INDENT_COLUMNS
+    } else {
+        MAX_BLANK_COLUMNS
+    };
+    loop {
+        let length = rest.find(|c| !is_blank(c)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(length);
+        let columns: usize = run.chars().map(columns).sum();
+        if columns > most {
+            let start = line.len() - rest.len();
+            out.push_str(&line[kept..start]);
+            kept = start + length;
+            let _ = write!(out, "⟨{} {}⟩", figure(run.chars().count()), name(run));
+        }
+        most = MAX_BLANK_COLUMNS;
+        match after.find(is_blank) {
+            Some(next) => rest = &after[next..],
+            None if kept == 0 => return Cow::Borrowed(line),
+            None => {
+                out.push_str(&line[kept..]);
+                return Cow::Owned(out);
+            }
+        }
+    }
+}
+
+/// What a command printed, without the sequences that only move a cursor, erase or colour.
+/// None of them holds text; those that do (a window title, a link) stay, and are marks later.
+pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = sequence_length(rest).filter(|length| *length <= MAX_SEQUENCE_BYTES);
+        if length.is_none() {
+            out.push(c);
+        }
+        rest = &rest[length.unwrap_or(c.len_utf8())..];
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a joiner or a variation selector typed behind `before` is part of writing.
+pub fn joins_behind(before: Option<char>, c: char) -> bool {
+    match c {
+        '\u{200c}' | '\u{200d}' => {
+            before.is_some_and(|c| is_pictograph(c) || is_joining(c) || c == EMOJI_FORM)
+        }
+        '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(|c| is_pictograph(c) || is_keycap(c)),
+        _ => false,
+    }
+}
+
+fn marked(text: &str, reading: Reading) -> Cow<'_, str> {
+    let suspect = |c| is_unseen(c) || (reading == Reading::Command && is_foreign_blank(c));
+    if !text.contains(suspect) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let after = chars.peek().copied();
+        match c {
+            '\r' if reading == Reading::Prose && after == Some('\n') => {}
+            c if reading == Reading::Prose && is_writing(before, c, after) => out.push(c),
+            c if suspect(c) => push_mark(&mut out, c),
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
+    Cow::Owned(out)
+}
+
+/// Joiners and selectors where they are seen by what they do.
+fn is_writing(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let after_fits = |fits: fn(char) -> bool| after.is_some_and(fits);
+    match c {
+        '\u{200d}' if before.is_some_and(|c| is_pictograph(c) || c == EMOJI_FORM) => {
+            after_fits(is_pictograph)
+        }
+        '\u{200c}' | '\u{200d}' => before.is_some_and(is_joining) && after_fits(is_joining),
+        '\u{fe0e}' | '\u{fe0f}' => {
+            let keycap = before.is_some_and(is_keycap) && after == Some('\u{20e3}');
+            keycap || before.is_some_and(is_pictograph)
+        }
+        _ => false,
+    }
+}
+
+fn is_unseen(c: char) -> bool {
+    match c {
+        '\t' | '\n' | ' '..='~' => false,
+        _ => {
+            c.is_control()
+                || matches!(c,
+                    '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
+                    | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+                    | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+                    | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        }
+    }
+}
+
+/// Looks like a space, and is none to a shell.
+fn is_foreign_blank(c: char) -> bool {
+    (c.is_whitespace() && !c.is_ascii()) || c == '\u{2800}'
+}
+
+fn is_blank(c: char) -> bool {
+    c != '\n' && (c.is_whitespace() || is_foreign_blank(c))
+}
+
+/// Emoji and what is shown as one, skin tones included.
+fn is_pictograph(c: char) -> bool {
+    matches!(c,
+        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}'
+        | '\u{2190}'..='\u{2bff}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}'
+        | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Scripts whose letters change their form beside each other: Arabic and its like, Mongolian,
+/// and those of India and its neighbours.
+fn is_joining(c: char) -> bool {
+    matches!(c, '\u{620}'..='\u{8ff}' | '\u{900}'..='\u{dff}' | '\u{1000}'..='\u{109f}'
+        | '\u{1780}'..='\u{17b3}' | '\u{17b6}'..='\u{17d3}' | '\u{1820}'..='\u{18aa}')
+}
+
+fn is_keycap(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '#' | '*')
+}
+
+fn push_mark(out: &mut String, c: char) {
+    match u32::from(c) {
+        code @ 0..0x20 => out.extend(char::from_u32(0x2400 + code)),
+        0x7f => out.push('\u{2421}'),
+        code => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "<U+{code:04X}>");
+        }
+    }
+}
+
+fn columns(c: char) -> usize {
+    if c == '\t' { TAB_COLUMNS } else { 1 }
+}
+
+fn name(run: &str) -> &'static str {
+    match run {
+        run if run.chars().all(|c| c == ' ') => "spaces",
+        run if run.chars().all(|c| c == '\t') => "tabs",
+        _ => "blanks",
+    }
+}
+
+/// `3,000`
+pub fn figure(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The bytes of the escape sequence without text that `text` begins with (ECMA-48): a control
+/// sequence, or an escape of two or three characters. One without its end is none.
+fn sequence_length(text: &str) -> Option<usize> {
+    let mut chars = text.chars();
+    let (kind, introducer) = match chars.next()? {
+        '\u{1b}' => (chars.next().filter(char::is_ascii)?, 2),
+        '\u{9b}' => ('[', '\u{9b}'.len_utf8()),
+        _ => return None,
+    };
+    let body = &text[introducer..];
+    match kind {
+        '[' => {
+            let length = body.find(|c| !(' '..='?').contains(&c))?;
+            let ends = body[length..].starts_with(|c| ('@'..='~').contains(&c));
+            ends.then_some(introducer + length + 1)
+        }
+        // A character set is chosen: `ESC ( B`.
+        ' '..='/' => {
+            let ends = body.starts_with(|c| ('0'..='~').contains(&c));
+            ends.then_some(introducer + 1)
+        }
+        // Those begin a string.
+        'P' | 'X' | ']' | '^' | '_' => None,
+        '0'..='~' => Some(introducer),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_not_seen_is_a_mark_and_nothing_is_left_out() {
+        for (given, want) in [
+            ("plain\ttext\nüñí 日本", "plain\ttext\nüñí 日本"),
+            (
+                "true \u{1b}]0;touch x; true \u{7}",
+                "true ␛]0;touch x; true ␇",
+            ),
+            ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
+            ("\u{1b}]8;;http://e\u{1b}\\link", "␛]8;;http://e␛\\link"),
+            ("\u{1b}Pq#0\u{1b}\\x", "␛Pq#0␛\\x"),
+            ("\u{9d}0;t\u{9c}x", "<U+009D>0;t<U+009C>x"),
+            ("\u{1b}", "␛"),
+            ("a\r\nb\rc\u{0}\u{8}\u{7f}", "a\nb␍c␀␈␡"),
+            ("\u{85}", "<U+0085>"),
+            ("a\u{202e}b\u{2066}c", "a<U+202E>b<U+2066>c"),
+            ("r\u{200b}m \u{feff}x\u{ad}", "r<U+200B>m <U+FEFF>x<U+00AD>"),
+            ("a\u{e0041}b\u{e007f}", "a<U+E0041>b<U+E007F>"),
+            ("a\u{2028}b\u{2029}", "a<U+2028>b<U+2029>"),
+            ("x\u{fe0f}y\u{fe01}", "x<U+FE0F>y<U+FE01>"),
+            ("→\u{fe0f}\u{fe0f}", "→\u{fe0f}<U+FE0F>"),
+            // A joiner stays where it is seen by what it does, and nowhere else.
+            (
+                "r\u{200d}m 日\u{200d}本 é\u{200c}é",
+                "r<U+200D>m 日<U+200D>本 é<U+200C>é",
+            ),
+            (
+                "👩\u{200d}👧 1\u{fe0f}\u{20e3} ❤\u{fe0f}\u{200d}🔥",
+                "👩\u{200d}👧 1\u{fe0f}\u{20e3} ❤\u{fe0f}\u{200d}🔥",
+            ),
+            ("می\u{200c}خواهم", "می\u{200c}خواهم"),
+        ] {
+            assert_eq!(visible(given), want, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_hides_nothing_behind_blanks() {
+        let far = |blank: &str, n: usize| format!("ls{}rm x", blank.repeat(n));
+        for (given, want) in [
+            (far(" ", 8), far(" ", 8)),
+            (far(" ", 3_000), "ls⟨3,000 spaces⟩rm x".into()),
+            (far("\t", 40), "ls⟨40 tabs⟩rm x".into()),
+            (far(" \t", 9), "ls⟨18 blanks⟩rm x".into()),
+            (far("\n", 3), far("\n", 3)),
+            (far("\n", 120), "ls\n⟨120 line breaks⟩\nrm x".into()),
+            (far(" \n", 120), "ls \n⟨119 blank lines⟩\nrm x".into()),
+            ("\n".repeat(9), "⟨9 line breaks⟩".into()),
+            (
+                format!("{}x", " ".repeat(32)),
+                format!("{}x", " ".repeat(32)),
+            ),
+            (format!("{}x", " ".repeat(33)), "⟨33 spaces⟩x".into()),
+            // To a shell these are no blanks, and a CR is a character of the word.
+            (
+                "rm\u{a0}-rf\u{3000}x\r\ny".into(),
+                "rm<U+00A0>-rf<U+3000>x␍\ny".into(),
+            ),
+            ("a 👩\u{200d}👧".into(), "a 👩<U+200D>👧".into()),
+        ] {
+            assert_eq!(command(&given), want, "{given:?}");
+        }
+        assert_eq!(counted(&far("\u{3000}", 12), true), "ls⟨12 blanks⟩rm x");
+        assert_eq!(counted("         x", false), "⟨9 spaces⟩x");
+    }
+
+    #[test]
+    fn only_sequences_without_text_are_cosmetics() {
+        for (given, want) in [
+            (
+                "\u{1b}[2K\u{1b}[1;1Hx\u{1b}(B\u{1b}7\u{9b}31my\u{1b}[?25l",
+                "xy",
+            ),
+            ("\u{1b}]0;title\u{7}x", "\u{1b}]0;title\u{7}x"),
+            ("\u{1b}Pq\u{1b}\\", "\u{1b}Pq"),
+            ("\u{1b}[31", "\u{1b}[31"),
+            ("\u{1b}(", "\u{1b}("),
+            ("\u{1b}é", "\u{1b}é"),
+        ] {
+            assert_eq!(without_cosmetics(given), want, "{given:?}");
+        }
+        let long = format!("\u{1b}[{}m", "1;".repeat(100));
+        assert_eq!(without_cosmetics(&long), long);
+    }
+
+    proptest! {
+        #[test]
+        fn visible_text_has_no_power(text in "\\PC{0,20}|[\\x00-\\u{ff}\\u{1b}\\[\\];\\u{2000}-\\u{206f}]{0,40}") {
+            let once = visible(&text).into_owned();
+            let kept = ['\u{200c}', '\u{200d}', '\u{fe0e}', '\u{fe0f}'];
+            prop_assert!(!once.contains(|c| is_unseen(c) && !kept.contains(&c)), "{once:?}");
+            // What could be seen before still can be.
+            let seen = |c: &char| !is_unseen(*c);
+            let mut rest = once.chars();
+            prop_assert!(text.chars().filter(seen).all(|c| rest.any(|other| other == c)));
+        }
+
+        #[test]
+        fn every_word_of_a_command_is_shown(words in prop::collection::vec("[a-z;|&\u{1b}\u{7}]{1,9}", 1..9), blanks in "[ \t\n\r\u{a0}]{1,99}") {
+            let shown = command(&words.join(&blanks));
+            prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+            for word in words {
+                prop_assert!(shown.contains(&*visible(&word)), "{word:?} {shown:?}");
+            }
+        }
+    }
+}

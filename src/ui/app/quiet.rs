@@ -1,0 +1,157 @@
+//! When keys may answer what asks: a question about a call, or a card of the start.
+//!
+//! A person who types does not look at what comes up meanwhile. So an answer counts only when
+//! what asks was on the screen, the keyboard was quiet for a while after that, and the screen
+//! then said that it listens. Keys typed before that are words for the box.
+//!
+//! Invariant: no key that arrived before the screen said so is an answer. No clock is read:
+//! the time of keys, of ticks and of what was drawn is given.
+
+use std::time::{Duration, Instant};
+
+/// What asks, by its number: no two in one run have the same.
+pub type Asking = u64;
+
+#[derive(Debug)]
+pub struct Quiet {
+    pub length: Duration,
+    /// What was on the screen last, and since when.
+    shown: Option<(Asking, Instant)>,
+    last_key: Option<Instant>,
+    is_armed: bool,
+    /// Since when the screen says that it is armed.
+    told: Option<Instant>,
+}
+
+impl Quiet {
+    pub fn new(length: Duration) -> Quiet {
+        Quiet {
+            length,
+            shown: None,
+            last_key: None,
+            is_armed: false,
+            told: None,
+        }
+    }
+
+    /// A key or a paste that was no answer.
+    pub fn typed(&mut self, at: Instant) {
+        self.last_key = self.last_key.max(Some(at));
+        self.disarm();
+    }
+
+    /// Time went by. `may_arm`: nothing that was typed stands in the way.
+    pub fn tick(&mut self, asking: Option<Asking>, may_arm: bool, now: Instant) {
+        let since = match (self.shown, asking) {
+            (Some((shown, since)), Some(asking)) if shown == asking && may_arm => since,
+            _ => return self.disarm(),
+        };
+        let since = self.last_key.map_or(since, |key| key.max(since));
+        self.is_armed |= now.saturating_duration_since(since) >= self.length;
+    }
+
+    /// This was drawn from one time to the other, and is on the screen.
+    pub fn drawn(&mut self, asking: Option<Asking>, began: Instant, ended: Instant) {
+        if self.shown.map(|(shown, _)| shown) != asking {
+            self.shown = asking.map(|asking| (asking, ended));
+            return self.disarm();
+        }
+        if self.is_armed {
+            self.told.get_or_insert(began);
+        }
+    }
+
+    /// Something else had the terminal: it must be seen anew.
+    pub fn forget(&mut self) {
+        self.shown = None;
+        self.disarm();
+    }
+
+    /// Whether a key of this time is an answer to it.
+    pub fn hears(&self, asking: Option<Asking>, at: Instant) -> bool {
+        let is_shown = asking.is_some() && self.shown.map(|(shown, _)| shown) == asking;
+        is_shown && self.told.is_some_and(|told| at >= told)
+    }
+
+    /// For the screen.
+    pub fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// Something asks and is not armed yet: the screen will change by itself.
+    pub fn waits(&self) -> bool {
+        self.shown.is_some() && !self.is_armed
+    }
+
+    fn disarm(&mut self) {
+        self.is_armed = false;
+        self.told = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What asks under number 1, at milliseconds: `d` drawn, `t` tick, `k` key; then whether a
+    /// key is heard at a time.
+    fn heard(story: &str, at: u64) -> bool {
+        let start = Instant::now();
+        let time = |ms| start + Duration::from_millis(ms);
+        let mut quiet = Quiet::new(Duration::from_millis(700));
+        for event in story.split_whitespace() {
+            let (kind, ms) = event.split_at(1);
+            let ms = time(ms.parse().unwrap());
+            match kind {
+                "d" => quiet.drawn(Some(1), ms, ms),
+                // It takes long until it is on the screen.
+                "s" => quiet.drawn(Some(1), ms, ms + Duration::from_millis(500)),
+                "t" => quiet.tick(Some(1), true, ms),
+                "b" => quiet.tick(Some(1), false, ms),
+                "o" => quiet.drawn(Some(2), ms, ms),
+                _ => quiet.typed(ms),
+            }
+        }
+        quiet.hears(Some(1), time(at))
+    }
+
+    #[test]
+    fn a_key_counts_after_the_quiet_that_was_seen() {
+        for (story, at, want) in [
+            ("", 9_000, false),
+            ("d0", 9_000, false),
+            ("d0 t699 d699", 699, false),
+            ("d0 t700 d700", 700, true),
+            // It was quiet, and the screen did not say so yet; or it was said after the key.
+            ("d0 t700", 701, false),
+            ("d0 t700 d800", 750, false),
+            // The later of being drawn and the last key.
+            ("d0 k600 t700 d700", 700, false),
+            ("d0 k600 t1300 d1300", 1_300, true),
+            ("k600 d900 t1300 d1300", 1_300, false),
+            ("s0 t1199 d1199", 1_199, false),
+            ("s0 t1200 s1200", 1_200, true),
+            // A key that went elsewhere, words in the box, and another question end it.
+            ("d0 t700 d700 k800", 801, false),
+            ("d0 t700 d700 b800 d800", 801, false),
+            ("d0 t700 d700 o800", 801, false),
+            ("d0 t700 d700 o800 d900 t1599 d1599", 1_599, false),
+        ] {
+            assert_eq!(heard(story, at), want, "{story:?} at {at}");
+        }
+    }
+
+    #[test]
+    fn without_a_quiet_time_it_must_still_be_seen_first() {
+        let now = Instant::now();
+        let mut quiet = Quiet::new(Duration::ZERO);
+        quiet.tick(Some(1), true, now);
+        assert!(!quiet.hears(Some(1), now));
+        quiet.drawn(Some(1), now, now);
+        quiet.tick(Some(1), true, now);
+        quiet.drawn(Some(1), now, now);
+        assert!(quiet.hears(Some(1), now));
+        quiet.forget();
+        assert!(!quiet.hears(Some(1), now) && !quiet.waits());
+    }
+}
