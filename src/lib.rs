@@ -1,5 +1,6 @@
 //! rewake is a coding agent for the terminal that cannot lose its place. This page is the
-//! map of the house; read it first.
+//! map of the house; read it first. `docs/architecture.md` walks a key press and a crash through
+//! it file by file, `docs/storage.md` says what is on the disk, `docs/glossary.md` has the words.
 //!
 //! # The idea
 //!

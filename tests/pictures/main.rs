@@ -1,4 +1,4 @@
-//! The pictures of the README, taken from the real program on a terminal:
+//! The pictures of the README and of docs, taken from the real program on a terminal:
 //!
 //! ```sh
 //! assets/pictures/make
