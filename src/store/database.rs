@@ -41,10 +41,21 @@ pub fn exists(data_dir: &Path) -> bool {
 
 /// Bytes of the database and its write-ahead log.
 pub fn bytes(data_dir: &Path) -> u64 {
-    [DATABASE, WRITE_AHEAD_LOG]
-        .iter()
-        .filter_map(|name| Some(fs::metadata(data_dir.join(name)).ok()?.len()))
+    files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
+        .filter_map(|path| Some(fs::metadata(path).ok()?.len()))
         .sum()
+}
+
+/// Where a database lies that is a link to another folder, SQLite keeps the rest beside it.
+fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
+    let real = data_dir.join(DATABASE).canonicalize();
+    let real = real.unwrap_or_else(|_| data_dir.join(DATABASE));
+    names.iter().map(move |name| {
+        let suffix = name.trim_start_matches(DATABASE);
+        let mut path = real.clone().into_os_string();
+        path.push(suffix);
+        PathBuf::from(path)
+    })
 }
 
 /// Whether this is a file of a database that is open in this process, whatever name it is
@@ -97,9 +108,8 @@ impl OpenFiles {
     /// After a first statement, with which SQLite opens the last of them.
     pub(super) fn of(data_dir: &Path) -> OpenFiles {
         let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY];
-        let files: Vec<FileId> = names
-            .iter()
-            .filter_map(|name| id(&data_dir.join(name)))
+        let files: Vec<FileId> = files(data_dir, &names)
+            .filter_map(|path| id(&path))
             .collect();
         let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
         for file in &files {

@@ -91,6 +91,20 @@ fn a_migration_keeps_the_locks() {
     assert_locked(dir.path());
 }
 
+/// SQLite keeps its other files beside the real one.
+#[test]
+fn the_files_of_a_database_that_is_a_link_are_known() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let real = elsewhere.path().join("kept.db");
+    fs::write(&real, "").unwrap();
+    std::os::unix::fs::symlink(&real, database(dir.path())).unwrap();
+    let _store = Store::open(dir.path()).unwrap();
+    for name in ["kept.db", "kept.db-wal", "kept.db-shm"] {
+        let path = elsewhere.path().join(name);
+        assert!(path.exists() && files::is_open_here(&path), "{name}");
+    }
+}
+
 #[test]
 fn the_files_of_an_open_store_are_known_under_every_name() {
     let (dir, store) = scratch();
