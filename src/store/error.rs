@@ -10,6 +10,8 @@ use crate::core::entry::Seq;
 /// What a person does about a damaged database first of all.
 const KEEP: &str = "keep rewake.db and what begins with that name";
 
+const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
+
 const FORBIDDEN: &str =
     "rewake records before it acts: set REWAKE_HOME to a folder that you can write to";
 
@@ -123,12 +125,12 @@ impl StoreError {
             }
             StoreError::Corrupt { session, seq, .. } => format!(
                 "nothing can be added to this database any more, but the entries up to {} can be \
-                 read: rewake show {session}; {KEEP}",
+                 read: rewake show {session}; {KEEP}; {ELSEWHERE}",
                 seq - 1
             ),
             StoreError::Damaged { is_open: true, .. } => format!(
                 "sessions may still be readable: rewake doctor says which, rewake show ID and \
-                 rewake export ID print one; {KEEP}; to work on, set REWAKE_HOME to another folder"
+                 rewake export ID print one; {KEEP}; {ELSEWHERE}"
             ),
             StoreError::Damaged { .. } => format!(
                 "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
@@ -376,6 +378,7 @@ mod tests {
         };
         assert_hint(&corrupt(7, true), "rewake fork 01a1 --at 6", "empty");
         assert_hint(&corrupt(7, false), "up to 6 can be read", "fork");
+        assert_hint(&corrupt(7, false), "to work on, set REWAKE_HOME", "fork");
         assert_hint(&corrupt(0, true), "doctor", "fork");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
-use super::database::{self, OpenFiles};
+use super::database;
 use super::error::Doing;
 use super::files::private_folder;
 use super::lock::StoreLock;
@@ -52,7 +52,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
-            _files: OpenFiles::of(data_dir),
+            _files: database::files_in_use(data_dir),
             _lock: lock,
         })
     }
@@ -74,7 +74,7 @@ impl Store {
         Ok(is_current.then_some(Store {
             conn,
             indexing: false,
-            _files: OpenFiles::of(data_dir),
+            _files: database::files_in_use(data_dir),
             _lock: lock,
         }))
     }

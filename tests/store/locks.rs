@@ -122,6 +122,12 @@ fn the_files_of_an_open_store_are_known_under_every_name() {
         assert!(files::is_open_here(path), "{}", path.display());
     }
     assert!(!files::is_open_here(&dir.path().join("store.lock")));
+    // As config, instructions and skills are read, which a workspace may make links.
+    for path in &names {
+        let read = rewake::config::read_text(path, 1 << 20);
+        let said = read.expect_err("it was opened").to_string();
+        assert!(said.contains("in use"), "{said}");
+    }
     drop(second);
     assert!(files::is_open_here(&names[0]));
     drop(store);
