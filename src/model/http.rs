@@ -783,7 +783,12 @@ mod tests {
     #[tokio::test]
     async fn only_pings_are_an_answer_that_did_not_come() {
         const COMMENT: &str = ": ping\n\n";
-        for (piece, times) in [(COMMENT, 1_000), ("\n", 1_000), ("data: {\"a", 1_000), (COMMENT, 3)] {
+        for (piece, times) in [
+            (COMMENT, 1_000),
+            ("\n", 1_000),
+            ("data: {\"a", 1_000),
+            (COMMENT, 3),
+        ] {
             let (base, _) = drip(events(&[]), piece, String::new(), times).await;
             let mut provider = provider(&base);
             provider.answer_timeout_ms = 60;

@@ -92,8 +92,8 @@ pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// The files of one connection, known to [`is_open_here`] while this lives. To be dropped
-/// behind the connection; made after a first statement, with which SQLite opens the last of
-/// them.
+/// behind the connection, and made before it; they are `opened` after a first statement, with
+/// which SQLite opens the last of them.
 pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {
-    FilesInUse::of(files(data_dir, &[DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY]))
+    FilesInUse::opening(files(data_dir, &[DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY]))
 }

@@ -153,9 +153,7 @@ impl StoreError {
             }
             StoreError::Locked { pids } => format!("close process {}", list(pids)),
             StoreError::Held { .. } => "fork it, or close the other process".to_string(),
-            StoreError::Io { source, .. } if is_forbidden(source) => {
-                FORBIDDEN.to_string()
-            }
+            StoreError::Io { source, .. } if is_forbidden(source) => FORBIDDEN.to_string(),
             StoreError::Io { source, .. } if is_disk_error(source) => DISK_ERROR.to_string(),
             StoreError::Sqlite { source, .. }
                 if source.sqlite_error_code() == Some(ErrorCode::ReadOnly) =>

@@ -36,6 +36,7 @@ impl Store {
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
         let mut lock = StoreLock::shared(data_dir)?;
+        let files = database::files_in_use(data_dir);
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
             // Whoever was quicker keeps the store open from then on.
@@ -52,7 +53,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
-            _files: database::files_in_use(data_dir),
+            _files: files.opened(),
             _lock: lock,
         })
     }
@@ -66,6 +67,7 @@ impl Store {
             return Ok(None);
         }
         let lock = StoreLock::shared(data_dir)?;
+        let files = database::files_in_use(data_dir);
         let open = || {
             let conn = set_up(database::open(data_dir)?)?;
             Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
@@ -74,7 +76,7 @@ impl Store {
         Ok(is_current.then_some(Store {
             conn,
             indexing: false,
-            _files: database::files_in_use(data_dir),
+            _files: files.opened(),
             _lock: lock,
         }))
     }
