@@ -169,6 +169,8 @@ enum Command {
     Demo,
     /// Print the completion script of a shell
     Completion { shell: Shell },
+    /// Print the manual page, as `man` reads it
+    Man,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -232,6 +234,7 @@ pub enum Invocation {
     Completion {
         shell: Shell,
     },
+    Man,
 }
 
 /// The agent itself, with a terminal or without.
@@ -336,6 +339,7 @@ impl Cli {
             Command::Doctor => Invocation::Doctor,
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
+            Command::Man => Invocation::Man,
         })
     }
 }
@@ -353,6 +357,7 @@ impl Command {
             Command::Doctor => "doctor",
             Command::Demo => "demo",
             Command::Completion { .. } => "completion",
+            Command::Man => "man",
         }
     }
 }

@@ -1,7 +1,9 @@
-//! `rewake completion SHELL`.
+//! `rewake completion SHELL` and `rewake man`: what an installation puts where the shell and
+//! `man` look. Both are made from the definition of the command line.
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use super::args::Cli;
 use super::output;
@@ -13,4 +15,25 @@ pub fn run(shell: Shell) -> Result<u8, Trouble> {
     clap_complete::generate(shell, &mut Cli::command(), "rewake", &mut script);
     output::raw(&script);
     Ok(exit::DONE)
+}
+
+/// One page: the command, then each subcommand with its options.
+pub fn man() -> Result<u8, Trouble> {
+    let mut page = Vec::new();
+    let written = render(Cli::command(), &mut page);
+    written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
+    output::raw(&page);
+    Ok(exit::DONE)
+}
+
+fn render(mut command: Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    command.build();
+    Man::new(command.clone()).render(page)?;
+    for subcommand in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        let man = Man::new(subcommand.clone());
+        man.render_name_section(page)?;
+        man.render_synopsis_section(page)?;
+        man.render_options_section(page)?;
+    }
+    Ok(())
 }

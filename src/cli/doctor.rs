@@ -263,7 +263,9 @@ fn store(report: &mut Report, paths: &Paths) {
 
 fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
-    let meant = "if it was meant so, move the folders locks and log away while no rewake runs";
+    // A run folder of a session that is not lost may hold a result that it has yet to take.
+    let meant = "if it was meant so, move the folders runs, locks and log away while no rewake runs \
+                 and no session is unfinished";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
 }
 

@@ -40,7 +40,11 @@ fn list(around: &Surroundings) -> Result<u8, Trouble> {
             place,
         ));
     }
-    if sessions.is_empty() {
+    let lost = around.lost(&store)?;
+    if let Some(lost) = &lost {
+        crate::headless::note(lost);
+    }
+    if sessions.is_empty() && lost.is_none() {
         crate::headless::note("there are no sessions yet; rewake -p \"what to do\" starts one");
     }
     Ok(exit::DONE)

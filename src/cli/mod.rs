@@ -59,6 +59,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     // These need nothing of the machine.
     match invocation {
         Invocation::Completion { shell } => return completion::run(shell),
+        Invocation::Man => return completion::man(),
         Invocation::Demo => return demo::run(),
         _ => {}
     }
@@ -100,6 +101,7 @@ fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Ps => ps::list(around),
         Invocation::PsStop { run } => ps::stop(around, &run),
         Invocation::Completion { .. }
+        | Invocation::Man
         | Invocation::Demo
         | Invocation::Doctor
         | Invocation::Trust

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use super::in_use::{IN_USE, is_in_use};
+
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("there is no such file")]
@@ -64,8 +66,11 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 }
 
 /// The text of a regular file of at most `max_bytes`, without a byte order mark. Neither a
-/// pipe nor a device can hold the caller up.
+/// pipe nor a device can hold the caller up. A file of the open session store is not opened.
 pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
+    if is_in_use(path) {
+        return Err(ReadError::Io(io::Error::other(IN_USE)));
+    }
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)

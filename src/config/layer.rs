@@ -78,8 +78,14 @@ pub(super) fn read_layer(path: &Path) -> Layer {
 }
 
 fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
+    // Found once: a file may have as many keys as lines, and they are in no order.
+    let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let origin = |at: usize| Origin::File {
+        path: PathBuf::from(path),
+        line: lines.partition_point(|end| *end < at) + 1,
+    };
     let fail = |key: Option<&str>, e: &toml::de::Error| {
-        explain(&origin(path, text, e.span().map_or(0, |s| s.start)), key, e)
+        explain(&origin(e.span().map_or(0, |s| s.start)), key, e)
     };
     let document = DeTable::parse(text).map_err(|e| fail(None, &e))?;
     let mut found = Vec::new();
@@ -98,7 +104,7 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
             Ok(Leaf {
                 value: Value::deserialize(ValueDeserializer::from(f.value))
                     .map_err(|e| fail(None, &e))?,
-                origin: origin(path, text, f.at),
+                origin: origin(f.at),
                 path: f.path,
             })
         })
@@ -125,14 +131,6 @@ fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<Found
             }),
         }
         path.pop();
-    }
-}
-
-fn origin(path: &Path, text: &str, at: usize) -> Origin {
-    let before = text.get(..at).unwrap_or(text);
-    Origin::File {
-        path: PathBuf::from(path),
-        line: before.matches('\n').count() + 1,
     }
 }
 
@@ -218,6 +216,24 @@ mod tests {
 
     fn layer(text: &str) -> Result<Vec<Leaf>, ConfigError> {
         parse_layer(Path::new("/c.toml"), text)
+    }
+
+    #[test]
+    fn as_many_keys_as_a_file_can_hold_have_their_lines() {
+        let keys = 100_000;
+        let headers = (0..keys).map(|key| format!("{key:x}=\"\"\n"));
+        let text: String = ["[providers.a.headers]\n".to_string()]
+            .into_iter()
+            .chain(headers)
+            .collect();
+        let leaves = layer(&text).unwrap();
+        assert_eq!(leaves.len(), keys);
+        for leaf in leaves {
+            let key = usize::from_str_radix(&leaf.path[3], 16).unwrap();
+            let path = PathBuf::from("/c.toml");
+            let line = key + 2;
+            assert_eq!(leaf.origin, Origin::File { path, line });
+        }
     }
 
     #[test]

@@ -343,7 +343,7 @@ fn is_clock(operand: &str) -> bool {
 
 fn is_recursive(option: &str) -> bool {
     match option.strip_prefix("--") {
-        Some(name) => name.starts_with('r') || name.starts_with("dir"),
+        Some(name) => name.starts_with('r') || name.starts_with("di"),
         None => option.starts_with('-') && option.contains(['r', 'd']),
     }
 }

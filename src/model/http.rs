@@ -201,7 +201,7 @@ async fn stream(
             }
         }
     };
-    if events == 0 && bytes > 0 {
+    if events == 0 && bytes > 0 && !begins_as_events(&head) {
         let head = String::from_utf8_lossy(&head);
         return Err(protocol(format!(
             "the answer is no event stream, it begins {head:?}"
@@ -209,6 +209,14 @@ async fn stream(
     }
     // A connection that breaks behind the protocol's own end has cut nothing.
     decoder.finish().map_err(|failure| cut.unwrap_or(failure))
+}
+
+/// Comments and empty lines, with which a server shows that it lives, are of an event stream too.
+fn begins_as_events(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let line = head.trim_start_matches('\u{feff}').trim_start();
+    let names = [":", "data:", "event:", "id:", "retry:"];
+    line.is_empty() || names.iter().any(|name| line.starts_with(name))
 }
 
 /// An answer that is not 2xx.
@@ -226,13 +234,17 @@ async fn refuse(
         Timestamp::now(),
     );
     let mut body = Vec::new();
-    // What cannot be read of it changes nothing: the status says enough.
-    while let Ok(Ok(Some(chunk))) = patience.wait(response.chunk()).await {
-        body.extend(chunk.iter().take(MAX_ERROR_BYTES - body.len()));
-        if body.len() >= MAX_ERROR_BYTES {
-            break;
+    let read = async {
+        while let Ok(Ok(Some(chunk))) = patience.wait(response.chunk()).await {
+            body.extend(chunk.iter().take(MAX_ERROR_BYTES - body.len()));
+            if body.len() >= MAX_ERROR_BYTES {
+                break;
+            }
         }
-    }
+    };
+    // What cannot be read of it changes nothing: the status says enough. So one that drips is
+    // waited for no longer than one that does not come.
+    let _ = tokio::time::timeout(Duration::from_millis(provider.idle_timeout_ms), read).await;
     let body = String::from_utf8_lossy(&body);
     let mut failure = codec.classify(status.as_u16(), &body);
     if status.is_redirection() {
@@ -766,6 +778,39 @@ mod tests {
         provider.progress_timeout_ms = 20;
         provider.idle_timeout_ms = 10_000;
         once(&provider).await.unwrap();
+    }
+
+    /// A server that only showed that it lives sent an event stream, and may be asked again.
+    #[tokio::test]
+    async fn only_pings_are_an_answer_that_did_not_come() {
+        const COMMENT: &str = ": ping\n\n";
+        for (piece, times) in [
+            (COMMENT, 1_000),
+            ("\n", 1_000),
+            ("data: {\"a", 1_000),
+            (COMMENT, 3),
+        ] {
+            let (base, _) = drip(events(&[]), piece, String::new(), times).await;
+            let mut provider = provider(&base);
+            provider.answer_timeout_ms = 60;
+            let failure = once(&provider).await.unwrap_err();
+            assert_eq!(failure.class, FailureClass::Network, "{}", failure.message);
+        }
+        let page = "HTTP/1.1 200 OK\r\n\r\n<html>";
+        let (base, _) = drip(page.to_string(), "a", String::new(), 3).await;
+        let failure = once(&provider(&base)).await.unwrap_err();
+        assert_eq!(failure.class, FailureClass::Protocol);
+    }
+
+    #[tokio::test]
+    async fn an_error_that_drips_is_not_waited_for() {
+        let refused = "HTTP/1.1 400 Bad Request\r\n\r\n".to_string();
+        let (base, server) = drip(refused, "word ", String::new(), 3_000).await;
+        let mut provider = provider(&base);
+        provider.idle_timeout_ms = 60;
+        let failure = once(&provider).await.unwrap_err();
+        assert!(failure.message.contains("HTTP 400: word word"));
+        assert!(server.await.unwrap(), "the client hung up");
     }
 
     #[tokio::test]

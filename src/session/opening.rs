@@ -63,7 +63,7 @@ impl Surroundings {
 
     /// What is to be told of sessions that the database has lost. That it cannot be known keeps
     /// nobody from starting.
-    fn lost(&self, store: &Store) -> Result<Option<String>, SessionError> {
+    pub fn lost(&self, store: &Store) -> Result<Option<String>, SessionError> {
         let Paths {
             data_dir,
             state_dir,

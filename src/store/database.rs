@@ -6,14 +6,11 @@
 //! itself for the last one, and removes the write-ahead log that we go on writing to. So the
 //! files are made by SQLite, looked at by their paths, and named nowhere else in the program
 //! (`tests/layers.rs`). Whoever opens a file that was named from outside, as tools do, asks
-//! [`is_open_here`] first.
+//! [`is_open_here`] first; so does what reads config, instructions and skills.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access;
@@ -21,18 +18,13 @@ use rustix::fs::Access;
 use super::StoreError;
 use super::error::{Doing, io as io_error};
 use super::files::restrict;
+use crate::config::{FilesInUse, is_in_use};
 
 const DATABASE: &str = "rewake.db";
 const WRITE_AHEAD_LOG: &str = "rewake.db-wal";
 const SHARED_MEMORY: &str = "rewake.db-shm";
 
 const WHAT: &str = "open the session store";
-
-/// Device and inode.
-type FileId = (u64, u64);
-
-/// The files that SQLite has open in this process, and for how many connections.
-static OPEN: RwLock<BTreeMap<FileId, u32>> = RwLock::new(BTreeMap::new());
 
 /// Whether a database was made in this folder.
 pub fn exists(data_dir: &Path) -> bool {
@@ -41,17 +33,27 @@ pub fn exists(data_dir: &Path) -> bool {
 
 /// Bytes of the database and its write-ahead log.
 pub fn bytes(data_dir: &Path) -> u64 {
-    [DATABASE, WRITE_AHEAD_LOG]
-        .iter()
-        .filter_map(|name| Some(fs::metadata(data_dir.join(name)).ok()?.len()))
+    files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
+        .filter_map(|path| Some(fs::metadata(path).ok()?.len()))
         .sum()
+}
+
+/// Where a database lies that is a link to another folder, SQLite keeps the rest beside it.
+fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
+    let real = data_dir.join(DATABASE).canonicalize();
+    let real = real.unwrap_or_else(|_| data_dir.join(DATABASE));
+    names.iter().map(move |name| {
+        let suffix = name.trim_start_matches(DATABASE);
+        let mut path = real.clone().into_os_string();
+        path.push(suffix);
+        PathBuf::from(path)
+    })
 }
 
 /// Whether this is a file of a database that is open in this process, whatever name it is
 /// given: then it must not be opened, not even to be read.
 pub fn is_open_here(path: &Path) -> bool {
-    let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
-    !open.is_empty() && id(path).is_some_and(|id| open.contains_key(&id))
+    is_in_use(path)
 }
 
 /// The database of this folder, for its owner alone. It is made when it is missing.
@@ -90,40 +92,8 @@ pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// The files of one connection, known to [`is_open_here`] while this lives. To be dropped
-/// behind the connection.
-pub(super) struct OpenFiles(Vec<FileId>);
-
-impl OpenFiles {
-    /// After a first statement, with which SQLite opens the last of them.
-    pub(super) fn of(data_dir: &Path) -> OpenFiles {
-        let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY];
-        let files: Vec<FileId> = names
-            .iter()
-            .filter_map(|name| id(&data_dir.join(name)))
-            .collect();
-        let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
-        for file in &files {
-            *open.entry(*file).or_insert(0) += 1;
-        }
-        OpenFiles(files)
-    }
-}
-
-impl Drop for OpenFiles {
-    fn drop(&mut self) {
-        let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
-        for file in &self.0 {
-            if let Some(connections) = open.get_mut(file) {
-                *connections -= 1;
-                if *connections == 0 {
-                    open.remove(file);
-                }
-            }
-        }
-    }
-}
-
-fn id(path: &Path) -> Option<FileId> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+/// behind the connection, and made before it; they are `opened` after a first statement, with
+/// which SQLite opens the last of them.
+pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {
+    FilesInUse::opening(files(data_dir, &[DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY]))
 }

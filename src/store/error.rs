@@ -10,6 +10,11 @@ use crate::core::entry::Seq;
 /// What a person does about a damaged database first of all.
 const KEEP: &str = "keep rewake.db and what begins with that name";
 
+const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
+
+const FORBIDDEN: &str =
+    "rewake records before it acts: set REWAKE_HOME to a folder that you can write to";
+
 const DISK_ERROR: &str = "the disk or its file system reports an error (or a quota is used up): look \
                           at the system log, and copy the data folder to another disk";
 
@@ -120,12 +125,12 @@ impl StoreError {
             }
             StoreError::Corrupt { session, seq, .. } => format!(
                 "nothing can be added to this database any more, but the entries up to {} can be \
-                 read: rewake show {session}; {KEEP}",
+                 read: rewake show {session}; {KEEP}; {ELSEWHERE}",
                 seq - 1
             ),
             StoreError::Damaged { is_open: true, .. } => format!(
                 "sessions may still be readable: rewake doctor says which, rewake show ID and \
-                 rewake export ID print one; {KEEP}"
+                 rewake export ID print one; {KEEP}; {ELSEWHERE}"
             ),
             StoreError::Damaged { .. } => format!(
                 "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
@@ -148,11 +153,13 @@ impl StoreError {
             }
             StoreError::Locked { pids } => format!("close process {}", list(pids)),
             StoreError::Held { .. } => "fork it, or close the other process".to_string(),
-            StoreError::Io { source, .. } if is_forbidden(source) => {
-                "rewake records before it acts: set REWAKE_HOME to a folder that you can write to"
-                    .to_string()
-            }
+            StoreError::Io { source, .. } if is_forbidden(source) => FORBIDDEN.to_string(),
             StoreError::Io { source, .. } if is_disk_error(source) => DISK_ERROR.to_string(),
+            StoreError::Sqlite { source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::ReadOnly) =>
+            {
+                FORBIDDEN.to_string()
+            }
             StoreError::Sqlite { source, .. }
                 if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
             {
@@ -349,6 +356,9 @@ mod tests {
             assert_hint(&full, "free some space", "system log");
         }
         assert_eq!(errno(Errno::NOENT).hint(), None);
+        for forbidden in [of_sqlite(ffi::SQLITE_READONLY), errno(Errno::ACCESS)] {
+            assert_hint(&forbidden, "a folder that you can write to", "system log");
+        }
     }
 
     #[test]
@@ -356,6 +366,7 @@ mod tests {
         let of = |code| StoreError::damaged(of_sqlite(code).to_string());
         let damaged = of(ffi::SQLITE_CORRUPT);
         assert_hint(&damaged, "rewake show", "empty");
+        assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
         assert_hint(&damaged.while_opening(), "empty", "rewake show");
         let corrupt = |seq, can_append| StoreError::Corrupt {
             session: "01a1".into(),
@@ -365,6 +376,7 @@ mod tests {
         };
         assert_hint(&corrupt(7, true), "rewake fork 01a1 --at 6", "empty");
         assert_hint(&corrupt(7, false), "up to 6 can be read", "fork");
+        assert_hint(&corrupt(7, false), "to work on, set REWAKE_HOME", "fork");
         assert_hint(&corrupt(0, true), "doctor", "fork");
     }
 }

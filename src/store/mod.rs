@@ -68,7 +68,7 @@ pub struct Store {
     /// The search index is being filled, step by step.
     indexing: bool,
     // Dropped behind the connection.
-    _files: database::OpenFiles,
+    _files: crate::config::FilesInUse,
     // Held as long as the connection, so that nobody migrates under it.
     _lock: lock::StoreLock,
 }

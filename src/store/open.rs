@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
-use super::database::{self, OpenFiles};
+use super::database;
 use super::error::Doing;
 use super::files::private_folder;
 use super::lock::StoreLock;
@@ -34,6 +34,7 @@ impl Store {
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
         let mut lock = StoreLock::shared(data_dir)?;
+        let files = database::files_in_use(data_dir);
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
             // Whoever was quicker keeps the store open from then on.
@@ -50,7 +51,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
-            _files: OpenFiles::of(data_dir),
+            _files: files.opened(),
             _lock: lock,
         })
     }
@@ -64,6 +65,7 @@ impl Store {
             return Ok(None);
         }
         let lock = StoreLock::shared(data_dir)?;
+        let files = database::files_in_use(data_dir);
         let open = || {
             let conn = set_up(database::open(data_dir)?)?;
             Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
@@ -72,7 +74,7 @@ impl Store {
         Ok(is_current.then_some(Store {
             conn,
             indexing: false,
-            _files: OpenFiles::of(data_dir),
+            _files: files.opened(),
             _lock: lock,
         }))
     }

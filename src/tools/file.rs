@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, Gid, OFlags, Uid};
 use tempfile::NamedTempFile;
 
+use crate::config::IN_USE;
 use crate::store::database;
 
 /// Files over this are not edited or overwritten as a whole.
@@ -55,7 +56,7 @@ pub fn kind(path: &Path) -> io::Result<Kind> {
 /// open session store is never opened: see [`database`].
 pub fn open(path: &Path) -> io::Result<File> {
     if database::is_open_here(path) {
-        return Err(io::Error::other("it is the session store, which is in use"));
+        return Err(io::Error::other(IN_USE));
     }
     let file = File::options()
         .read(true)

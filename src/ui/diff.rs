@@ -51,7 +51,7 @@ pub fn edits(path: &str, edits: &[Edit<'_>], shape: &Shape<'_>) -> Vec<Line<'sta
     sheet.finish(path, None)
 }
 
-/// A whole file before (none: it is new) and after.
+/// A whole file before (none: what it replaces, if anything, is not known) and after.
 pub fn file(
     path: &str,
     before: Option<&str>,
@@ -62,7 +62,7 @@ pub fn file(
     let last = old.lines().count().max(after.lines().count());
     let mut sheet = Sheet::new(shape, Some(last.to_string().len()));
     sheet.compare(old, after);
-    sheet.finish(path, before.is_none().then_some("new file"))
+    sheet.finish(path, before.is_none().then_some("whole file"))
 }
 
 /// A piece of a line, and whether it is what differs.
@@ -396,14 +396,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_says_so_and_is_cut() {
+    fn a_whole_file_says_so_and_is_cut() {
         let theme = Theme::plain();
         let shape = Shape {
             max_lines: Some(2),
             ..shape(&theme)
         };
         let lines = file("a", None, "1\n2\n3\n4\n", &shape);
-        let want = ["a  new file  +4 -0", "1 + 1", "2 + 2", "  … 2 more lines"];
+        let want = ["a  whole file  +4 -0", "1 + 1", "2 + 2", "  … 2 more lines"];
         assert_eq!(shown(&lines), want);
     }
 

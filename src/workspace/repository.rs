@@ -17,7 +17,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use config::Settings;
+use config::{IGNORED_REVISIONS, Settings};
 
 /// Submodules in submodules.
 const MAX_DEPTH: usize = 4;
@@ -29,18 +29,29 @@ const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 /// The hook that looking runs: git writes the index when times of files have changed.
 const HOOK: &str = "post-index-change";
 
-/// What git reads by itself at the root of a repository: a link may lead anywhere.
-const OWN_FILES: [&str; 9] = [
-    "HEAD",
-    "commondir",
-    "config",
-    "config.worktree",
-    "index",
-    "objects",
-    "packed-refs",
-    "refs",
-    "shallow",
+/// Files and folders that are looked at, in all repositories together.
+const MAX_OWN_FILES: usize = 50_000;
+
+/// What git does not read when it looks; [`HOOK`] is looked for by itself.
+const NOT_READ: [&str; 3] = ["hooks", "lfs", "annex"];
+
+/// What git reads in the folder of a repository, and how many folders deep. A link there may
+/// lead anywhere.
+const READ: [(&str, usize); 10] = [
+    ("", 0),
+    ("info", 0),
+    ("logs", 64),
+    ("objects", 0),
+    ("objects/info", 0),
+    ("objects/pack", 0),
+    ("rebase-apply", 0),
+    ("rebase-merge", 0),
+    ("refs", 64),
+    ("sequencer", 0),
 ];
+
+/// The objects of other repositories, which git shows as if they were in this one.
+const ALTERNATES: &str = "objects/info/alternates";
 
 /// Nothing in the repository around an absolute folder has a git that only looks run a
 /// program or leave the repository; else why it may. Where there is no repository nothing
@@ -74,6 +85,7 @@ fn obeys(what: &str) -> String {
 #[derive(Default)]
 struct Checked {
     repositories: usize,
+    own_files: usize,
 }
 
 impl Checked {
@@ -85,11 +97,20 @@ impl Checked {
         }
         let own = own_folder(top)?;
         let common = common_folder(&own)?;
-        for folder in [&own, &common] {
-            if let Some(link) = OWN_FILES.iter().find(|n| folder.join(n).is_symlink()) {
-                let link = folder.join(link);
-                return Err(obeys(&format!("`{}`, a link", link.display())));
-            }
+        if own != common && !is_worktree_of(&own, &common) {
+            return Err(leads_out(&common, "another repository"));
+        }
+        self.without_links(&own)?;
+        if own != common {
+            self.without_links(&common)?;
+        }
+        let alternates = common.join(ALTERNATES);
+        if alternates.symlink_metadata().is_ok() {
+            return Err(leads_out(&alternates, "a list of repositories"));
+        }
+        let ignored_revisions = top.join(IGNORED_REVISIONS);
+        if ignored_revisions.is_symlink() {
+            return Err(leads_out(&ignored_revisions, "a link"));
         }
         let mut settings = Settings::default();
         for (folder, name) in [(&common, "config"), (&own, "config.worktree")] {
@@ -97,7 +118,12 @@ impl Checked {
             if let Some(text) = read(&file, MAX_CONFIG_BYTES)? {
                 let text = String::from_utf8(text).map_err(|_| obeys(&shown(&file)))?;
                 let why = |setting| format!("`git` obeys {}: {setting}", shown(&file));
+                let hash_bytes = settings.hash_bytes();
                 settings.add(&text).map_err(why)?;
+                // git takes the format from the first alone, and would read another index.
+                if name != "config" && settings.hash_bytes() != hash_bytes {
+                    return Err(format!("{} is not understood", shown(&file)));
+                }
             }
         }
         if !is_own_top(top, &own, &settings) {
@@ -111,6 +137,31 @@ impl Checked {
             return Err(obeys(&format!("the hook {}", shown(&hook))));
         }
         self.submodules(top, &own, &settings, depth)
+    }
+
+    fn without_links(&mut self, folder: &Path) -> Result<(), String> {
+        for (name, depth) in READ {
+            let mut folders = vec![(folder.join(name), 0)];
+            while let Some((folder, at)) = folders.pop() {
+                // What cannot be listed is not there, or git cannot list it either.
+                for entry in fs::read_dir(&folder).into_iter().flatten() {
+                    self.own_files += 1;
+                    if self.own_files > MAX_OWN_FILES {
+                        return Err(obeys("more files than are looked at"));
+                    }
+                    let failed = |_| obeys(&format!("{}, which cannot be listed", shown(&folder)));
+                    let entry = entry.map_err(failed)?;
+                    let of = entry.file_type().map_err(failed)?;
+                    if of.is_symlink() && !is_not_read(name, &entry) {
+                        return Err(leads_out(&entry.path(), "a link"));
+                    }
+                    if of.is_dir() && at < depth {
+                        folders.push((entry.path(), at + 1));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Git looks into the submodules that are there, with their settings.
@@ -135,6 +186,23 @@ impl Checked {
         }
         Ok(())
     }
+}
+
+fn leads_out(what: &Path, why: &str) -> String {
+    let what = shown(what);
+    format!("`git` reads {what}, {why}, which may lead out of the repository")
+}
+
+fn is_not_read(within: &str, entry: &fs::DirEntry) -> bool {
+    within.is_empty() && NOT_READ.iter().any(|name| entry.file_name() == *name)
+}
+
+/// The repository knows of this worktree: so nobody can say of one elsewhere that it is the
+/// own one.
+fn is_worktree_of(own: &Path, common: &Path) -> bool {
+    let parent = own.parent().and_then(|parent| parent.canonicalize().ok());
+    let worktrees = common.join("worktrees").canonicalize().ok();
+    parent.is_some() && parent == worktrees
 }
 
 fn shown(file: &Path) -> String {

@@ -141,6 +141,18 @@ fn completion_needs_no_home_and_its_shells_take_it() {
     home.run(["completion", "tcsh"]).expect(2);
 }
 
+#[test]
+fn the_manual_page_has_all_subcommands() {
+    let home = Home::new();
+    let mut command = home.rewake(["man"]);
+    command.env_clear();
+    let page = run(command, LIMIT).expect(0).stdout;
+    assert!(page.starts_with(".ie") || page.starts_with(".TH"), "{page}");
+    for word in ["rewake", "history", "doctor", "permission"] {
+        assert!(page.contains(word), "{word}");
+    }
+}
+
 /// By the shell itself, where there is one.
 fn check_syntax(home: &Home, shell: &str, script: &str) {
     let file = home.path(format!("completion.{shell}"));

@@ -109,6 +109,9 @@ fn a_database_that_was_removed() {
     let scene = scene();
     scene.replace(None);
     scene.doctor_says("2 sessions");
+    let history = scene.home.run(["history"]).expect(0);
+    assert!(history.stderr.contains(SAID), "{}", history.stderr);
+    assert!(!history.stderr.contains("no sessions yet"));
     refused(
         scene.home.run(["-p", "-c"]),
         2,
@@ -195,6 +198,22 @@ fn a_run_folder_is_enough() {
     scene.replace(Some(&scene.copy));
     scene.doctor_says("1 session that");
     scene.is_said_at_a_start();
+}
+
+#[test]
+fn what_doctor_says_to_move_ends_it() {
+    let scene = scene();
+    scene.replace(Some(&scene.copy));
+    let doctor = scene.home.run(["doctor"]).expect(1);
+    let said = doctor.stdout.split_once("move the folders ");
+    let (_, named) = said.expect("what to move");
+    let (named, _) = named.split_once(" away").expect("where the names end");
+    let folders = ["runs", "locks", "log"];
+    for folder in folders.iter().filter(|folder| named.contains(**folder)) {
+        let from = scene.home.rewake_home().join(folder);
+        fs::rename(&from, from.with_extension("old")).unwrap();
+    }
+    nothing_is_said(&scene.home);
 }
 
 #[track_caller]

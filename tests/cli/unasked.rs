@@ -277,7 +277,7 @@ fn a_count_is_not_stored() {
 /// What makes git run the canary, and a line that does it.
 type Trap = (&'static str, fn(&Home, &str), &'static str);
 
-const TRAPS: [Trap; 13] = [
+const TRAPS: [Trap; 14] = [
     (
         "fsmonitor",
         |h, c| git(h, &["config", "core.fsmonitor", c]),
@@ -346,6 +346,11 @@ const TRAPS: [Trap; 13] = [
         "cd inner && git status",
     ),
     (
+        "submodule of the history",
+        gone_submodule,
+        "git show --submodule=diff",
+    ),
+    (
         "submodule",
         |h, c| {
             let inner = h.path("part");
@@ -360,6 +365,22 @@ const TRAPS: [Trap; 13] = [
         "git status",
     ),
 ];
+
+/// A submodule that is only in the history: no index names it.
+fn gone_submodule(home: &Home, canary: &str) {
+    let inner = home.path("part");
+    fs::create_dir(&inner).unwrap();
+    git_in(&inner, &["init", "-q"]);
+    for text in ["one", "two"] {
+        fs::write(inner.join("f"), text).unwrap();
+        git_in(&inner, &["add", "."]);
+        git_in(&inner, &["commit", "-qm", text]);
+        git(home, &["add", "part"]);
+        git(home, &["commit", "-qm", text]);
+    }
+    git(home, &["rm", "-q", "--cached", "part"]);
+    git_in(&inner, &["config", "diff.external", canary]);
+}
 
 fn driver(home: &Home, name: &str, canary: &str) {
     git(home, &["config", name, canary]);
@@ -382,4 +403,23 @@ fn the_settings_of_a_repository_run_nothing() {
             "{name}: the trap does not work"
         );
     }
+}
+
+#[test]
+fn another_repository_is_not_shown() {
+    let home = repository();
+    let private = home.user().join("private");
+    fs::create_dir(&private).unwrap();
+    git_in(&private, &["init", "-q"]);
+    fs::write(private.join("f"), "secret\n").unwrap();
+    git_in(&private, &["add", "."]);
+    git_in(&private, &["commit", "-qm", "secret"]);
+    let common = format!("{}\n", private.join(".git").display());
+    fs::write(home.path(".git/commondir"), common).unwrap();
+    denied(&home, &["git show HEAD:f", "git log --oneline"]);
+    fs::remove_file(home.path(".git/commondir")).unwrap();
+    fs::create_dir_all(home.path(".git/info")).unwrap();
+    let _ = fs::remove_file(home.path(".git/info/attributes"));
+    symlink(private.join("f"), home.path(".git/info/attributes")).unwrap();
+    denied(&home, &["git status"]);
 }

@@ -8,6 +8,7 @@
 //!
 //! `REWAKE_KILL_SEED=N` plays one campaign again; a failure prints its seed. The instants
 //! are measured against a real clock, so a seed repeats the intent, not the schedule.
+//! `REWAKE_KILLS=N` kills so often in each campaign.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,13 +33,31 @@ use random::{Random, seed_of_now};
 use support::Protocol;
 use task::Task;
 
-const KILLS: usize = 100;
-/// Of those, at least so many in each phase that matters.
-const KILLS_A_PHASE: usize = 5;
-/// Less would show nothing.
-const RESULTS: usize = 40;
-const RE_ATTACHED: usize = 5;
-const MAX_TASKS: usize = 100;
+/// Kills of a campaign: enough for every change; `REWAKE_KILLS=200` is for long runs.
+const KILLS: usize = 20;
+
+/// What a campaign must have seen, or it has shown nothing.
+struct Enough {
+    kills: usize,
+    /// Of those, at least so many in each phase that matters.
+    kills_a_phase: usize,
+    results: usize,
+    re_attached: usize,
+    max_tasks: usize,
+}
+
+impl Enough {
+    fn of(kills: usize) -> Enough {
+        Enough {
+            kills,
+            kills_a_phase: (kills / 20).max(1),
+            results: kills * 2 / 5,
+            re_attached: (kills / 20).max(1),
+            max_tasks: kills.max(20),
+        }
+    }
+}
+
 /// No process takes so long.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -96,13 +115,13 @@ impl Tally {
         self.kills.values().sum()
     }
 
-    fn is_enough(&self) -> bool {
+    fn is(&self, enough: &Enough) -> bool {
         let phases = [Phase::Opening, Phase::Model, Phase::Command, Phase::Between];
-        let hit = |phase| self.kills.get(phase).copied().unwrap_or(0) >= KILLS_A_PHASE;
-        self.all_kills() >= KILLS
+        let hit = |phase| self.kills.get(phase).copied().unwrap_or(0) >= enough.kills_a_phase;
+        self.all_kills() >= enough.kills
             && phases.iter().all(hit)
-            && self.printed_results >= RESULTS
-            && self.re_attached >= RE_ATTACHED
+            && self.printed_results >= enough.results
+            && self.re_attached >= enough.re_attached
     }
 }
 
@@ -112,15 +131,20 @@ fn campaign(protocol: Protocol) {
         Ok(text) => text.parse().expect("REWAKE_KILL_SEED is a number"),
         Err(_) => seed_of_now(),
     };
+    let kills = match std::env::var("REWAKE_KILLS") {
+        Ok(text) => text.parse().expect("REWAKE_KILLS is a number"),
+        Err(_) => KILLS,
+    };
+    let enough = Enough::of(kills);
     // Printed when a test fails.
-    println!("REWAKE_KILL_SEED={seed}");
+    println!("REWAKE_KILL_SEED={seed} REWAKE_KILLS={kills}");
     let mut random = Random(seed);
     let mut tally = Tally::default();
-    while !tally.is_enough() {
+    while !tally.is(&enough) {
         let _loud = QUIET.read().unwrap_or_else(PoisonError::into_inner);
         tally.tasks += 1;
         assert!(
-            tally.tasks <= MAX_TASKS,
+            tally.tasks <= enough.max_tasks,
             "seed {seed}: too little to show: {tally:?}"
         );
         let name = format!("{} seed {seed} task {}", protocol.name(), tally.tasks);

@@ -471,7 +471,7 @@ fn random(seeds: std::ops::Range<u64>) {
 /// `REWAKE_SIM_SEEDS` gives another number of seeds for each half.
 fn seeds() -> u64 {
     let of = std::env::var("REWAKE_SIM_SEEDS").ok();
-    of.and_then(|n| n.parse().ok()).unwrap_or(5_000)
+    of.and_then(|n| n.parse().ok()).unwrap_or(1_000)
 }
 
 #[test]

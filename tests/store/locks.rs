@@ -91,6 +91,20 @@ fn a_migration_keeps_the_locks() {
     assert_locked(dir.path());
 }
 
+/// SQLite keeps its other files beside the real one.
+#[test]
+fn the_files_of_a_database_that_is_a_link_are_known() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let real = elsewhere.path().join("kept.db");
+    fs::write(&real, "").unwrap();
+    std::os::unix::fs::symlink(&real, database(dir.path())).unwrap();
+    let _store = Store::open(dir.path()).unwrap();
+    for name in ["kept.db", "kept.db-wal", "kept.db-shm"] {
+        let path = elsewhere.path().join(name);
+        assert!(path.exists() && files::is_open_here(&path), "{name}");
+    }
+}
+
 #[test]
 fn the_files_of_an_open_store_are_known_under_every_name() {
     let (dir, store) = scratch();
@@ -108,6 +122,12 @@ fn the_files_of_an_open_store_are_known_under_every_name() {
         assert!(files::is_open_here(path), "{}", path.display());
     }
     assert!(!files::is_open_here(&dir.path().join("store.lock")));
+    // As config, instructions and skills are read, which a workspace may make links.
+    for path in &names {
+        let read = rewake::config::read_text(path, 1 << 20);
+        let said = read.expect_err("it was opened").to_string();
+        assert!(said.contains("in use"), "{said}");
+    }
     drop(second);
     assert!(files::is_open_here(&names[0]));
     drop(store);

@@ -37,6 +37,14 @@ pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
             // To verify signatures.
             return Err(format!("`git {}` runs a program", word.text));
         }
+        // git runs in a submodule of an older commit, with its settings.
+        let shows = word
+            .text
+            .split_once('=')
+            .filter(|(option, _)| option.starts_with("--su") && "--submodule".starts_with(option));
+        if shows.is_some_and(|(_, how)| !matches!(how, "short" | "log")) {
+            return Err(format!("`git {}` may run a program", word.text));
+        }
     }
     let only_lists = match name.text.as_str() {
         "--version" => return Ok(Look::default()),

@@ -22,6 +22,7 @@ fn commands_that_only_look_are_harmless() {
         "sha256sum a", "grep -rn foo src", "grep -n '/api/v1' src/a.rs", "rg foo", "rg -n '^\\.\\./x' src",
         "grep -e foo a", "find . -name '*.rs' -type f", "find src \\( -name a -o -name b \\)",
         "git status", "git --no-pager log --oneline -5", "git diff HEAD~1 -- src/a", "git show HEAD:src/a",
+        "git diff --submodule", "git diff --submodule=log", "git show --submodule=short",
         "git branch", "git branch -a --sort=-committerdate", "git branch --show-current", "git tag", "git tag -l 'v*'",
         "git remote -v", "git remote get-url origin", "git stash list", "git rev-parse HEAD", "git ls-files",
         "git blame a", "git --version", "node --version", "python3 --version",
@@ -78,6 +79,7 @@ fn whatever_may_do_more_is_not() {
         "[ x -a LANG -ne 1 ]", "test -t 'a[$(x)]'", "cat a=~/x", "cat x:~/y",
         // Programs that git runs.
         "git log --format=%G?", "git log --pretty=format:%GK", "git log --format '%G?'", "git branch --sort=signature", "git tag -l --sort=-signature:signer",
+        "git log -p --submodule=diff", "git show --submod=diff", "git diff --submodule=d*",
         "git log --remerge-diff", "git log --remerge", "git log --diff-merges=remerge", "git log --stdin",
     ] {
         assert!(looks(line).is_err(), "{line}");
@@ -142,6 +144,16 @@ fn patterns_are_left_to_whoever_knows_the_files() {
     }
     assert!(looks("diff a b").unwrap().files_only);
     assert!(looks("git status -vv").unwrap().recursive);
+    for option in [
+        "-r",
+        "--recursive",
+        "-d recurse",
+        "--directories=recurse",
+        "--di=recurse",
+    ] {
+        let line = format!("grep {option} x .");
+        assert!(looks(&line).unwrap().recursive, "{line}");
+    }
     assert!(!looks("git status").unwrap().recursive);
 }
 

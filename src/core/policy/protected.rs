@@ -15,11 +15,13 @@ use crate::core::rule::Bases;
 const PROTECTED: &[&str] = &[
     // Version control: its hooks, filters and addresses. `x.git` is a bare repository.
     "*.git", ".gitmodules", ".gitattributes", ".gitconfig", ".config/git", ".githooks", ".hg", ".hgrc", ".husky",
-    ".pre-commit-config.y*ml", "lefthook*.y*ml", ".lefthook*.y*ml",
+    ".pre-commit-config.y*ml", "lefthook*.y*ml", ".lefthook*.y*ml", ".jj", ".sl", ".lfsconfig",
     // Coding agents: their rules, commands, servers and instructions; rewake's own of another start.
     ".rewake", ".config/rewake", ".local/share/rewake", ".local/state/rewake", ".mcp.json", ".agents", ".claude",
     ".claude.json", ".cursor", ".cursorrules", ".codex", ".gemini", ".opencode", "opencode.json*", ".config/opencode",
     ".windsurf", ".windsurfrules", ".clinerules", ".roo", ".aider.conf.yml", ".github/copilot-instructions.md",
+    ".github/instructions", ".github/prompts", ".github/agents", ".github/hooks", ".amazonq", ".continue", ".junie", ".kiro",
+    ".qwen", ".trae",
     "agents.md", "agents.override.md", "agents.local.md", "claude.md", "claude.local.md", "gemini.md",
     // Editors: tasks, settings and plugins that run when a folder is opened.
     ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".helix", ".config/helix", ".vimrc", ".gvimrc", ".exrc",
@@ -33,7 +35,7 @@ const PROTECTED: &[&str] = &[
     ".yarn/plugins", ".pnpmfile.*js", ".pypirc", "pip.conf", ".config/pip", ".condarc", ".gemrc", ".bundle/config",
     ".gradle/init.d", ".m2/settings.xml", ".mvn", "sitecustomize.py", "usercustomize.py", "*.pth", ".pdbrc",
     ".gdbinit", ".lldbinit", ".irbrc", ".pryrc", ".ghci", ".rprofile", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc",
-    ".ripgreprc", ".docker/config.json",
+    ".ripgreprc", ".docker/config.json", ".bazelrc", "bunfig.toml",
     // Environments that a shell enters with a folder.
     ".envrc", ".direnv", ".config/direnv", "mise.toml", ".mise.toml", "mise.*.toml", ".mise", ".config/mise",
     ".tool-versions",
@@ -41,9 +43,12 @@ const PROTECTED: &[&str] = &[
     ".profile", ".login", ".logout", ".bash*", ".zsh*", ".zlogin", ".zlogout", ".zprofile", ".kshrc", ".cshrc",
     ".tcshrc", ".inputrc", ".pam_environment", ".config/fish", "config.fish", "conf.d", ".config/nushell", ".tmux.conf",
     ".config/tmux", ".screenrc", ".xinitrc", ".xprofile", ".xsession*", ".config/sway", ".config/i3", ".config/hypr",
+    ".oh-my-zsh", ".config/zsh", ".config/starship.toml", ".config/alacritty", ".config/ghostty", ".config/kitty",
+    ".config/wezterm", ".wezterm.lua", ".config/zellij",
     // What a session or a machine starts by itself, and what is found before other programs.
     ".config/systemd", ".local/share/systemd", ".config/environment.d", "autostart", "launchagents",
     ".local/share/applications", ".local/share/dbus-1", "cron.d", "crontab", ".local/bin", "~/bin", "~/go/bin",
+    "~/.asdf", "~/.bun/bin", "~/.deno/bin", "~/.nvm", "~/.pyenv", "~/.rbenv", "~/.rustup",
     // Keys, and who is let in.
     ".ssh", "authorized_keys", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".netrc",
     ".git-credentials", ".password-store",
@@ -140,7 +145,9 @@ mod tests {
             ".gnupg/gpg.conf", ".aws/config", ".netrc", ".git-credentials", ".profile", ".bashrc", ".bash_aliases",
             ".zshenv", ".inputrc", ".vimrc", ".config/nvim/init.lua", ".gitconfig", ".config/git/config", ".pypirc",
             "src/sitecustomize.py", "lib/x.pth", "x/HEAD", ".GIT/config", ".GitHub/Workflows/x.yml", "agents.MD",
-            "App.code-workspace", ".config/rewake/config.toml",
+            "App.code-workspace", ".config/rewake/config.toml", ".jj/repo/config.toml", ".sl/config", ".lfsconfig",
+            ".github/instructions/x.md", ".github/hooks/x.json", ".kiro/steering/x.md", ".junie/guidelines.md", ".bazelrc",
+            "bunfig.toml", ".oh-my-zsh/custom/x.zsh", ".config/kitty/kitty.conf",
         ] {
             assert!(in_workspace("/home/u/w", path), "{path}");
         }
@@ -172,6 +179,8 @@ mod tests {
             ("/home/u/w", "/home/u/bin/run", true),
             ("/home/u/w", "/home/v/bin/run", false),
             ("/home/u/w", "/home/u/.ssh/config", true),
+            ("/home/u", ".pyenv/shims/ls", true),
+            ("/home/u/w", ".pyenv/shims/ls", false),
         ] {
             assert_eq!(in_workspace(workspace, path), want, "{workspace} {path}");
         }

@@ -10,15 +10,18 @@ pub struct Settings {
     sha256: bool,
 }
 
+/// What it leads to is for the caller to see to.
+pub const IGNORED_REVISIONS: &str = ".git-blame-ignore-revs";
+
 /// Settings, by section, with which git shows, commits or transfers, but that have no
 /// command that only looks run anything. `*` is every one of the section.
 #[rustfmt::skip]
 const HARMLESS: &[(&str, &[&str])] = &[
     ("core", &[
         "abbrev", "autocrlf", "bare", "bigfilethreshold", "checkstat", "commentchar", "commitgraph", "compression",
-        "eol", "filemode", "fscache", "hidedotfiles", "ignorecase", "logallrefupdates", "longpaths", "multipackindex",
+        "editor", "eol", "filemode", "fscache", "hidedotfiles", "ignorecase", "ignorestat", "logallrefupdates", "longpaths", "loosecompression", "multipackindex",
         "precomposeunicode", "preloadindex", "protecthfs", "protectntfs", "quotepath", "repositoryformatversion",
-        "safecrlf", "sharedrepository", "sparsecheckout", "sparsecheckoutcone", "symlinks", "trustctime",
+        "safecrlf", "sharedrepository", "sparsecheckout", "sparsecheckoutcone", "sshcommand", "symlinks", "trustctime",
         "untrackedcache", "whitespace",
     ]),
     ("extensions", &["objectformat", "refstorage", "relativeworktrees", "worktreeconfig"]),
@@ -26,20 +29,22 @@ const HARMLESS: &[(&str, &[&str])] = &[
         "fetch", "followremotehead", "gh-resolved", "mirror", "prune", "prunetags", "push", "pushdefault", "pushurl",
         "skipdefaultupdate", "skipfetchall", "tagopt", "url",
     ]),
-    ("submodule", &["active", "branch", "fetchjobs", "ignore", "recurse", "url"]),
+    ("submodule", &["active", "branch", "fetchjobs", "fetchrecursesubmodules", "ignore", "recurse", "url"]),
     ("diff", &[
         "algorithm", "colormoved", "colormovedws", "context", "dirstat", "ignoresubmodules", "indentheuristic",
         "interhunkcontext", "mnemonicprefix", "noprefix", "relative", "renamelimit", "renames", "statgraphwidth",
-        "submodule", "suppressblankempty", "wordregex",
+        "submodule", "suppressblankempty", "tool", "wordregex",
     ]),
     ("log", &["abbrevcommit", "date", "decorate", "follow", "graphcolors"]),
-    ("lfs", &["access", "locksverify", "repositoryformatversion"]),
+    ("lfs", &["access", "locksverify", "pushurl", "repositoryformatversion", "url"]),
     ("http", &["extraheader", "postbuffer", "proxy", "sslverify", "version"]),
-    ("merge", &["conflictstyle", "ff", "log", "renamelimit", "renames", "stat"]),
-    ("index", &["sparse", "threads", "version"]),
+    ("merge", &["conflictstyle", "ff", "log", "renamelimit", "renames", "stat", "tool"]),
+    ("index", &["skiphash", "sparse", "threads", "version"]), ("feature", &["experimental", "manyfiles"]),
+    ("gpg", &["allowedsignersfile", "format", "mintrustlevel"]), ("help", &["*"]), ("notes", &["displayref"]),
+    ("sequence", &["editor"]), ("versionsort", &["*"]), ("worktree", &["*"]),
     ("advice", &["*"]), ("alias", &["*"]), ("author", &["*"]), ("branch", &["*"]), ("checkout", &["*"]),
-    ("color", &["*"]), ("column", &["*"]), ("commit", &["*"]), ("committer", &["*"]), ("fetch", &["*"]),
-    ("gc", &["*"]), ("gitflow", &["*"]), ("gui", &["*"]), ("init", &["*"]), ("maintenance", &["*"]), ("pack", &["*"]),
+    ("color", &["*"]), ("column", &["*"]), ("commit", &["*"]), ("committer", &["*"]), ("credential", &["*"]), ("difftool", &["*"]), ("fetch", &["*"]),
+    ("gc", &["*"]), ("gitflow", &["*"]), ("gui", &["*"]), ("init", &["*"]), ("maintenance", &["*"]), ("mergetool", &["*"]), ("pack", &["*"]),
     ("pull", &["*"]), ("push", &["*"]), ("rebase", &["*"]), ("receive", &["*"]), ("rerere", &["*"]),
     ("status", &["*"]), ("tag", &["*"]), ("transfer", &["*"]), ("url", &["*"]), ("user", &["*"]),
 ];
@@ -106,10 +111,19 @@ impl Settings {
                 }
                 self.hooks.push(path);
             }
-            ("core", "fsmonitor") if value == "false" => {}
+            ("core", "fsmonitor") | ("log", "showsignature") if value == "false" => {}
+            // The name that everybody gives it. Lines that are no hashes are shown.
+            ("blame", "ignorerevsfile") if value == IGNORED_REVISIONS => {}
+            // The driver that keeps one side.
+            ("", "driver") if section.name == "merge" && value == "true" => {}
             ("extensions", "objectformat") => self.sha256 = plain()? != "sha1",
             // Verifies signatures, with a program.
-            ("branch" | "tag", "sort") if value.contains("signature") => return Err(runs()),
+            ("branch" | "tag", "sort") if plain()?.contains("signature") => return Err(runs()),
+            // Run git in submodules, also in those of older commits.
+            ("diff", "submodule") if !matches!(value, "short" | "log") => return Err(runs()),
+            ("status", "submodulesummary") if !matches!(value, "false" | "0") => return Err(runs()),
+            // `git lfs install --local` sets these, and the git-lfs that is run is the user's own.
+            ("", _) if section.is_of("filter", "lfs") && is_of_lfs(name, value) => {}
             _ if is_harmless(section, name) => {}
             _ => return Err(runs()),
         }
@@ -125,6 +139,11 @@ struct Section {
 }
 
 impl Section {
+    fn is_of(&self, name: &str, of: &str) -> bool {
+        let named = self.shown.split_once('.').map(|(_, of)| of);
+        self.named && self.name == name && named == Some(of)
+    }
+
     /// `[name]` or `[name "of something"]`, and nothing else on the line.
     fn parse(line: &str) -> Option<Section> {
         let inner = line.strip_prefix('[')?.strip_suffix(']')?;
@@ -147,6 +166,16 @@ impl Section {
             },
         })
     }
+}
+
+fn is_of_lfs(name: &str, value: &str) -> bool {
+    matches!(
+        (name, value),
+        ("clean", "git-lfs clean -- %f")
+            | ("smudge", "git-lfs smudge -- %f")
+            | ("process", "git-lfs filter-process")
+            | ("required", "true")
+    )
 }
 
 fn is_harmless(section: &Section, name: &str) -> bool {

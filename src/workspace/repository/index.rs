@@ -10,6 +10,16 @@ const SUBMODULE: u32 = 0o160_000;
 /// Before the hash of an entry: times, numbers and the mode.
 const STAT_BYTES: usize = 40;
 
+/// Flags have room for the length of a name below this, and have this for a longer one.
+const LONG_NAME: usize = 0xfff;
+
+/// Where an entry begins, for the extensions that name such places.
+struct Start {
+    at: usize,
+    /// Nothing of its path is that of the entry before.
+    is_whole: bool,
+}
+
 /// The paths of all submodules, or `None` for an index that is not understood.
 pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
@@ -19,6 +29,7 @@ pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
         return None;
     }
     let mut found = Vec::new();
+    let mut starts = Vec::new();
     let mut path: Vec<u8> = Vec::new();
     for _ in 0..count {
         let start = rest.len();
@@ -35,8 +46,17 @@ pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
         } else {
             path.clear();
         }
+        starts.push(Start {
+            at: bytes.len() - start,
+            is_whole: path.is_empty(),
+        });
         let length = rest.iter().position(|b| *b == 0)?;
         path.extend_from_slice(take(&mut rest, length)?);
+        // git goes by this length: another one has it find other entries.
+        let said = usize::from(u16::from_be_bytes([flags[0], flags[1]])) & LONG_NAME;
+        if said != path.len().min(LONG_NAME) {
+            return None;
+        }
         let end = match version {
             4 => 1,
             // The end and its padding make the entry a multiple of eight.
@@ -47,16 +67,53 @@ pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
             found.push(PathBuf::from(OsStr::from_bytes(&path)));
         }
     }
-    // Most entries of a split index are in another file.
+    are_plain(rest, bytes.len() - rest.len(), &starts, hash_bytes)?;
+    Some(found)
+}
+
+/// No extension has git read other entries than those that were found.
+fn are_plain(mut rest: &[u8], end: usize, starts: &[Start], hash_bytes: usize) -> Option<()> {
+    // git looks for the end of the entries at this place, whatever is before it.
+    let tail = rest.len().checked_sub(hash_bytes + 12 + hash_bytes);
+    if let Some(said) = tail.and_then(|at| rest[at..].strip_prefix(b"EOIE"))
+        && usize::try_from(number(&said[4..8])).ok()? != end
+    {
+        return None;
+    }
     while rest.len() > hash_bytes {
         let name = take(&mut rest, 4)?;
         let length = number(take(&mut rest, 4)?);
-        take(&mut rest, usize::try_from(length).ok()?)?;
-        if name == b"link" {
+        let body = take(&mut rest, usize::try_from(length).ok()?)?;
+        let is_plain = match name {
+            // Most entries of a split index are in another file.
+            b"link" => false,
+            b"IEOT" => are_starts(body, starts),
+            _ => true,
+        };
+        if !is_plain {
             return None;
         }
     }
-    Some(found)
+    Some(())
+}
+
+/// The blocks that several threads read at once are all entries, in their order.
+fn are_starts(table: &[u8], starts: &[Start]) -> bool {
+    let Some((_version, blocks)) = table.split_at_checked(4) else {
+        return false;
+    };
+    let mut next = 0;
+    for block in blocks.chunks(8) {
+        let (Some(offset), Some(count)) = (block.get(..4), block.get(4..8)) else {
+            return false;
+        };
+        let is_start = |s: &Start| s.is_whole && s.at == number(offset) as usize;
+        if !starts.get(next).is_some_and(is_start) {
+            return false;
+        }
+        next += number(count) as usize;
+    }
+    next == starts.len()
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
@@ -65,6 +122,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
+/// Of four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, b| sum << 8 | u32::from(*b))
 }

@@ -42,6 +42,16 @@ fn temp() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
+/// A repository, and another one beside it that is nobody's business.
+fn beside_a_private_one() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let (dir, path) = temp();
+    let (mine, private) = (path.join("mine"), path.join("private"));
+    repository(&private);
+    repository(&mine);
+    assert_eq!(plain(&mine), Ok(()));
+    (dir, mine, private)
+}
+
 fn plain(folder: &Path) -> Result<(), String> {
     is_plain(folder.to_str().unwrap())
 }
@@ -64,7 +74,35 @@ fn what_git_and_its_tools_write_by_themselves_is_plain() {
     );
     git(&top, &["config", "remote.origin.gh-resolved", "base"]);
     git(&top, &["config", "core.hooksPath", ".husky/_"]);
-    git(&top, &["config", "pull.rebase", "true"]);
+    for (name, value) in [
+        ("pull.rebase", "true"),
+        // Of programs that git runs only to transfer, to sign or when it is asked to.
+        ("core.sshCommand", "ssh -i ~/.ssh/work"),
+        ("core.editor", "vim"),
+        ("credential.helper", "store"),
+        ("credential.https://example.com.username", "ann"),
+        ("diff.tool", "meld"),
+        ("mergetool.meld.cmd", "meld $BASE"),
+        ("commit.gpgSign", "true"),
+        ("gpg.format", "ssh"),
+        ("user.signingKey", "~/.ssh/id.pub"),
+        ("diff.submodule", "log"),
+        ("status.submoduleSummary", "false"),
+        ("feature.manyFiles", "true"),
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+        ("filter.lfs.process", "git-lfs filter-process"),
+        ("filter.lfs.required", "true"),
+        ("gpg.ssh.allowedSignersFile", "~/.ssh/allowed"),
+        ("blame.ignoreRevsFile", ".git-blame-ignore-revs"),
+        ("merge.ours.driver", "true"),
+        ("log.showSignature", "false"),
+        ("notes.displayRef", "refs/notes/*"),
+        ("worktree.useRelativePaths", "true"),
+        ("versionsort.suffix", "-rc"),
+    ] {
+        git(&top, &["config", name, value]);
+    }
     git(&top, &["config", "user.name", "Ann \"A\" # B"]);
     git(
         &top,
@@ -115,7 +153,11 @@ fn a_setting_that_runs_or_leads_out_is_in_the_way() {
         ("format.pretty", "%G?"),
         ("pretty.x", "%G?"),
         ("branch.sort", "signature"),
-        ("core.sshCommand", "./x"),
+        ("diff.submodule", "diff"),
+        ("status.submoduleSummary", "true"),
+        ("filter.lfs.clean", "./x"),
+        ("filter.lfs.process", "git-lfs filter-process; ./x"),
+        ("filter.lfs2.clean", "git-lfs clean -- %f"),
         ("core.pager", "./x"),
         ("core.attributesFile", "/x"),
         ("core.excludesFile", "/x"),
@@ -126,6 +168,8 @@ fn a_setting_that_runs_or_leads_out_is_in_the_way() {
         ("includeIf.gitdir:/.path", "../x"),
         ("mailmap.file", "/etc/passwd"),
         ("blame.ignoreRevsFile", "/etc/passwd"),
+        ("blame.ignoreRevsFile", ".env"),
+        ("merge.ours.driver", "true; ./x"),
         ("diff.orderFile", "/etc/passwd"),
         ("remote.origin.promisor", "true"),
         ("remote.origin.uploadpack", "./x"),
@@ -169,7 +213,7 @@ fn a_config_in_another_spelling_is_in_the_way() {
 #[test]
 fn what_else_a_repository_may_bring_is_in_the_way() {
     type Change = (&'static str, fn(&Path));
-    let made: [Change; 9] = [
+    let made: [Change; 10] = [
         ("a hook", |top| {
             fs::write(top.join(".git/hooks").join(HOOK), "").unwrap()
         }),
@@ -197,6 +241,12 @@ fn what_else_a_repository_may_bring_is_in_the_way() {
         }),
         ("a split index", |top| {
             git(top, &["update-index", "--split-index"])
+        }),
+        ("an index that lies about a name", |top| {
+            let mut bytes = fs::read(top.join(".git/index")).unwrap();
+            // The flags of the first entry end in the length of its name.
+            bytes[12 + 40 + 20 + 1] += 1;
+            fs::write(top.join(".git/index"), bytes).unwrap();
         }),
         ("a cut index", |top| {
             let bytes = fs::read(top.join(".git/index")).unwrap();
@@ -250,6 +300,97 @@ fn a_repository_elsewhere_is_not_ones_own() {
 }
 
 #[test]
+fn what_leads_to_another_repository_is_in_the_way() {
+    type Change = (&'static str, fn(&Path, &Path));
+    let made: [Change; 7] = [
+        ("commondir", |mine, private| {
+            let text = format!("{}\n", private.join(".git").display());
+            fs::write(mine.join(".git/commondir"), text).unwrap();
+        }),
+        ("a gitdir that names itself", |mine, private| {
+            let own = mine.join("own");
+            fs::create_dir(&own).unwrap();
+            fs::rename(mine.join(".git"), mine.join("away")).unwrap();
+            fs::write(mine.join(".git"), "gitdir: own\n").unwrap();
+            fs::write(own.join("HEAD"), "ref: refs/heads/x\n").unwrap();
+            fs::write(own.join("gitdir"), mine.join(".git").to_str().unwrap()).unwrap();
+            let text = format!("{}\n", private.join(".git").display());
+            fs::write(own.join("commondir"), text).unwrap();
+        }),
+        ("alternates", |mine, private| {
+            let text = format!("{}\n", private.join(".git/objects").display());
+            fs::create_dir_all(mine.join(".git/objects/info")).unwrap();
+            fs::write(mine.join(".git/objects/info/alternates"), text).unwrap();
+        }),
+        ("a ref", |mine, private| {
+            let to = mine.join(".git/refs/heads/deep");
+            fs::create_dir(&to).unwrap();
+            symlink(private.join(".git/HEAD"), to.join("x")).unwrap();
+        }),
+        ("a log", |mine, private| {
+            fs::remove_file(mine.join(".git/logs/HEAD")).unwrap();
+            symlink(private.join(".git/logs/HEAD"), mine.join(".git/logs/HEAD")).unwrap();
+        }),
+        ("revisions that blame ignores", |mine, private| {
+            let link = mine.join(".git-blame-ignore-revs");
+            symlink(private.join("b-longer-name"), link).unwrap();
+        }),
+        ("objects", |mine, private| {
+            let _ = fs::remove_dir(mine.join(".git/objects/pack"));
+            let pack = private.join(".git/objects/pack");
+            symlink(pack, mine.join(".git/objects/pack")).unwrap();
+        }),
+    ];
+    for (name, make) in made {
+        let (_dir, mine, private) = beside_a_private_one();
+        make(&mine, &private);
+        assert!(plain(&mine).is_err(), "{name}");
+    }
+}
+
+/// git shows lines of these: to say where it stands, or what it does not understand.
+#[test]
+fn what_git_quotes_is_no_link() {
+    for name in [
+        "info/attributes",
+        "rebase-merge/done",
+        "rebase-merge/git-rebase-todo",
+        "sequencer/todo",
+        "rebase-apply/next",
+        "BISECT_START",
+    ] {
+        let (_dir, mine, private) = beside_a_private_one();
+        let link = mine.join(".git").join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&link);
+        symlink(private.join("b-longer-name"), link).unwrap();
+        assert!(plain(&mine).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn hooks_that_do_not_run_may_be_links() {
+    let (_dir, mine, private) = beside_a_private_one();
+    let _ = fs::remove_dir_all(mine.join(".git/hooks"));
+    symlink(private.join("src"), mine.join(".git/hooks")).unwrap();
+    assert_eq!(plain(&mine), Ok(()));
+    fs::write(private.join("src").join(HOOK), "").unwrap();
+    assert!(plain(&mine).is_err());
+}
+
+#[test]
+fn a_worktree_does_not_say_what_format_the_repository_has() {
+    let (_dir, top) = temp();
+    git(&top, &["init", "-q"]);
+    git(&top, &["config", "extensions.worktreeConfig", "true"]);
+    let set = |text| fs::write(top.join(".git/config.worktree"), text).unwrap();
+    set("[core]\n\tsparseCheckout = true\n");
+    assert_eq!(plain(&top), Ok(()));
+    set("[extensions]\n\tobjectFormat = sha256\n");
+    assert!(plain(&top).is_err());
+}
+
+#[test]
 fn submodules_are_looked_at() {
     let (_dir, dir) = temp();
     let (top, part) = (dir.join("top"), dir.join("part"));
@@ -271,4 +412,88 @@ fn submodules_are_looked_at() {
     assert_eq!(plain(&top), Ok(()));
     git(&top.join("own"), &["config", "filter.x.clean", "./x"]);
     assert!(plain(&top).is_err());
+}
+
+/// An index with these two files, and what comes behind them.
+fn index_with(more: impl FnOnce(usize, usize) -> Vec<u8>) -> Vec<u8> {
+    let mut bytes = b"DIRC\0\0\0\x02\0\0\0\x02".to_vec();
+    let first = bytes.len();
+    for name in [b'a', b'b'] {
+        bytes.extend([0; 24]);
+        bytes.extend(0o100_644_u32.to_be_bytes());
+        bytes.extend([0; 12 + 20]);
+        bytes.extend([0, 1, name, 0]);
+    }
+    let end = bytes.len();
+    bytes.extend(more(first, end));
+    bytes.extend([0; 20]);
+    bytes
+}
+
+fn extension(name: &[u8; 4], body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap();
+    [&name[..], &length.to_be_bytes(), body].concat()
+}
+
+fn numbers(numbers: &[usize]) -> Vec<u8> {
+    let each = numbers.iter();
+    each.flat_map(|n| u32::try_from(*n).unwrap().to_be_bytes())
+        .collect()
+}
+
+/// git reads a large index with several threads, each from where a table says: such a table
+/// that says something else has it read entries that are in no order.
+#[test]
+fn the_tables_of_an_index_name_its_entries() {
+    let is_plain =
+        |more: &dyn Fn(usize, usize) -> Vec<u8>| index::submodules(&index_with(more), 20).is_some();
+    let blocks = |table: &[usize]| extension(b"IEOT", &numbers(&[&[1], table].concat()));
+    assert!(is_plain(&|_, _| vec![]));
+    assert!(is_plain(&|_, _| extension(b"TREE", b"x")));
+    assert!(is_plain(&|first, _| blocks(&[first, 2])));
+    assert!(is_plain(&|first, end| blocks(&[
+        first,
+        1,
+        first + (end - first) / 2,
+        1
+    ])));
+    assert!(!is_plain(&|first, _| blocks(&[first, 1])));
+    assert!(!is_plain(&|first, _| blocks(&[first, 1, first, 1])));
+    assert!(!is_plain(&|first, end| blocks(&[first, 1, end, 1])));
+    assert!(!is_plain(&|_, end| blocks(&[end + 8, 2])));
+    assert!(!is_plain(&|first, _| blocks(&[first])));
+    // Where the entries end: at the very end of the file, even if it is within another.
+    let end_at = |at: usize| extension(b"EOIE", &[numbers(&[at]), vec![0; 20]].concat());
+    assert!(is_plain(&|_, end| end_at(end)));
+    assert!(!is_plain(&|_, end| end_at(end + 8)));
+    assert!(!is_plain(&|_, end| extension(b"HIDE", &end_at(end + 8))));
+}
+
+/// As git writes it for so many files that several threads read them.
+#[test]
+fn a_large_index_is_plain() {
+    use std::io::Write;
+    let (_dir, top) = temp();
+    repository(&top);
+    git(&top, &["config", "index.threads", "4"]);
+    for version in ["2", "4"] {
+        let mut run = Command::new("git")
+            .args(["update-index", "--index-version", version, "--index-info"])
+            .current_dir(&top)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = String::new();
+        for number in 0..25_000 {
+            let blob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
+            lines.push_str(&format!("100644 {blob}\tmany/{version}/{number}\n"));
+        }
+        let mut stdin = run.stdin.take().unwrap();
+        stdin.write_all(lines.as_bytes()).unwrap();
+        drop(stdin);
+        assert!(run.wait().unwrap().success());
+        let bytes = fs::read(top.join(".git/index")).unwrap();
+        assert!(bytes.windows(4).any(|w| w == b"IEOT"), "{version}");
+        assert_eq!(plain(&top), Ok(()), "{version}");
+    }
 }
