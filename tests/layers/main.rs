@@ -10,6 +10,7 @@
 )]
 
 mod circles;
+mod links;
 
 use std::path::{Path, PathBuf};
 
