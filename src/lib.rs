@@ -92,7 +92,7 @@
 //! context begins again from; [`core::budget`] shares out the window. What left the context has
 //! a [`core::address`] by which a tool reads it whole; what the user's words speak of is
 //! brought back (`Recall`). `next` begins a summary in the background (`Summarise`) and waits
-//! for one only at the hard limit (`CloseWindow`).
+//! for one only at the hard limit (`Compact`).
 //!
 //! # Deliberately absent
 //!

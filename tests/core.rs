@@ -769,7 +769,7 @@ proptest! {
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
                 // All the others that take something in need that no call is open, as a note does.
-                Step::Render | Step::Compact | Step::ReportEnd(_) | Step::Summarise(_)
+                Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::Summarise(_)
                 | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
                 }
@@ -786,7 +786,7 @@ proptest! {
                     let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
                     prop_assert!(state.check(&entry).is_ok());
                 }
-                Step::CloseWindow(_) | Step::Continue | Step::Wait(_) => {}
+                Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
     }
@@ -829,7 +829,7 @@ fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
     assert_eq!(with(&|_| ()), Step::CallModel);
     assert_eq!(with(&|p| p.choice = true), Step::RecordChoice);
     assert_eq!(with(&|p| p.rendering = true), Step::Render);
-    assert_eq!(with(&|p| p.compaction = true), Step::Compact);
+    assert_eq!(with(&|p| p.compaction = true), Step::CompactAsAsked);
     assert_eq!(
         with(&|p| p.ended = Some("bg_2_0".into())),
         Step::ReportEnd("bg_2_0".into())
@@ -878,7 +878,7 @@ fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
     let owing = state(vec![said("go")]);
     let next_of = |state: &State, compaction| next(state, &policy(true), &waiting(compaction));
     assert_eq!(next_of(&owing, false), Step::Wait(Why::Idle));
-    assert_eq!(next_of(&owing, true), Step::Compact);
+    assert_eq!(next_of(&owing, true), Step::CompactAsAsked);
     let open = state(vec![said("go"), replied(vec![bash("x")])]);
     assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
     let stopped = state(vec![said("go"), stopped()]);

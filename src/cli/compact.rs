@@ -18,10 +18,10 @@ use crate::engine::{Engine, EngineError, Event};
 use crate::headless::{exit, note};
 use crate::session::{Session, SessionError, Surroundings, Which, short_id};
 
-/// What was closed, and the tokens of the request behind it.
+/// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
 struct Told {
-    closed: Option<(u64, u64, SummaryBy)>,
+    compacted: Option<(u64, u64, SummaryBy)>,
     request_tokens: u64,
 }
 
@@ -29,11 +29,11 @@ impl Told {
     fn hear(&mut self, event: &Event<'_>) {
         match event {
             Event::Recorded(record) => {
-                if let Entry::Closed {
+                if let Entry::Compacted {
                     first, last, by, ..
                 } = record.entry
                 {
-                    self.closed = Some((first, last, by));
+                    self.compacted = Some((first, last, by));
                 }
             }
             Event::Context(figures) => self.request_tokens = figures.request_tokens,
@@ -71,8 +71,8 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     let policy = &session.settings.policy;
     let budget = policy.budget_of(state, &state.model);
     let before = window::request_tokens(state, &budget, &policy.windows);
-    let told = close(session)?;
-    let Some((first, last, by)) = told.closed else {
+    let told = compact(session)?;
+    let Some((first, last, by)) = told.compacted else {
         return Err(Trouble::new(exit::FAILED, "no summary was made"));
     };
     output::line(&format!(
@@ -93,7 +93,7 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn close(session: Session) -> Result<Told, Trouble> {
+fn compact(session: Session) -> Result<Told, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -102,7 +102,7 @@ fn close(session: Session) -> Result<Told, Trouble> {
     let id = session.id;
     let told = Rc::new(RefCell::new(Told::default()));
     let hearing = Rc::clone(&told);
-    let closed = runtime.block_on(async move {
+    let compacted = runtime.block_on(async move {
         let (_commands, inbox) = unbounded_channel();
         let on_event = move |_: &State, event: Event<'_>| hearing.borrow_mut().hear(&event);
         let mut engine = Engine::new(
@@ -114,7 +114,7 @@ fn close(session: Session) -> Result<Told, Trouble> {
         );
         engine.compact().await
     });
-    closed.map_err(|error| match error {
+    compacted.map_err(|error| match error {
         EngineError::Store(error) => Trouble::from(error),
         EngineError::Illegal(why) => SessionError::Illegal { session: id, why }.into(),
     })?;

@@ -132,7 +132,10 @@ impl Figured<'_> {
 
     /// `None` for an entry that changes nothing of it.
     fn of(&mut self, record: &Record) -> Option<String> {
-        let changes = matches!(record.entry, Entry::Closed { .. } | Entry::Continued { .. });
+        let changes = matches!(
+            record.entry,
+            Entry::Compacted { .. } | Entry::Continued { .. }
+        );
         let before = changes.then(|| self.parts());
         // The whole log was folded before: it can be folded.
         self.state.fold(record).ok()?;
@@ -200,7 +203,7 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             None => format!("failed: {}", error.message),
         },
         Entry::Noted { text, .. } => format!("note: {text}"),
-        Entry::Closed {
+        Entry::Compacted {
             first,
             last,
             by,

@@ -1,5 +1,5 @@
 //! What happened in the whole session, from the log and not from the model's memory: files,
-//! commands, failures, the user's words. It outlives every closing of a window.
+//! commands, failures, the user's words. It outlives every compaction.
 //!
 //! Invariant: everything here is bounded, so that the state of a long session is not long.
 

@@ -57,7 +57,7 @@ pub enum Step {
     /// Record this version's system prompt and tools.
     Render,
     /// A person asked for it: summarise all but the newest exchange.
-    Compact,
+    CompactAsAsked,
     /// Tell the model that this background command ended.
     ReportEnd(String),
     /// Record the oldest message of the inbox.
@@ -79,7 +79,7 @@ pub enum Step {
     /// A call will not run: give it the result that [`fate`] says.
     Close(CallId),
     /// Put a summary in place of these; wait for it when it is not made yet.
-    CloseWindow(Range),
+    Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
     Wait(Why),
@@ -158,7 +158,7 @@ fn asked_for(state: &State, pending: &Pending) -> Option<Step> {
     match state.first_open() {
         Some(_) => None,
         None if pending.rendering => Some(Step::Render),
-        None if pending.compaction => Some(Step::Compact),
+        None if pending.compaction => Some(Step::CompactAsAsked),
         None => None,
     }
 }
@@ -183,9 +183,9 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
 /// What is due so that the request does not come to its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(Range { first, last }) = summary
-        && exchange::is_closable(&state.context, first, last)
+        && exchange::is_compactable(&state.context, first, last)
     {
-        return Some(Step::CloseWindow(Range { first, last }));
+        return Some(Step::Compact(Range { first, last }));
     }
     let budget = policy.budget_of(state, &state.model);
     if let Some(count) = state.counts.silent_limit()
@@ -199,7 +199,7 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     let due = window::due(state, &budget, &policy.windows)?;
     match summary {
         // A digest stands in at once.
-        BackgroundSummary::Paused => Some(Step::CloseWindow(due)),
+        BackgroundSummary::Paused => Some(Step::Compact(due)),
         _ => Some(Step::Summarise(due)),
     }
 }
@@ -216,7 +216,7 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     let budget = policy.budget_of(state, &state.model);
     match window::pressure(state, &budget, &policy.windows) {
         Pressure::Fits => Step::CallModel,
-        Pressure::Close(range) => Step::CloseWindow(range),
+        Pressure::Compact(range) => Step::Compact(range),
         Pressure::Continue => Step::Continue,
     }
 }

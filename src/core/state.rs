@@ -197,7 +197,7 @@ impl State {
             Entry::Opened { .. } => Ok(()),
             _ if !opened => Err("the first entry of a session is `opened`".into()),
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
-            Entry::Closed {
+            Entry::Compacted {
                 first,
                 last,
                 summary,
@@ -205,7 +205,7 @@ impl State {
             } => {
                 self.no_open_call()?;
                 not_blank(summary)?;
-                match exchange::is_closable(&self.context, *first, *last) {
+                match exchange::is_compactable(&self.context, *first, *last) {
                     true => Ok(()),
                     false => Err(format!(
                         "entries {first} to {last} are not the oldest exchanges of the context"
@@ -430,7 +430,7 @@ impl State {
                 }
                 self.keep(record);
             }
-            Entry::Closed {
+            Entry::Compacted {
                 window,
                 first,
                 last,
@@ -439,7 +439,7 @@ impl State {
                 spent,
             } => {
                 self.summarised(spent);
-                self.closed(*window, *first, *last, summary, *by);
+                self.compacted(*window, *first, *last, summary, *by);
             }
             Entry::Continued { note, by, spent } => {
                 self.summarised(spent);
@@ -511,7 +511,7 @@ impl State {
     }
 
     /// The oldest exchanges leave; the summary stands for them and for all before.
-    fn closed(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
+    fn compacted(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
         self.context.retain(|r| r.seq > last);
         let before = self.preface.take();
         let (sound, unsound_from) = match by {
@@ -648,7 +648,7 @@ fn changes_the_context(entry: &Entry) -> bool {
     matches!(
         entry,
         Entry::Rendered { .. }
-            | Entry::Closed { .. }
+            | Entry::Compacted { .. }
             | Entry::Continued { .. }
             | Entry::Learned { .. }
             | Entry::Forked { .. }

@@ -249,7 +249,7 @@ impl<W: World> Engine<W> {
             match next(&self.state, &self.settings.policy, &self.pending()?) {
                 Step::RecordChoice => self.record_choice().await?,
                 Step::Render => self.render().await?,
-                Step::Compact => self.compact_as_asked().await?,
+                Step::CompactAsAsked => self.compact_as_asked().await?,
                 Step::ReportEnd(id) => self.report_end(&id).await?,
                 Step::TakeMessage => self.take_message().await?,
                 Step::Summarise(range) => self.begin_summary(range)?,
@@ -259,7 +259,7 @@ impl<W: World> Engine<W> {
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
-                Step::CloseWindow(range) => self.close_window(range).await?,
+                Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),

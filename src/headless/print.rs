@@ -128,7 +128,7 @@ impl Printer {
 
     fn context(&mut self, figures: &ContextFigures) {
         let (name, words) = match figures.what {
-            ContextChange::Closed => ("context.closed", Some("a window was summarised")),
+            ContextChange::Compacted => ("context.closed", Some("a window was summarised")),
             ContextChange::Continued => (
                 "context.continued",
                 Some("the context began again from a note"),

@@ -136,7 +136,7 @@ pub struct Gauge {
     /// A request over this is not sent.
     pub hard: u64,
     pub parts: Parts,
-    pub closed: u32,
+    pub compacted: u32,
     pub continuations: u32,
     /// Learnt in this session, by model.
     pub limits: BTreeMap<String, u64>,
@@ -158,7 +158,7 @@ impl Gauge {
             source,
             hard: budget.hard(),
             parts: Parts::of(state, &budget, windows),
-            closed: windows_left.saturating_sub(state.continuations),
+            compacted: windows_left.saturating_sub(state.continuations),
             continuations: state.continuations,
             limits: state.limits.clone(),
             cached: state.usage.cached,
@@ -184,7 +184,7 @@ impl Gauge {
             ),
             format!(
                 "{} window(s) summarised, {} continuation(s); that took {} tokens",
-                self.closed, self.continuations, self.summarising,
+                self.compacted, self.continuations, self.summarising,
             ),
         ];
         if self.asked > 0 {

@@ -263,7 +263,7 @@ pub mod entry {
     }
 
     pub fn closed(first: Seq, last: Seq) -> Entry {
-        Entry::Closed {
+        Entry::Compacted {
             window: 1,
             first,
             last,

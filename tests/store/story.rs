@@ -241,7 +241,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 exit_code: Some(0),
             }),
         },
-        Entry::Closed {
+        Entry::Compacted {
             window: 0,
             first: 1,
             last: 3,

@@ -97,7 +97,7 @@ fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), Expo
         Entry::Stopped { .. } => note(out, "stopped by the user")?,
         Entry::Failed { error, .. } => note(out, &format!("failed: {}", error.message))?,
         Entry::Noted { text, .. } => note(out, text)?,
-        Entry::Closed { summary, .. } => {
+        Entry::Compacted { summary, .. } => {
             note(out, "what came before was summarised:")?;
             fenced(out, summary)?;
         }

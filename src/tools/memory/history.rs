@@ -206,7 +206,7 @@ mod tests {
         let mut past = Sessions::new();
         past.says("fix the parser");
         past.says("and test it");
-        past.appends(Entry::Closed {
+        past.appends(Entry::Compacted {
             window: 1,
             first: 1,
             last: 1,

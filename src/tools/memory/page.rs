@@ -139,7 +139,7 @@ fn heading(record: &Record) -> String {
         Entry::Replied { .. } => "agent".to_string(),
         Entry::Finished { call, .. } => format!("result of call {call}"),
         Entry::Noted { .. } => "note".to_string(),
-        Entry::Closed { first, last, .. } => format!("summary of entries {first}-{last}"),
+        Entry::Compacted { first, last, .. } => format!("summary of entries {first}-{last}"),
         Entry::Continued { .. } => "continuation note".to_string(),
         other => other.kind().to_string(),
     };
@@ -159,7 +159,7 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
             _ => result(outcome, past)?,
         },
         Entry::Noted { text, .. } => text.clone(),
-        Entry::Closed { summary, .. } => summary.clone(),
+        Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
         Entry::Stopped { draft: Some(draft) } => draft.clone(),
         other => serde_json::to_string_pretty(other).map_err(|e| e.to_string())?,

@@ -82,7 +82,7 @@ pub(super) fn reason(entry: &Entry, calls: &Calls) -> Option<String> {
             SaveReason::Manual => "saved by hand",
         }
         .to_string(),
-        Entry::Closed { .. } => "summarised".to_string(),
+        Entry::Compacted { .. } => "summarised".to_string(),
         Entry::Continued { .. } => "context began again".to_string(),
         _ => return None,
     })
@@ -143,7 +143,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             out.push(format!("── failed: {}", one_clean_line(&error.message)));
         }
         Entry::Noted { text, .. } => out.push(format!("── {}", one_clean_line(text))),
-        Entry::Closed { summary, .. } => {
+        Entry::Compacted { summary, .. } => {
             out.push("── summarised:".to_string());
             block("  ", &clip(summary, RESULT_BYTES), RESULT_LINES, out);
         }

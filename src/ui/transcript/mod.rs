@@ -157,7 +157,7 @@ impl Transcript {
                     block.unfolded = Some(true);
                 }
             }
-            Entry::Closed {
+            Entry::Compacted {
                 first, last, by, ..
             } => {
                 let how = match by {
