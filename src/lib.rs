@@ -59,8 +59,8 @@
 //!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
-//! 6. **Same path means same crash.** Starts that get nowhere are counted; at three the
-//!    session is held, and a person lifts it.
+//! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
+//!    is a crash loop: nothing more is done until a person lifts it.
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
 //!    prefix: everything in it comes from entries, the system prompt too.
 //!

@@ -334,7 +334,7 @@ fn check(scene: &Scene) -> Result<bool, Trouble> {
             "the agent was started twice",
             records
                 .iter()
-                .any(|r| matches!(r.entry, Entry::Woke { .. })),
+                .any(|r| matches!(r.entry, Entry::Resumed { .. })),
         ),
         (
             "every call has exactly one result",

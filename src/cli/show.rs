@@ -248,7 +248,7 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             ),
             false => format!("{model} takes at most {limit} tokens"),
         },
-        Entry::Woke { found, draft, .. } => match draft {
+        Entry::Resumed { found, draft, .. } => match draft {
             Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
             None => format!("woke: {found}"),
         },

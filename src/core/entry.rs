@@ -206,7 +206,8 @@ pub enum Entry {
         images: Option<Refusal>,
     },
     /// A process took the session up again.
-    Woke {
+    #[serde(rename = "woke")]
+    Resumed {
         by: By,
         /// What was found: one line for the user.
         found: String,
@@ -757,7 +758,7 @@ impl Entry {
             Entry::Chose { .. } => "chose",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",
-            Entry::Woke { .. } => "woke",
+            Entry::Resumed { .. } => "woke",
         }
     }
 

@@ -12,8 +12,8 @@ use super::state::{OpenCall, State};
 use super::tool::Class;
 use super::window::{self, Pressure};
 
-/// Starts in a row without progress, after which the session is held.
-pub const MAX_WAKES: u32 = 3;
+/// Starts in a row without progress, after which it is a crash loop.
+pub const MAX_RESTARTS: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
@@ -92,7 +92,7 @@ pub enum Why {
     /// The user stopped it, or the model call failed for good.
     Halted,
     /// Too many starts came to nothing; a person lifts it.
-    Held,
+    CrashLoop,
     /// The number of answers for one message is used up.
     Turns,
     /// The model's answers cannot be used.
@@ -106,13 +106,13 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     }
     let rest = rest(state, policy);
     if pending.waits_for_person {
-        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::Held));
+        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {
-        // The user's words lift the hold.
-        (None, Some(Why::Held)) if pending.message => Step::TakeMessage,
-        (_, Some(Why::Held)) => Step::Wait(Why::Held),
+        // The user's words lift it.
+        (None, Some(Why::CrashLoop)) if pending.message => Step::TakeMessage,
+        (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
         (Some(open), _) => next_of_call(state, policy, open),
         (None, _) => take_in(state, policy, pending)
             .or(rest.map(Step::Wait))
@@ -122,8 +122,8 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// Why nothing more is done without a person, as far as the log says.
 pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
-    if state.wakes >= MAX_WAKES {
-        return Some(Why::Held);
+    if state.restarts >= MAX_RESTARTS {
+        return Some(Why::CrashLoop);
     }
     if state.first_open().is_some() {
         return None;

@@ -64,7 +64,7 @@ pub struct State {
     pub owed: bool,
     pub halted: Option<Halt>,
     /// Starts in a row that brought nothing forward.
-    pub wakes: u32,
+    pub restarts: u32,
     /// Answers since the user last spoke, or since this start.
     pub turns: u32,
     /// Answers in a row that could not be used.
@@ -253,7 +253,7 @@ impl State {
             | Entry::Chose { .. }
             | Entry::Named { .. }
             | Entry::Learned { .. }
-            | Entry::Woke { .. } => Ok(()),
+            | Entry::Resumed { .. } => Ok(()),
         }
     }
 
@@ -418,7 +418,7 @@ impl State {
             // A server that cannot be asked does not make the next start less likely to work.
             Entry::Failed { error, .. } => {
                 self.halted = Some(Halt::Failed(error.clone()));
-                self.wakes = 0;
+                self.restarts = 0;
             }
             Entry::Noted { about, .. } => {
                 match about {
@@ -449,7 +449,7 @@ impl State {
             Entry::Saved {
                 reason: SaveReason::Signal,
                 ..
-            } => self.wakes = 0,
+            } => self.restarts = 0,
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose { model, mode } => {
@@ -489,7 +489,7 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Woke { by, .. } => self.woke(*by),
+            Entry::Resumed { by, .. } => self.resumed(*by),
         }
     }
 
@@ -568,7 +568,7 @@ impl State {
     }
 
     fn progress(&mut self) {
-        self.wakes = 0;
+        self.restarts = 0;
     }
 
     fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut OpenCall)) {
@@ -624,21 +624,21 @@ impl State {
         for open in &mut self.calls {
             open.finished = true;
         }
-        self.wakes = 0;
+        self.restarts = 0;
         self.keep(record);
     }
 
-    fn woke(&mut self, by: By) {
+    fn resumed(&mut self, by: By) {
         if matches!(self.halted, Some(Halt::Failed(_))) {
             self.halted = None;
         }
         self.nonsense = 0;
         self.turns = 0;
         let owing = self.owed || self.first_open().is_some();
-        self.wakes = match (owing, by) {
+        self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
-            (true, By::Start | By::Hook) => self.wakes + 1,
+            (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }
 }

@@ -54,19 +54,19 @@ impl<W: World> Engine<W> {
         self.left.is_some() || self.commands.is_closed() || self.unheard.iter().any(leaves)
     }
 
-    /// What waits behind a stop is said; a failure and a hold are lifted, which is recorded.
+    /// What waits behind a stop is said. A failure and a crash loop are lifted, which is recorded.
     pub(super) async fn go_on(&mut self) -> Result<(), EngineError> {
         self.waits_for_person = false;
         let lifted = rest(&self.state, &self.settings.policy)
             .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
         if lifted {
             let found = "asked to go on".to_string();
-            let woke = Entry::Woke {
+            let resumed = Entry::Resumed {
                 by: By::Person,
                 found,
                 draft: None,
             };
-            self.record(Write::of(woke)).await?;
+            self.record(Write::of(resumed)).await?;
         }
         self.inbox_is_held = false;
         Ok(())

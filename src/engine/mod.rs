@@ -46,7 +46,7 @@ pub enum Command {
     },
     /// Stop what is in progress.
     Stop,
-    /// Do what waits after a stop or a failure, and lift a hold.
+    /// Do what waits after a stop or a failure, and lift a stop after a crash loop.
     GoOn,
     /// Another text for a queued message; `None` takes it out. When it was said already the
     /// new text is one more message.
@@ -63,7 +63,7 @@ pub enum Command {
     },
     Name(String),
     /// What the model is told besides, when no call is open. It waits in the inbox, also
-    /// when the rest of that is held.
+    /// when the rest of that waits.
     Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
@@ -221,10 +221,10 @@ impl<W: World> Engine<W> {
 
     /// Records that a process took the session up again. What was streaming at the crash
     /// moves from the drafts into the entry.
-    pub async fn wake(&mut self, by: By, found: String) -> Result<(), EngineError> {
+    pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
         let draft = self.store.drafts(self.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let entry = Entry::Woke { by, found, draft };
+        let entry = Entry::Resumed { by, found, draft };
         self.record(Write::of(entry).clearing_stream()).await
     }
 

@@ -34,7 +34,7 @@ pub mod exit {
 pub struct Task {
     pub prompt: Option<String>,
     pub format: Format,
-    /// The user named this session: a hold is lifted.
+    /// The user named this session: a crash loop is lifted.
     pub by: By,
 }
 
@@ -103,7 +103,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
             } else {
                 task.by
             };
-            engine.wake(by, found.line()).await?;
+            engine.record_resumed(by, found.line()).await?;
         }
         engine.run().await
     };
@@ -157,10 +157,10 @@ fn verdict<W: crate::world::World>(
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
         ),
-        Rest::Waiting(Why::Held) => Verdict::of(
+        Rest::Waiting(Why::CrashLoop) => Verdict::of(
             exit::RESUMABLE,
             Some(
-                "held: the last starts all ended without getting anywhere, so what they ran into is not \
+                "crash loop: the last starts all ended without getting anywhere, so what they ran into is not \
                  tried again by itself",
             ),
         ),

@@ -248,7 +248,7 @@ async fn live(
     loop {
         let step = async {
             if let Some(found) = &wake {
-                engine.wake(By::Person, found.clone()).await?;
+                engine.record_resumed(By::Person, found.clone()).await?;
                 wake = None;
             }
             tell(News::Working);

@@ -70,9 +70,9 @@ impl Task {
                     self.words_were_never_taken();
                     vec!["-p".to_string(), PROMPT.to_string()]
                 }
-                // Held after three starts without progress: a person names the session.
-                Some(75) if run.stderr.contains("held") => {
-                    let id = self.session.clone().expect("a session that is held");
+                // A crash loop, after three starts without progress: a person names the session.
+                Some(75) if run.stderr.contains("crash loop") => {
+                    let id = self.session.clone().expect("a session in a crash loop");
                     vec!["-p".to_string(), "-r".to_string(), id]
                 }
                 Some(code) => panic!(

@@ -159,7 +159,10 @@ impl Turn {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
         let life = async {
             if again {
-                engine.wake(By::Start, "found".into()).await.unwrap();
+                engine
+                    .record_resumed(By::Start, "found".into())
+                    .await
+                    .unwrap();
             }
             engine.run().await.unwrap()
         };
@@ -377,7 +380,7 @@ async fn an_answer_leaves_the_drafts_when_it_is_in_the_log_and_not_before() {
         });
         turn.play().await;
         let woke = turn.records().into_iter().find_map(|r| match r.entry {
-            Entry::Woke { draft, .. } => Some(draft),
+            Entry::Resumed { draft, .. } => Some(draft),
             _ => None,
         });
         assert_eq!(woke, Some(found.map(String::from)), "{death:?}");

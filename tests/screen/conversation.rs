@@ -91,7 +91,7 @@ fn what_happened_to_the_session_stands_in_the_conversation() {
         stage.says("build it");
         let call = stage.replies(vec![bash("make all")])[0];
         stage.log(entry::started(call));
-        stage.log(entry::woke(
+        stage.log(entry::resumed(
             "resumed 01a1fc18-224f \"build it\", killed 3 min ago: 4 entries, 1 command still running (make all, 4m12s)",
             Some("I will bui"),
         ));

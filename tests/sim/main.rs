@@ -163,7 +163,7 @@ fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>)
                 outside.die(case.power_cut);
                 by = By::Start;
             }
-            Some(Rest::Waiting(Why::Held)) => by = By::Person,
+            Some(Rest::Waiting(Why::CrashLoop)) => by = By::Person,
             Some(_) => return,
         }
     }
@@ -221,7 +221,10 @@ fn one_process(
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
         let life = async {
             if again {
-                engine.wake(by, "found".into()).await.expect("woke");
+                engine
+                    .record_resumed(by, "found".into())
+                    .await
+                    .expect("woke");
             }
             engine.run().await.expect("the engine runs")
         };

@@ -250,7 +250,7 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
             loop {
                 let step = async {
                     if !is_new {
-                        engine.wake(By::Person, "found".into()).await?;
+                        engine.record_resumed(By::Person, "found".into()).await?;
                         is_new = true;
                     }
                     match engine.run().await? {

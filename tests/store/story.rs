@@ -273,7 +273,7 @@ pub fn all_kinds() -> Vec<Entry> {
             silently: false,
             images: None,
         },
-        Entry::Woke {
+        Entry::Resumed {
             by: By::Start,
             found: "a crash".into(),
             draft: None,

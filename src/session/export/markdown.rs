@@ -111,7 +111,7 @@ fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), Expo
                 &format!("forked from {} at {}", from.session, from.seq),
             )?;
         }
-        Entry::Woke { found, .. } => note(out, &format!("woke: {found}"))?,
+        Entry::Resumed { found, .. } => note(out, &format!("woke: {found}"))?,
         Entry::Chose { model: Some(m), .. } => note(out, &format!("goes on with {m}"))?,
         Entry::Opened { .. }
         | Entry::Rendered { .. }

@@ -568,7 +568,7 @@ impl App {
     /// Something waits for the person's word, or for Enter.
     pub fn goes_on(&self) -> bool {
         let waits = match self.phase {
-            Phase::Resting(Why::Halted | Why::Held | Why::Idle) => self.now.owes,
+            Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
             _ => false,
         };
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())

@@ -199,7 +199,9 @@ impl App {
         let hint = match why {
             // What was said before stays until the next key.
             Why::Idle | Why::Halted => return,
-            Why::Held => "held: the last starts all ended without getting anywhere; Enter goes on",
+            Why::CrashLoop => {
+                "crash loop: the last starts all ended without getting anywhere; Enter goes on"
+            }
             Why::Turns => "the number of turns is used up; say something to go on",
             Why::Nonsense => "the model's last answers cannot be used; say what is wanted",
         };

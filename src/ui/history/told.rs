@@ -152,7 +152,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             block("  ", &clip(note, RESULT_BYTES), RESULT_LINES, out);
         }
         Entry::Forked { .. } => out.push("── forked here".to_string()),
-        Entry::Woke { found, .. } => out.push(format!("── woke: {}", one_clean_line(found))),
+        Entry::Resumed { found, .. } => out.push(format!("── woke: {}", one_clean_line(found))),
         Entry::Opened { .. }
         | Entry::Rendered { .. }
         | Entry::Decided { .. }

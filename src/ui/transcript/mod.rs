@@ -191,7 +191,7 @@ impl Transcript {
             Entry::Learned { model, limit, .. } => {
                 self.mark(at, Tone::Calm, format!("{model} takes {limit} tokens"));
             }
-            Entry::Woke { found, draft, .. } => {
+            Entry::Resumed { found, draft, .. } => {
                 self.cut_words(at, draft.as_deref());
                 self.mark(at, Tone::Warn, found);
             }

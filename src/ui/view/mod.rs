@@ -287,7 +287,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         }
         Phase::Resting(why) if app.goes_on() => {
             let what = match why {
-                Why::Halted | Why::Held => "stopped",
+                Why::Halted | Why::CrashLoop => "stopped",
                 Why::Idle | Why::Turns | Why::Nonsense => "waiting",
             };
             let text = format!("{what} · Enter goes on, or say something");
