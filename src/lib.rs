@@ -24,8 +24,8 @@
 //! in the transaction that deletes it. Then `next` says `CallModel`;
 //! [`core::prompt::request`] projects the log to messages; a codec in
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
-//! anything is decided on it. For each call `next` says what is to become of it: pure calls
-//! run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
+//! anything is decided on it. For each call `next` says what is to become of it: idempotent
+//! calls run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
 //! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
@@ -54,7 +54,7 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | pure | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
+//!    | idempotent | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |

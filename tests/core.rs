@@ -222,7 +222,7 @@ fn what_is_next() {
     check(vec![], Step::Wait(Why::Idle));
     check(vec![said("go")], Step::CallModel);
     check(turn(vec![Block::text("done")]), Step::Wait(Why::Idle));
-    // Pure calls run together up to the first that is not.
+    // Idempotent calls run together up to the first that is not.
     check(
         turn(vec![read("a"), read("b"), bash("x"), read("c")]),
         Step::Run(vec![id(2, 0), id(2, 1)]),
@@ -454,7 +454,7 @@ fn what_cannot_have_happened_is_refused() {
     refuse(call(), finished(id(2, 0))); // done, but never begun
     refuse(call(), finished(id(2, 2)));
     refuse(call(), finished(id(2, 7)));
-    refuse(call(), started(id(2, 1), Guard::Opaque)); // pure
+    refuse(call(), started(id(2, 1), Guard::Opaque)); // idempotent
     refuse(call(), started(id(2, 0), Guard::Opaque)); // another class
     refuse(with(vec![finished(id(2, 1))]), finished(id(2, 1))); // twice
     refuse(

@@ -72,7 +72,7 @@ pub enum Step {
     CallModel,
     /// Ask the person about a call.
     Ask(CallId),
-    /// Run these: several pure calls, or one of any class.
+    /// Run these: several idempotent calls, or one of any class.
     Run(Vec<CallId>),
     /// A call was begun and has no result: find out.
     Settle(CallId),
@@ -221,16 +221,16 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     }
 }
 
-/// The call alone, or with the allowed pure calls directly behind it.
+/// The call alone, or with the allowed idempotent calls directly behind it.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
-    if first.call.class() != Some(Class::Pure) {
+    if first.call.class() != Some(Class::Idempotent) {
         return vec![first.call.id];
     }
     state
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
-        .take_while(|c| !c.finished && c.call.class() == Some(Class::Pure))
+        .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| fate(state, policy, c) == Fate::Run)
         .map(|c| c.call.id)
         .collect()

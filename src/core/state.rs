@@ -298,9 +298,9 @@ impl State {
     /// interrupted before that.
     fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
         let open = self.open_call(id)?;
-        let pure = open.call.class() == Some(Class::Pure);
+        let idempotent = open.call.class() == Some(Class::Idempotent);
         match outcome {
-            Outcome::Done { .. } if !pure && open.guard.is_none() => {
+            Outcome::Done { .. } if !idempotent && open.guard.is_none() => {
                 Err(format!("call {id} is done but was never begun"))
             }
             Outcome::Denied { .. } if open.guard.is_some() => {

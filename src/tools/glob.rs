@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn glob(room: &Room, pattern: &str) -> String {
-        done(&room.pure("glob", json!({"pattern": pattern}))).to_string()
+        done(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
     }
 
     #[test]
@@ -189,12 +189,12 @@ mod tests {
     #[test]
     fn a_path_is_where_it_starts() {
         let room = room();
-        let ran = room.pure("glob", json!({"pattern": "../b.rs", "path": "a"}));
+        let ran = room.idempotent("glob", json!({"pattern": "../b.rs", "path": "a"}));
         assert_eq!(done(&ran), "b.rs\n");
         let outside = tempfile::tempdir().unwrap();
         let file = outside.path().canonicalize().unwrap().join("x");
         std::fs::write(&file, "").unwrap();
-        let ran = room.pure("glob", json!({"pattern": "x", "path": outside.path()}));
+        let ran = room.idempotent("glob", json!({"pattern": "x", "path": outside.path()}));
         assert_eq!(done(&ran), format!("{}\n", file.display()));
     }
 
@@ -202,8 +202,9 @@ mod tests {
     fn what_finds_nothing_says_so() {
         let room = room();
         assert!(glob(&room, "*.py").contains("no file matches *.py"));
-        let refused =
-            |pattern: &str| error(&room.pure("glob", json!({"pattern": pattern}))).to_string();
+        let refused = |pattern: &str| {
+            error(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
+        };
         assert!(refused("a[").contains("cannot be used"));
         assert!(refused("nowhere/*").contains("does not exist"));
         assert!(refused("b.rs/*").contains("not a folder"));
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_pattern_without_end_is_refused() {
-        let ran = room().pure("glob", json!({"pattern": "[a]".repeat(2_000)}));
+        let ran = room().idempotent("glob", json!({"pattern": "[a]".repeat(2_000)}));
         assert!(error(&ran).contains("over 4096 bytes"));
     }
 

@@ -370,7 +370,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::support::{Room, done, error, input};
-    use super::super::{Limits, run_pure};
+    use super::super::{Limits, run_idempotent};
     use super::*;
     use crate::core::entry::Outcome;
 
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn grep(room: &Room, arguments: Value) -> String {
-        done(&room.pure("grep", arguments)).to_string()
+        done(&room.idempotent("grep", arguments)).to_string()
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         let room = room();
         let text = grep(&room, json!({"pattern": "absent"}));
         assert_eq!(text, "no match for absent in .; files searched: 3\n");
-        let refused = |arguments| error(&room.pure("grep", arguments)).to_string();
+        let refused = |arguments| error(&room.idempotent("grep", arguments)).to_string();
         assert!(refused(json!({"pattern": "("})).contains("cannot be used"));
         assert!(refused(json!({"pattern": "a\nb"})).contains("one by one"));
         assert!(refused(json!({"pattern": ""})).contains("empty"));
@@ -549,7 +549,7 @@ mod tests {
             .status();
         assert!(made.unwrap().success());
         for (path, what) in [("fifo", "a FIFO"), ("/dev/zero", "a device")] {
-            let ran = room.pure("grep", json!({"pattern": "one", "path": path}));
+            let ran = room.idempotent("grep", json!({"pattern": "one", "path": path}));
             assert!(error(&ran).contains(what), "{ran:?}");
         }
         assert!(grep(&room, json!({"pattern": "one"})).contains("files searched: 0"));
@@ -559,7 +559,7 @@ mod tests {
     fn a_search_that_is_cancelled_ends() {
         let room = room();
         let grep = input("grep", json!({"pattern": "one"}));
-        let ran = run_pure(&grep, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&grep, &room.place, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

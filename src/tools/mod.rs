@@ -1,10 +1,10 @@
 //! The tools of the model, except the running of commands.
 //!
-//! Three families. *Pure* tools ([`run_pure`]) look and change nothing, so they may be run
+//! Three families. *Idempotent* tools ([`run_idempotent`]) change nothing, so they may be run
 //! again after a crash. *Checked* tools replace one file as a whole: [`prepare`] looks and
 //! says what the file will be, that is recorded, [`apply`] does it, and after a crash
 //! [`look`] says from the file alone whether it was done. The third *looks back*
-//! ([`look_back`]): pure too, but over the store instead of the files.
+//! ([`look_back`]): idempotent too, but over the store instead of the files.
 //!
 //! All of it blocks and belongs on a thread of its own. What the model reads of each tool
 //! is in `assets/tools/NAME.md`.
@@ -89,7 +89,7 @@ impl Ran {
 }
 
 /// Runs a tool that changes nothing. Returns soon after `cancel` is set.
-pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
+pub fn run_idempotent(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
     match input {
         Input::Read(args) => read::run(args, place, cancel),
         Input::Grep(args) => grep::run(args, place, cancel),

@@ -355,11 +355,11 @@ mod tests {
     use serde_json::json;
 
     use super::super::support::{Room, done, error, hash, input};
-    use super::super::{Limits, run_pure};
+    use super::super::{Limits, run_idempotent};
     use super::*;
 
     fn read(room: &Room, path: &str) -> Ran {
-        room.pure("read", json!({"path": path}))
+        room.idempotent("read", json!({"path": path}))
     }
 
     fn seen(room: &Room, name: &str, content: impl AsRef<[u8]>) -> Option<Fact> {
@@ -382,13 +382,13 @@ mod tests {
     fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
         let room = Room::new();
         room.put("a", "1\n2\n3\n4\n5\n");
-        let ran = room.pure("read", json!({"path": "a", "offset": 2, "limit": 2}));
+        let ran = room.idempotent("read", json!({"path": "a", "offset": 2, "limit": 2}));
         assert_eq!(
             done(&ran),
             "     2\t2\n     3\t3\n[lines 2-3 of 5; read on with offset 4]\n"
         );
         assert_eq!(ran.fact, seen(&room, "a", "1\n2\n3\n4\n5\n"));
-        let ran = room.pure("read", json!({"path": "a", "offset": 6}));
+        let ran = room.idempotent("read", json!({"path": "a", "offset": 6}));
         assert!(error(&ran).contains("has 5 lines: there is no line 6"));
     }
 
@@ -401,7 +401,7 @@ mod tests {
         room.put("a", lines.join("\n"));
         let mut got = Vec::new();
         while got.len() < lines.len() {
-            let ran = room.pure("read", json!({"path": "a", "offset": got.len() + 1}));
+            let ran = room.idempotent("read", json!({"path": "a", "offset": got.len() + 1}));
             let text = done(&ran);
             assert!(text.len() <= room.place.inline_max_bytes + 100);
             let page = text.lines().filter_map(|l| l.split_once('\t'));
@@ -433,7 +433,7 @@ mod tests {
         room.put("a", "\u{feff}one\r\ntwo\r\n");
         assert_eq!(done(&read(&room, "a")), "     1\tone\n     2\ttwo\n");
         room.put("late-nul", format!("{}\0\n", "x\n".repeat(SNIFFED_BYTES)));
-        let ran = room.pure(
+        let ran = room.idempotent(
             "read",
             json!({"path": "late-nul", "offset": SNIFFED_BYTES + 1}),
         );
@@ -531,7 +531,7 @@ mod tests {
         let filler = "x".repeat(SNIFFED_BYTES);
         std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 13).unwrap();
         huge.set_len(1 << 40).unwrap();
-        let ran = room.pure("read", json!({"path": "huge", "limit": 2}));
+        let ran = room.idempotent("read", json!({"path": "huge", "limit": 2}));
         assert!(done(&ran).ends_with("of a file of 1099511627776 bytes; read on with offset 3]\n"));
         assert_eq!(ran.fact, None);
     }
@@ -545,8 +545,9 @@ mod tests {
         std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
         huge.set_len(1 << 40).unwrap();
         room.place.limits.bytes = 200_000;
-        let far =
-            |room: &Room, offset: u64| room.pure("read", json!({"path": "huge", "offset": offset}));
+        let far = |room: &Room, offset: u64| {
+            room.idempotent("read", json!({"path": "huge", "offset": offset}))
+        };
         // No line in sight: nothing is shown.
         let ran = far(&room, 9);
         let said = "from line 9: stopped after 200000 bytes, at line 5 of a file of 1099511627776 bytes\nhint: ";
@@ -573,7 +574,7 @@ mod tests {
         let room = Room::new();
         room.put("a", "x\n");
         let read = input("read", json!({"path": "a"}));
-        let ran = run_pure(&read, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&read, &room.place, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

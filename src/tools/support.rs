@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Hidden, Place, Ran, path_key, run_pure};
+use super::{Hidden, Place, Ran, path_key, run_idempotent};
 use crate::core::entry::Outcome;
 use crate::core::policy::{Rule, Rules, Workspace};
 use crate::core::tool::Input;
@@ -78,8 +78,8 @@ impl Room {
         names
     }
 
-    pub fn pure(&self, name: &str, arguments: serde_json::Value) -> Ran {
-        run_pure(
+    pub fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
+        run_idempotent(
             &input(name, arguments),
             &self.place,
             &AtomicBool::new(false),

@@ -287,7 +287,7 @@ impl World for Machine {
         self.models.call(&request, &none, &mut |_| {}).await
     }
 
-    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
         let input = match &call.input {
             Ok(Input::BashStop(args)) => {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
@@ -310,7 +310,7 @@ impl World for Machine {
         let cancel = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancel));
         let place = self.place.clone();
-        match blocking(move || tools::run_pure(&input, &place, &cancel)).await {
+        match blocking(move || tools::run_idempotent(&input, &place, &cancel)).await {
             Ok(ran) => ran,
             Err(why) => Ran::error(why),
         }

@@ -218,8 +218,8 @@ impl World for Mortal {
         self.machine.summarise(request).await
     }
 
-    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
-        self.machine.run_pure(call, room).await
+    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
+        self.machine.run_idempotent(call, room).await
     }
 
     async fn prepare(
