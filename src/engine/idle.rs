@@ -27,7 +27,7 @@ impl<W: World> Engine<W> {
                 biased;
                 command = self.commands.recv() => {
                     match command {
-                        Some(command) => drop(self.hear(command).await?),
+                        Some(command) => drop(self.accept(command).await?),
                         None => self.left = Some(SaveReason::Exit),
                     }
                     return Ok(());
@@ -48,10 +48,10 @@ impl<W: World> Engine<W> {
     /// Nobody is left who could say something, or somebody asked to leave.
     pub fn is_abandoned(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
-            self.unheard.push_back(command);
+            self.pending_commands.push_back(command);
         }
         let leaves = |command: &Command| matches!(command, Command::Leave(_));
-        self.left.is_some() || self.commands.is_closed() || self.unheard.iter().any(leaves)
+        self.left.is_some() || self.commands.is_closed() || self.pending_commands.iter().any(leaves)
     }
 
     /// What waits behind a stop is said. A failure and a crash loop are lifted, which is recorded.

@@ -156,8 +156,8 @@ pub struct Engine<W> {
     world: Rc<W>,
     settings: Settings,
     commands: UnboundedReceiver<Command>,
-    /// What could not be obeyed, since nothing could be recorded: it comes first.
-    unheard: VecDeque<Command>,
+    /// Commands that were received and not applied yet, since nothing could be recorded.
+    pending_commands: VecDeque<Command>,
     on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::Draft,
@@ -199,7 +199,7 @@ impl<W: World> Engine<W> {
             world,
             settings,
             commands,
-            unheard: VecDeque::new(),
+            pending_commands: VecDeque::new(),
             on_event,
             timer,
             draft: attend::Draft::default(),
@@ -228,7 +228,7 @@ impl<W: World> Engine<W> {
         self.record(Write::of(entry).clearing_stream()).await
     }
 
-    /// What is owed waits until a person says something or asks to go on, whatever else is heard
+    /// What is owed waits until a person says something or asks to go on, whatever else comes
     /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {

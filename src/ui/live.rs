@@ -1,4 +1,4 @@
-//! The session that is worked in: the engine on a thread of its own, commands in, news out.
+//! The session that is worked in: the engine on a thread of its own, commands in, events out.
 //!
 //! The screen never touches the store or the world; what it shows are the entries that the
 //! engine recorded, in their order. A full disk pauses the engine, not the screen: it is told,
@@ -44,7 +44,7 @@ pub struct Open {
 
 /// What the engine's thread tells the screen.
 #[derive(Debug)]
-pub enum News {
+pub enum EngineEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
     /// It is in the log; what is so after it.
@@ -202,7 +202,7 @@ fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, t
     };
     let session = match opened.and_then(|()| around.open(&open.which, true)) {
         Ok(session) => session,
-        Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+        Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -211,12 +211,12 @@ fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, t
         Ok(runtime) => runtime,
         Err(error) => {
             let why = format!("cannot start the runtime: {error}");
-            return tell(News::Ended(Some((why, None))));
+            return tell(EngineEvent::Ended(Some((why, None))));
         }
     };
     let ended = runtime.block_on(live(session, open.named, inbox, tell));
     runtime.shutdown_background();
-    tell(News::Ended(ended));
+    tell(EngineEvent::Ended(ended));
 }
 
 async fn live(
@@ -228,7 +228,7 @@ async fn live(
     let found = session.found.take();
     let gauging = session.gauging.clone();
     match opening(&mut session, found.clone(), &gauging) {
-        Ok(opening) => tell(News::Opened(Box::new(opening))),
+        Ok(opening) => tell(EngineEvent::Opened(Box::new(opening))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
     let told = Arc::clone(tell);
@@ -237,7 +237,7 @@ async fn live(
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told(news(state, event, &gauging))),
+        Box::new(move |state, event| told(engine_event(state, event, &gauging))),
     );
     let _lock = session.lock;
     if found.as_ref().is_some_and(|found| waits(found, named)) {
@@ -251,11 +251,11 @@ async fn live(
                 engine.record_resumed(By::Person, found.clone()).await?;
                 wake = None;
             }
-            tell(News::Working);
+            tell(EngineEvent::Working);
             match engine.run().await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {
-                    tell(News::Resting(why));
+                    tell(EngineEvent::Resting(why));
                     engine.idle().await?;
                     Ok(false)
                 }
@@ -269,10 +269,10 @@ async fn live(
                 return Some((error.to_string(), error.hint()));
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                tell(News::Paused(error.to_string(), error.hint()));
+                tell(EngineEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
                 is_last_try = engine.is_abandoned();
-                tell(News::GoesOn);
+                tell(EngineEvent::GoesOn);
             }
             Err(error) => {
                 tracing::error!(%error, "the engine stopped");
@@ -323,22 +323,22 @@ pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, Store
     Ok(queued)
 }
 
-fn news(state: &State, event: Event<'_>, gauging: &Gauging) -> News {
+fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEvent {
     match event {
         Event::Recorded(record) => {
             let now = Now::of(state, gauging);
-            News::Recorded(Box::new(record.clone()), Box::new(now))
+            EngineEvent::Recorded(Box::new(record.clone()), Box::new(now))
         }
-        Event::Delta(delta) => News::Delta(delta.clone()),
-        Event::Queued(queued) => News::Queued(queued.clone()),
-        Event::Requeued(queued) => News::Requeued(queued.to_vec()),
-        Event::Asked { call, why, rule } => News::Asked {
+        Event::Delta(delta) => EngineEvent::Delta(delta.clone()),
+        Event::Queued(queued) => EngineEvent::Queued(queued.clone()),
+        Event::Requeued(queued) => EngineEvent::Requeued(queued.to_vec()),
+        Event::Asked { call, why, rule } => EngineEvent::Asked {
             call,
             why: why.to_string(),
             rule: rule.map(ToString::to_string),
         },
-        Event::Kept(kept) => News::Kept(kept.map_err(ToString::to_string)),
-        Event::Context(figures) => News::Context(figures),
+        Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
+        Event::Context(figures) => EngineEvent::Context(figures),
     }
 }
 

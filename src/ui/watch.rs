@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::Tell;
-use super::live::{News, NotOpened, Now, Opening, waiting};
+use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
 use crate::core::state::State;
 use crate::model::Delta;
 use crate::session::{SessionError, Surroundings};
@@ -29,12 +29,12 @@ impl Watch {
         std::thread::spawn(move || {
             let mut look = match Look::begin(&around, &id, &tell) {
                 Ok(look) => look,
-                Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+                Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
             };
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 if let Err(error) = look.again(&around, &tell) {
                     tracing::warn!(%error, "a session cannot be watched any more");
-                    return tell(News::Ended(Some((error.to_string(), error.hint()))));
+                    return tell(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
             }
         });
@@ -73,7 +73,7 @@ impl Look {
                 why,
             })
         })?;
-        tell(News::Opened(Box::new(Opening {
+        tell(EngineEvent::Opened(Box::new(Opening {
             id: look.id.clone(),
             found: None,
             warnings: Vec::new(),
@@ -87,7 +87,7 @@ impl Look {
                 &around.gauging(&look.store, &look.state.model)?,
             ),
         })));
-        tell(News::Watching);
+        tell(EngineEvent::Watching);
         look.again(around, tell)?;
         Ok(look)
     }
@@ -105,18 +105,18 @@ impl Look {
                         why,
                     })?;
                 let now = Now::of(&self.state, &gauging);
-                tell(News::Recorded(Box::new(record), Box::new(now)));
+                tell(EngineEvent::Recorded(Box::new(record), Box::new(now)));
             }
-            tell(News::Requeued(waiting(&self.store, &self.id)?));
+            tell(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
             self.told.clear();
         }
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
         if let Some(more) = stream.strip_prefix(&self.told).filter(|m| !m.is_empty()) {
-            tell(News::Delta(Delta::Text(more.to_string())));
+            tell(EngineEvent::Delta(Delta::Text(more.to_string())));
         }
         self.told = stream;
         if !around.is_in_use(&self.id) {
-            tell(News::Free);
+            tell(EngineEvent::Free);
         }
         Ok(())
     }

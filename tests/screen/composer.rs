@@ -149,7 +149,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     // A model that works is stopped by the next key.
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
-    stage.news(rewake::ui::live::News::Working);
+    stage.engine_event(rewake::ui::live::EngineEvent::Working);
     stage.keys("!sleep 1000<Enter><Esc>");
     let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
     assert!(!stage.wanted.iter().any(stops));

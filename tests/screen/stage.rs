@@ -15,7 +15,7 @@ use rewake::session::{Ending, Found};
 use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, Msg, Place};
 use rewake::ui::highlight::Highlighter;
-use rewake::ui::live::{News, Now, Opening};
+use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -66,7 +66,7 @@ impl Stage {
     pub fn opened(width: u16, height: u16) -> Stage {
         let mut stage = Stage::new(width, height);
         stage.open();
-        stage.news(News::Resting(Why::Idle));
+        stage.engine_event(EngineEvent::Resting(Why::Idle));
         stage
     }
 
@@ -76,8 +76,8 @@ impl Stage {
         self.wanted.extend(wanted);
     }
 
-    pub fn news(&mut self, news: News) {
-        self.tell(Msg::News(0, news));
+    pub fn engine_event(&mut self, event: EngineEvent) {
+        self.tell(Msg::Engine(0, event));
     }
 
     /// The session with all that its log has.
@@ -118,12 +118,12 @@ impl Stage {
         };
         change(&mut opening);
         self.is_open = true;
-        self.news(News::Opened(Box::new(opening)));
-        self.news(News::Working);
+        self.engine_event(EngineEvent::Opened(Box::new(opening)));
+        self.engine_event(EngineEvent::Working);
     }
 
     pub fn rest(&mut self) {
-        self.news(News::Resting(Why::Idle));
+        self.engine_event(EngineEvent::Resting(Why::Idle));
     }
 
     fn now(&self) -> Now {
@@ -148,7 +148,7 @@ impl Stage {
         if self.is_open {
             self.app.now_ms = record.at_ms;
             let now = self.now();
-            self.news(News::Recorded(Box::new(record), Box::new(now)));
+            self.engine_event(EngineEvent::Recorded(Box::new(record), Box::new(now)));
         }
     }
 
@@ -185,11 +185,11 @@ impl Stage {
     }
 
     pub fn streams(&mut self, text: &str) {
-        self.news(News::Delta(Delta::Text(text.into())));
+        self.engine_event(EngineEvent::Delta(Delta::Text(text.into())));
     }
 
     pub fn asks(&mut self, call: CallId, why: &str, rule: Option<&str>) {
-        self.news(News::Asked {
+        self.engine_event(EngineEvent::Asked {
             call,
             why: why.into(),
             rule: rule.map(str::to_string),

@@ -4,8 +4,8 @@
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
 mod commands;
+mod engine_events;
 mod keys;
-mod news;
 mod over;
 mod quiet;
 
@@ -20,7 +20,7 @@ use super::composer::Composer;
 use super::composer::files::Files;
 use super::highlight::Highlighter;
 use super::history;
-use super::live::{News, Now};
+use super::live::{EngineEvent, Now};
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{Look, Tone, Transcript};
@@ -39,7 +39,7 @@ pub enum Msg {
     Mouse(MouseEvent),
     Resize(u16, u16),
     /// From the engine of this number; older ones are not listened to.
-    News(u64, News),
+    Engine(u64, EngineEvent),
     Details(String, Option<Details>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
@@ -374,8 +374,8 @@ impl App {
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
-            Msg::News(engine, news) if engine == self.engine => return self.news(news),
-            Msg::News(..) => {}
+            Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
+            Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
             Msg::Tails(tails) => {
                 for (call, text) in tails {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Hands;
+use super::Effects;
 use crate::core::entry::{Image, Via};
 use crate::core::image;
 use crate::engine::Command;
@@ -15,7 +15,7 @@ use crate::ui::composer::editor::{edit, editor_command};
 use crate::ui::terminal::Screen;
 use crate::ui::transcript::Tone;
 
-impl Hands {
+impl Effects {
     pub(super) fn say(&mut self, text: String, paths: &[PathBuf], app: &App) {
         let mut images = Vec::new();
         let mut blobs = Vec::new();
@@ -41,7 +41,7 @@ impl Hands {
     }
 
     pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
-        self.be_deaf();
+        self.pause_input();
         let env = &self.around.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
@@ -52,7 +52,7 @@ impl Hands {
             Ok(Err(why)) => Err(why.to_string()),
             Err(e) => Err(format!("the terminal did not come back: {e}")),
         };
-        self.hear_again();
+        self.resume_input();
         self.send(Msg::Edited(edited));
     }
 

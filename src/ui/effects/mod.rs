@@ -1,5 +1,5 @@
-//! What the screen wants done outside: intents are carried out here, and what came of them
-//! goes back as messages. What takes long is done on threads.
+//! The effects of the screen: intents are carried out here, and their results go back as
+//! messages. What takes long is done on threads.
 
 mod changes;
 mod files;
@@ -29,8 +29,8 @@ use changes::{Acting, Changes};
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
 
-/// Who carries out intents.
-pub struct Hands {
+/// Carries out intents.
+pub struct Effects {
     pub around: Arc<Surroundings>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
@@ -61,12 +61,12 @@ pub enum After {
     Demo,
 }
 
-impl Hands {
-    pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Hands {
+impl Effects {
+    pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Effects {
         let runs = around.runs().ok();
         let acting = Arc::new(Acting::default());
         let changes = Changes::new(&around.loaded.files, acting.moment(some_run(runs.as_ref())));
-        Hands {
+        Effects {
             around,
             to_screen,
             live: None,
@@ -103,8 +103,8 @@ impl Hands {
         Ok(())
     }
 
-    /// Another program has the keyboard until [`Hands::listen`].
-    fn be_deaf(&mut self) {
+    /// Another program has the keyboard until [`Effects::resume_input`].
+    fn pause_input(&mut self) {
         self.reader = None;
     }
 
@@ -218,9 +218,9 @@ impl Hands {
     fn tell(&self, engine: u64) -> Tell {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
-        Arc::new(move |news| {
-            acting.hear(&news);
-            let _ = sender.send(Wake::Msg(Msg::News(engine, news)));
+        Arc::new(move |event| {
+            acting.observe(&event);
+            let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
         })
     }
 
@@ -264,7 +264,7 @@ impl Hands {
 
     /// To the shell that started us, until it brings us back.
     fn suspend(&mut self, screen: &mut Screen) {
-        self.be_deaf();
+        self.pause_input();
         let slept = screen.lend(|| {
             // The whole process sleeps; what runs under keepers goes on.
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)
@@ -272,10 +272,11 @@ impl Hands {
         if let Err(e) = slept {
             tracing::warn!(error = %e, "the terminal did not come back");
         }
-        self.hear_again();
+        self.resume_input();
     }
 
-    fn hear_again(&mut self) {
+    /// The keyboard is ours again.
+    fn resume_input(&mut self) {
         if let Err(e) = self.listen() {
             tracing::error!(error = %e, "the keyboard cannot be read");
             let _ = self.to_screen.send(Wake::Gone);

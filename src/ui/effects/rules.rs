@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::changes::Moment;
 use super::look::plain_lines;
-use super::{Hands, some_run};
+use super::{Effects, some_run};
 use crate::config::write::Change;
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths, Standing};
 use crate::core::entry::Mode;
@@ -22,7 +22,7 @@ use crate::ui::{start, style};
 /// While commands of other sessions run, whose end nobody tells, the files are looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-impl Hands {
+impl Effects {
     /// "Always": in the user's own config, where only a person writes. It holds at once, also
     /// when the rest of the file is not taken over.
     pub(super) fn allow_always(&mut self, rule: &str, app: &App) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::Hands;
+use super::Effects;
 use crate::command::QUIET;
 use crate::core::visible::{visible, without_cosmetics};
 use crate::engine::Command;
@@ -59,7 +59,7 @@ fn group(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
 
-impl Hands {
+impl Effects {
     pub(super) fn shell(&mut self, id: ShellId, command: String) {
         let shell = self.around.config().shell.program(&self.around.env);
         let folder = self.around.here.folder.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ratatui::text::{Line, Span};
 
-use super::Hands;
+use super::Effects;
 use crate::command::RunState;
 use crate::core::entry::Seq;
 use crate::core::text::{clip, one_line};
@@ -30,7 +30,7 @@ const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
 
-impl Hands {
+impl Effects {
     /// On a thread of its own; what it gives is shown.
     pub(super) fn aside(&self, work: impl FnOnce() -> Option<Msg> + Send + 'static) {
         let sender = self.to_screen.clone();
@@ -247,7 +247,7 @@ impl Hands {
     }
 }
 
-impl Hands {
+impl Effects {
     /// What the screen wants to know from the start.
     pub fn begin(&mut self, app: &mut App) {
         let sender = self.to_screen.clone();

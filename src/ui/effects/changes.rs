@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::Digest;
 use crate::config::write::Change;
-use crate::ui::live::News;
+use crate::ui::live::EngineEvent;
 
 type Files = BTreeMap<PathBuf, Digest>;
 
@@ -25,7 +25,7 @@ type Files = BTreeMap<PathBuf, Digest>;
 #[derive(Debug, Default)]
 pub struct Acting {
     is_acting: AtomicBool,
-    /// Grows with all news while it is, so that nothing short is missed.
+    /// Grows with every event while it is, so that nothing short is missed.
     moments: AtomicU64,
 }
 
@@ -37,11 +37,11 @@ pub struct Moment {
 }
 
 impl Acting {
-    /// Called with news before the engine goes on.
-    pub fn hear(&self, news: &News) {
-        let now = match news {
-            News::Opened(opening) => &opening.now,
-            News::Recorded(_, now) => now,
+    /// Called with each event before the engine goes on.
+    pub fn observe(&self, event: &EngineEvent) {
+        let now = match event {
+            EngineEvent::Opened(opening) => &opening.now,
+            EngineEvent::Recorded(_, now) => now,
             _ => return,
         };
         if now.acting {
