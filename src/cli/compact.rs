@@ -16,7 +16,7 @@ use crate::core::state::State;
 use crate::core::window;
 use crate::engine::{Engine, EngineError, Event};
 use crate::headless::{exit, note};
-use crate::session::{Session, SessionError, Surroundings, Which, short_id};
+use crate::session::{AppContext, Session, SessionError, Which, short_id};
 
 /// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
@@ -46,12 +46,12 @@ impl Told {
     }
 }
 
-pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
+pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let which = Which::Named {
         id: id.to_string(),
         fork: false,
     };
-    let session = around.open(&which, false)?;
+    let session = ctx.open(&which, false)?;
     let state = &session.log.state;
     if let Some(open) = state.first_open() {
         let short = short_id(&session.id);

@@ -10,14 +10,14 @@ use crate::core::window::Windows;
 use crate::headless::exit;
 use crate::model::Figures;
 use crate::session::context::{Gauge, Known, windows};
-use crate::session::{SessionError, Surroundings};
+use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
 
 /// Of a result, this much is shown.
 const RESULT_BYTES: usize = 2_000;
 
-pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
-    let store = around.open_store()?;
+pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+    let store = ctx.open_store()?;
     let info = store.find(id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {
@@ -34,13 +34,13 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
         session: info.id.clone(),
         why,
     })?;
-    head(around, &info.id, &records, &state);
-    let known = Known::read(around, &store, &[&state.model])?;
-    for text in Gauge::of(&state, &known, &windows(around.config())).lines() {
+    head(ctx, &info.id, &records, &state);
+    let known = Known::read(ctx, &store, &[&state.model])?;
+    for text in Gauge::of(&state, &known, &windows(ctx.config())).lines() {
         line(&format!("context   {text}"));
     }
     line("");
-    let mut figures = Figured::new(around, &known);
+    let mut figures = Figured::new(ctx, &known);
     for record in &records {
         let figured = figures.of(record);
         if let Some(text) = told_of(record, figured.as_deref()) {
@@ -57,8 +57,8 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     }
 }
 
-fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {
-    let figures = Figures::new(around.config());
+fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
+    let figures = Figures::new(ctx.config());
     let cost = records
         .iter()
         .flat_map(|r| r.entry.spent())
@@ -114,10 +114,10 @@ struct Figured<'a> {
 }
 
 impl Figured<'_> {
-    fn new<'a>(around: &Surroundings, known: &'a Known) -> Figured<'a> {
+    fn new<'a>(ctx: &AppContext, known: &'a Known) -> Figured<'a> {
         Figured {
             known,
-            windows: windows(around.config()),
+            windows: windows(ctx.config()),
             state: State::default(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    Opened, Session, SessionError, Surroundings, VERSION, judge, now_ms, unseen_by_commands,
+    AppContext, Opened, Session, SessionError, VERSION, judge, now_ms, unseen_by_commands,
 };
 use crate::config::Origin;
 use crate::core::settings::Policy;
@@ -17,7 +17,7 @@ use crate::model::{Figures, Models};
 use crate::tools::{Limits, Place};
 use crate::world::machine::{Machine, Shell};
 
-impl Surroundings {
+impl AppContext {
     pub(super) fn assemble(
         &self,
         opened: Opened,

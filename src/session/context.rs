@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Surroundings;
+use super::AppContext;
 use crate::config::Config;
 use crate::core::budget::Budget;
 use crate::core::gauge::Parts;
@@ -54,18 +54,14 @@ impl Source {
 }
 
 impl Known {
-    pub fn read(
-        around: &Surroundings,
-        store: &Store,
-        models: &[&str],
-    ) -> Result<Known, StoreError> {
+    pub fn read(ctx: &AppContext, store: &Store, models: &[&str]) -> Result<Known, StoreError> {
         let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
         for model in models {
             learnt.insert(model.to_string(), store.learnt(model)?);
         }
         Ok(Known {
             learnt,
-            ..Known::of(around.config())
+            ..Known::of(ctx.config())
         })
     }
 

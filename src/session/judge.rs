@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Surroundings;
+use super::AppContext;
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::policy::{Disk, Rule, Rules, Workspace, decide};
@@ -22,17 +22,17 @@ pub const DISK: Disk = Disk {
 };
 
 pub fn judge(
-    around: &Surroundings,
+    ctx: &AppContext,
     folder: &Path,
     runs: Runs,
 ) -> Result<(Judge, Arc<Hidden>), ConfigError> {
-    let rules = rules(&around.config().permissions)?;
+    let rules = rules(&ctx.config().permissions)?;
     let workspace = Workspace {
         folder: text(folder),
-        root: text(&around.here.root),
-        home: around.env.home().map(text),
-        readable: skills_of_user(around),
-        rewakes_own: rewakes_own(around),
+        root: text(&ctx.here.root),
+        home: ctx.env.home().map(text),
+        readable: skills_of_user(ctx),
+        rewakes_own: rewakes_own(ctx),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
@@ -58,8 +58,8 @@ fn readable(runs: &Runs, state: &State) -> Vec<String> {
 }
 
 /// The user's own skills are listed in the prompt, and lie outside the workspace.
-fn skills_of_user(around: &Surroundings) -> Vec<String> {
-    let folders = skill_folders_of_user(&around.paths.config_dir);
+fn skills_of_user(ctx: &AppContext) -> Vec<String> {
+    let folders = skill_folders_of_user(&ctx.paths.config_dir);
     folders.iter().map(|path| text(path)).collect()
 }
 
@@ -75,15 +75,12 @@ const IN_CONFIG_FOLDER: [&str; 6] = [
 ];
 
 /// Where rules, trust and instructions come from, and where what happens is recorded.
-fn rewakes_own(around: &Surroundings) -> Vec<String> {
-    let paths = &around.paths;
+fn rewakes_own(ctx: &AppContext) -> Vec<String> {
+    let paths = &ctx.paths;
     let folders = [&paths.config_dir, &paths.data_dir, &paths.state_dir];
     let entries = IN_CONFIG_FOLDER.map(|name| text(&paths.config_dir.join(name)));
     let folders = folders.into_iter().map(|folder| text(folder));
-    let mut own: Vec<String> = folders
-        .chain(entries)
-        .chain(skills_of_user(around))
-        .collect();
+    let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();
     own.sort();
     own.dedup();
     own

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::skills::skill_list;
-use super::{Surroundings, VERSION};
+use super::{AppContext, VERSION};
 use crate::config::InstructionsConfig;
 use crate::core::budget::Budget;
 use crate::core::entry::Layers;
@@ -33,12 +33,12 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(around: &Surroundings) -> Renderer {
+    pub fn new(ctx: &AppContext) -> Renderer {
         Renderer {
-            here: around.here.clone(),
-            config_dir: around.paths.config_dir.clone(),
-            instructions: around.config().instructions.clone(),
-            shell: around.config().shell.program(&around.env),
+            here: ctx.here.clone(),
+            config_dir: ctx.paths.config_dir.clone(),
+            instructions: ctx.config().instructions.clone(),
+            shell: ctx.config().shell.program(&ctx.env),
         }
     }
 

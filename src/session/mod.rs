@@ -50,9 +50,9 @@ const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
 /// The version that renders layers and opens sessions.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where and with what settings rewake was started.
+/// The context of the application: environment, paths, folder and config of this start.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct AppContext {
     pub env: Env,
     pub paths: Paths,
     pub here: Here,
@@ -170,14 +170,14 @@ pub enum Parting {
     Behind(Seq),
 }
 
-impl Surroundings {
+impl AppContext {
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
 
     /// The same start in the folder of a session: its rules and its workspace hold there, not
     /// those of the folder it is resumed from.
-    fn of(&self, info: &SessionInfo) -> Result<Surroundings, SessionError> {
+    fn of(&self, info: &SessionInfo) -> Result<AppContext, SessionError> {
         let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
             session: info.id.clone(),
             why,
@@ -187,7 +187,7 @@ impl Surroundings {
             true => self.loaded.clone(),
             false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
         };
-        Ok(Surroundings {
+        Ok(AppContext {
             env: self.env.clone(),
             paths: self.paths.clone(),
             here,
@@ -197,8 +197,8 @@ impl Surroundings {
     }
 
     /// The same start with another config.
-    pub fn with(&self, loaded: Loaded) -> Surroundings {
-        Surroundings {
+    pub fn with(&self, loaded: Loaded) -> AppContext {
+        AppContext {
             env: self.env.clone(),
             paths: self.paths.clone(),
             here: self.here.clone(),

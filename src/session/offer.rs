@@ -5,7 +5,7 @@
 
 use super::found::{Ending, Found};
 use super::reading::{Recent, fold};
-use super::{SessionError, Surroundings, now_ms};
+use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
@@ -47,7 +47,7 @@ pub struct StillRunning {
     pub last_line: Option<String>,
 }
 
-impl Surroundings {
+impl AppContext {
     /// The newest first, without the details.
     pub fn offers(&self, store: &Store) -> Result<Vec<Offer>, SessionError> {
         let unfinished = self.unfinished(store)?.into_iter();

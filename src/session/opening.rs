@@ -11,7 +11,7 @@ use super::last::last_session;
 use super::layers::{self, Renderer};
 use super::lost::Lost;
 use super::reading::{Recent, fold, readable};
-use super::{Opened, Parting, Session, SessionError, Surroundings, VERSION, Which, now_ms};
+use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, now_ms};
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
@@ -33,7 +33,7 @@ enum Taking {
     Blank,
 }
 
-impl Surroundings {
+impl AppContext {
     /// Opens a session; a new one, or a fork, is recorded.
     ///
     /// # Errors

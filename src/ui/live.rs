@@ -20,7 +20,7 @@ use crate::core::state::State;
 use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
-use crate::session::{Found, Session, SessionError, Surroundings, Which};
+use crate::session::{AppContext, Found, Session, SessionError, Which};
 use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
@@ -153,11 +153,11 @@ pub struct Live {
 
 impl Live {
     /// Opens a session and works in it. `tell` is called from the engine's thread.
-    pub fn start(around: Arc<Surroundings>, open: Open, tell: Tell) -> Live {
+    pub fn start(ctx: Arc<AppContext>, open: Open, tell: Tell) -> Live {
         let (commands, inbox) = unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(&around, &open, inbox, &tell))
+            .spawn(move || work(&ctx, &open, inbox, &tell))
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
         Live { commands, thread }
@@ -195,12 +195,12 @@ impl Drop for Live {
     }
 }
 
-fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, tell: &Tell) {
+fn work(ctx: &AppContext, open: &Open, inbox: UnboundedReceiver<Command>, tell: &Tell) {
     let opened = match (&open.which, open.take_over) {
-        (Which::Named { id, .. }, true) => around.take_over(id, TAKING_OVER),
+        (Which::Named { id, .. }, true) => ctx.take_over(id, TAKING_OVER),
         _ => Ok(()),
     };
-    let session = match opened.and_then(|()| around.open(&open.which, true)) {
+    let session = match opened.and_then(|()| ctx.open(&open.which, true)) {
         Ok(session) => session,
         Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
     };

@@ -45,7 +45,7 @@ use crossterm::event::Event;
 
 use crate::core::entry::SaveReason;
 use crate::headless::exit;
-use crate::session::{Surroundings, now_ms, short_id};
+use crate::session::{AppContext, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
@@ -90,12 +90,12 @@ const TAILS: Duration = Duration::from_millis(150);
 const BRANCH: Duration = Duration::from_secs(5);
 
 /// Runs until the person leaves. `plain`: not on the terminal's other screen.
-pub fn run(around: Surroundings, start: Start) -> Closed {
+pub fn run(ctx: AppContext, start: Start) -> Closed {
     let plain = start.no_alt_screen;
     let (sender, wakes) = channel();
-    let around = Arc::new(around);
-    let mut effects = Effects::new(Arc::clone(&around), sender.clone());
-    let (mut app, begin) = match start::app(&around, start) {
+    let ctx = Arc::new(ctx);
+    let mut effects = Effects::new(Arc::clone(&ctx), sender.clone());
+    let (mut app, begin) = match start::app(&ctx, start) {
         Ok(begun) => begun,
         Err(error) => return failed(&error.to_string(), error.hint().as_deref()),
     };
@@ -104,7 +104,7 @@ pub fn run(around: Surroundings, start: Start) -> Closed {
         Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
     };
     let signals = Signals::catch();
-    let _watching = start::watch_config(&around, sender);
+    let _watching = start::watch_config(&ctx, sender);
     if let Err(e) = effects.listen() {
         drop(screen);
         return failed(&format!("cannot read the keyboard: {e}"), None);

@@ -9,7 +9,7 @@ use super::Tell;
 use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
 use crate::core::state::State;
 use crate::model::Delta;
-use crate::session::{SessionError, Surroundings};
+use crate::session::{AppContext, SessionError};
 use crate::store::Store;
 
 /// How far behind the screen is.
@@ -24,15 +24,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn start(around: Arc<Surroundings>, id: String, tell: Tell) -> Watch {
+    pub fn start(ctx: Arc<AppContext>, id: String, tell: Tell) -> Watch {
         let (stop, stopped) = channel();
         std::thread::spawn(move || {
-            let mut look = match Look::begin(&around, &id, &tell) {
+            let mut look = match Look::begin(&ctx, &id, &tell) {
                 Ok(look) => look,
                 Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
             };
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
-                if let Err(error) = look.again(&around, &tell) {
+                if let Err(error) = look.again(&ctx, &tell) {
                     tracing::warn!(%error, "a session cannot be watched any more");
                     return tell(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
@@ -51,8 +51,8 @@ struct Look {
 }
 
 impl Look {
-    fn begin(around: &Surroundings, id: &str, tell: &Tell) -> Result<Look, SessionError> {
-        let store = around.open_store()?;
+    fn begin(ctx: &AppContext, id: &str, tell: &Tell) -> Result<Look, SessionError> {
+        let store = ctx.open_store()?;
         let id = store.find(id)?.id;
         let mut look = Look {
             store,
@@ -82,21 +82,18 @@ impl Look {
             cost_usd: None,
             queued: waiting(&look.store, &look.id)?,
             input: None,
-            now: Now::of(
-                &look.state,
-                &around.gauging(&look.store, &look.state.model)?,
-            ),
+            now: Now::of(&look.state, &ctx.gauging(&look.store, &look.state.model)?),
         })));
         tell(EngineEvent::Watching);
-        look.again(around, tell)?;
+        look.again(ctx, tell)?;
         Ok(look)
     }
 
-    fn again(&mut self, around: &Surroundings, tell: &Tell) -> Result<(), SessionError> {
+    fn again(&mut self, ctx: &AppContext, tell: &Tell) -> Result<(), SessionError> {
         let next = self.state.next_seq();
         let length = self.store.find(&self.id)?.entries;
         if length > next {
-            let gauging = around.gauging(&self.store, &self.state.model)?;
+            let gauging = ctx.gauging(&self.store, &self.state.model)?;
             for record in self.store.records(&self.id, next..=length - 1)? {
                 self.state
                     .fold(&record)
@@ -115,7 +112,7 @@ impl Look {
             tell(EngineEvent::Delta(Delta::Text(more.to_string())));
         }
         self.told = stream;
-        if !around.is_in_use(&self.id) {
+        if !ctx.is_in_use(&self.id) {
             tell(EngineEvent::Free);
         }
         Ok(())

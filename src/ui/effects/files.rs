@@ -42,7 +42,7 @@ impl Effects {
 
     pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
         self.pause_input();
-        let env = &self.around.env;
+        let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
             edit(text, &command)
@@ -57,14 +57,14 @@ impl Effects {
     }
 
     pub(super) fn export(&self, session: String, json: bool, file: Option<PathBuf>) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         let format = match json {
             true => Format::Json,
             false => Format::Markdown,
         };
         self.aside(move || {
-            let folder = &around.here.folder;
-            let written = around
+            let folder = &ctx.here.folder;
+            let written = ctx
                 .open_store()
                 .map_err(|e| e.to_string())
                 .and_then(|store| {

@@ -42,14 +42,14 @@ impl Effects {
     }
 
     pub(super) fn details(&self, offers: Vec<Offer>) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         let sender = self.to_screen.clone();
         std::thread::spawn(move || {
-            let Ok(store) = around.open_store() else {
+            let Ok(store) = ctx.open_store() else {
                 return;
             };
             for offer in offers.into_iter().filter(|o| o.held_by.is_none()) {
-                let details = around
+                let details = ctx
                     .details(&store, &offer.info)
                     .inspect_err(|error| tracing::warn!(%error, "an offer cannot be read"))
                     .ok();
@@ -65,10 +65,10 @@ impl Effects {
         let Some(id) = app.id.clone() else {
             return;
         };
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let from = first.saturating_sub(EARLIER);
-            let records = around
+            let records = ctx
                 .open_store()
                 .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
             match records {
@@ -150,7 +150,7 @@ impl Effects {
 
     /// What the working tree has that its last commit has not.
     pub(super) fn diff(&self, app: &App) {
-        let folder = self.around.here.root.clone();
+        let folder = self.ctx.here.root.clone();
         let theme = app.theme.clone();
         self.aside(move || {
             let output = Process::new("git")
@@ -186,7 +186,7 @@ impl Effects {
 
     /// The same report as `rewake doctor`.
     pub(super) fn doctor(&self) {
-        let folder = self.around.here.folder.clone();
+        let folder = self.ctx.here.folder.clone();
         self.aside(move || {
             let exe = crate::command::own_exe().ok()?;
             let output = Process::new(exe)
@@ -206,14 +206,14 @@ impl Effects {
 
     /// The newest sessions of this folder, to choose from.
     pub(super) fn sessions(&self) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let workspace = around.workspace();
+            let workspace = ctx.workspace();
             let filter = SessionFilter {
                 workspace: Some(&workspace),
                 unfinished: false,
             };
-            let sessions = around
+            let sessions = ctx
                 .open_store()
                 .and_then(|store| store.sessions(filter, MAX_SESSIONS));
             let sessions = match sessions {
@@ -223,7 +223,7 @@ impl Effects {
             let now = now_ms();
             let items = sessions.into_iter().map(|info| {
                 let state = match info.unfinished {
-                    _ if around.is_in_use(&info.id) => "open elsewhere",
+                    _ if ctx.is_in_use(&info.id) => "open elsewhere",
                     true => "unfinished",
                     false => "done",
                 };
@@ -251,7 +251,7 @@ impl Effects {
     /// What the screen wants to know from the start.
     pub fn begin(&mut self, app: &mut App) {
         let sender = self.to_screen.clone();
-        let root = self.around.here.folder.clone();
+        let root = self.ctx.here.folder.clone();
         let files = Files::start(root, move || {
             let _ = sender.send(Wake::Msg(Msg::FilesListed));
         });
@@ -263,12 +263,12 @@ impl Effects {
     }
 
     pub fn branch(&self) {
-        let root = self.around.here.root.clone();
+        let root = self.ctx.here.root.clone();
         self.aside(move || Some(Msg::Branch(crate::workspace::branch(&root))));
     }
 
     pub(super) fn offers(&self) {
-        match crate::ui::begin(&self.around, crate::ui::Start::default()) {
+        match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
             Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
             Err(e) => self.told(Tone::Bad, e.to_string()),
         }
@@ -276,9 +276,9 @@ impl Effects {
 
     /// The skills that the model may read here.
     pub(super) fn skills(&self) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let skills = crate::workspace::skills(&around.here, &around.paths.config_dir);
+            let skills = crate::workspace::skills(&ctx.here, &ctx.paths.config_dir);
             let mut text: Vec<String> = skills
                 .found
                 .iter()
@@ -296,10 +296,10 @@ impl Effects {
     }
 
     pub(super) fn offer_held(&self, id: &str) {
-        let offered = self.around.open_store().and_then(|store| store.find(id));
+        let offered = self.ctx.open_store().and_then(|store| store.find(id));
         match offered {
             Ok(info) => {
-                let offers = vec![self.around.offer(info)];
+                let offers = vec![self.ctx.offer(info)];
                 let prompt = None;
                 self.send(Msg::Begin(Box::new(Begin::Offers { offers, prompt })));
             }
@@ -308,10 +308,10 @@ impl Effects {
     }
 
     pub(super) fn memory(&self, words: String) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let workspace = around.workspace();
-            let found = around.open_store().and_then(|store| {
+            let workspace = ctx.workspace();
+            let found = ctx.open_store().and_then(|store| {
                 store.memories(&Sought {
                     query: &words,
                     scope: Scope::Workspace(&workspace),

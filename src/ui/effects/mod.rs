@@ -23,7 +23,7 @@ use super::{Tell, Wake};
 use crate::command::{RunInfo, RunState, Runs};
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
-use crate::session::{Surroundings, Which};
+use crate::session::{AppContext, Which};
 use changes::{Acting, Changes};
 
 /// Longer texts do not fit the clipboards of terminals.
@@ -31,7 +31,7 @@ const MAX_COPY_BYTES: usize = 100_000;
 
 /// Carries out intents.
 pub struct Effects {
-    pub around: Arc<Surroundings>,
+    pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
     watch: Option<Watch>,
@@ -62,12 +62,12 @@ pub enum After {
 }
 
 impl Effects {
-    pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Effects {
-        let runs = around.runs().ok();
+    pub fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
+        let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
-        let changes = Changes::new(&around.loaded.files, acting.moment(some_run(runs.as_ref())));
+        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
         Effects {
-            around,
+            ctx,
             to_screen,
             live: None,
             watch: None,
@@ -192,7 +192,7 @@ impl Effects {
             take_over,
             named: app.named,
         };
-        self.live = Some(Live::start(Arc::clone(&self.around), open, tell));
+        self.live = Some(Live::start(Arc::clone(&self.ctx), open, tell));
     }
 
     /// Why the session that is named cannot be taken up.
@@ -201,7 +201,7 @@ impl Effects {
             Which::Named { id, .. } | Which::ForkAt { id, .. } => id,
             Which::New | Which::Newest { .. } => return None,
         };
-        let found = self.around.open_store().and_then(|store| store.find(id));
+        let found = self.ctx.open_store().and_then(|store| store.find(id));
         let error = found.err()?;
         let hint = error.hint().map(|h| format!("\nhint: {h}"));
         Some(format!("{error}{}", hint.unwrap_or_default()))
@@ -212,7 +212,7 @@ impl Effects {
         app.engine += 1;
         app.phase = Phase::Watching;
         let tell = self.tell(app.engine);
-        self.watch = Some(Watch::start(Arc::clone(&self.around), id, tell));
+        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, tell));
     }
 
     fn tell(&self, engine: u64) -> Tell {
@@ -248,10 +248,10 @@ impl Effects {
 
     fn history(&mut self, ask: history::Ask) {
         let sender = self.to_screen.clone();
-        let around = &self.around;
+        let ctx = &self.ctx;
         let worker = self.history.get_or_insert_with(|| {
             let tell = move |found| drop(sender.send(Wake::Msg(Msg::History(found))));
-            history::Worker::start(Arc::clone(around), Arc::new(tell))
+            history::Worker::start(Arc::clone(ctx), Arc::new(tell))
         });
         worker.ask(ask);
     }

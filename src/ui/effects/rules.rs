@@ -13,7 +13,7 @@ use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths, Standing}
 use crate::core::entry::Mode;
 use crate::engine::Command;
 use crate::model::{Figures, Models};
-use crate::session::{Surroundings, VERSION, short_id};
+use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::app::{App, Msg};
 use crate::ui::overlay::{For, Item, Picker};
 use crate::ui::transcript::Tone;
@@ -26,14 +26,14 @@ impl Effects {
     /// "Always": in the user's own config, where only a person writes. It holds at once, also
     /// when the rest of the file is not taken over.
     pub(super) fn allow_always(&mut self, rule: &str, app: &App) {
-        let rules = |around: &Surroundings| around.config().permissions.allow.clone();
+        let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
         if let Err(e) = self.change_config(|paths| config::write::allow(paths, rule)) {
             return self.told(Tone::Bad, e.to_string());
         }
         self.reload(app);
-        if !rules(&self.around).iter().any(|known| known == rule) {
+        if !rules(&self.ctx).iter().any(|known| known == rule) {
             let origin = Origin::Flag("granted on the screen".to_string());
-            self.apply(self.around.loaded.allowing(rule, origin), app);
+            self.apply(self.ctx.loaded.allowing(rule, origin), app);
         }
         self.told(Tone::Calm, format!("{rule} is allowed from now on"));
     }
@@ -44,9 +44,9 @@ impl Effects {
         write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
     ) -> Result<(), ConfigError> {
         self.look_at_config();
-        let change = write(&self.around.paths)?;
+        let change = write(&self.ctx.paths)?;
         let now = self.moment();
-        let file = self.around.paths.config_file();
+        let file = self.ctx.paths.config_file();
         self.changes.wrote(&file, &change, now);
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Effects {
     /// A file of the config may have changed: whose change it is is known best at once.
     pub fn look_at_config(&mut self) {
         let from = self.moment();
-        let found = self.around.loaded.files_now();
+        let found = self.ctx.loaded.files_now();
         let to = self.moment();
         self.changes.look(from, &found, to);
         self.looked = Instant::now();
@@ -87,8 +87,8 @@ impl Effects {
     }
 
     fn load(&self) -> Result<Loaded, ConfigError> {
-        let around = &self.around;
-        config::load(&around.env, &around.paths, &around.here.root, &around.flags)
+        let ctx = &self.ctx;
+        config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags)
     }
 
     /// The config was changed: what can be changed while a session is open is, if a person did.
@@ -98,7 +98,7 @@ impl Effects {
         // What is taken over is what was looked at: both are what this reading found.
         let found = match &loaded {
             Ok(loaded) => loaded.files.clone(),
-            Err(_) => self.around.loaded.files_now(),
+            Err(_) => self.ctx.loaded.files_now(),
         };
         let to = self.moment();
         self.changes.look(from, &found, to);
@@ -133,11 +133,11 @@ impl Effects {
             }
         };
         self.changes.took_over(&loaded.files);
-        if loaded.is_as(&self.around.loaded) {
+        if loaded.is_as(&self.ctx.loaded) {
             return false;
         }
         for warning in &loaded.warnings {
-            if !self.around.loaded.warnings.contains(warning) {
+            if !self.ctx.loaded.warnings.contains(warning) {
                 self.told(Tone::Warn, warning.to_string());
             }
         }
@@ -148,7 +148,7 @@ impl Effects {
     }
 
     fn apply(&mut self, loaded: Loaded, app: &App) {
-        let again = Arc::new(self.around.with(loaded));
+        let again = Arc::new(self.ctx.with(loaded));
         match again.judge_of(&app.now.folder) {
             Ok(judge) => self.engine(Command::Judge(judge)),
             Err(e) => self.told(Tone::Bad, e.to_string()),
@@ -157,11 +157,11 @@ impl Effects {
             Ok(theme) => self.send(Msg::Restyled(Box::new(theme))),
             Err(e) => self.told(Tone::Bad, e),
         }
-        self.around = again;
+        self.ctx = again;
     }
 
     pub(super) fn theme(&mut self, name: &str, app: &mut App) {
-        match style::theme(&self.around, Some(name)) {
+        match style::theme(&self.ctx, Some(name)) {
             Ok(theme) => {
                 app.theme_name = name.to_string();
                 self.send(Msg::Restyled(Box::new(theme)));
@@ -177,7 +177,7 @@ impl Effects {
     /// On the first screen: kept as the user's model, and begun with.
     pub(super) fn choose_model(&mut self, model: String, app: &mut App) {
         let provider = model.split('/').next().unwrap_or_default();
-        let named = match self.around.config().provider(provider) {
+        let named = match self.ctx.config().provider(provider) {
             Ok(_) => Ok(()),
             // It was found by its port: from now on it is known by its name.
             Err(_) => self.change_config(|paths| {
@@ -196,11 +196,11 @@ impl Effects {
     /// With the content that the person was shown. If the file is another one by now, it is
     /// not used, and reading it says so.
     pub(super) fn trust(&mut self, content: &Content, app: &mut App) {
-        let around = &self.around;
-        match config::trust::trust(&around.paths, &around.here.root, content) {
+        let ctx = &self.ctx;
+        match config::trust::trust(&ctx.paths, &ctx.here.root, content) {
             Ok(_) => {
                 // Answered: what was to be said of it is so no longer.
-                let said = around.loaded.warnings.iter().map(ToString::to_string);
+                let said = ctx.loaded.warnings.iter().map(ToString::to_string);
                 let said: Vec<String> = said.collect();
                 app.warned.retain(|warning| !said.contains(warning));
                 self.reload(app);
@@ -214,15 +214,15 @@ impl Effects {
     }
 
     pub(super) fn distrust(&self) {
-        let around = &self.around;
-        if let Err(e) = config::trust::decline(&around.paths, &around.here.root) {
+        let ctx = &self.ctx;
+        if let Err(e) = config::trust::decline(&ctx.paths, &ctx.here.root) {
             self.told(Tone::Warn, e.to_string());
         }
     }
 
     /// Only a model that could be asked.
     pub(super) fn use_model(&self, model: String) {
-        let models = Models::new(self.around.config().clone(), self.around.env.clone());
+        let models = Models::new(self.ctx.config().clone(), self.ctx.env.clone());
         match models.check(&model) {
             Ok(warnings) => {
                 for warning in warnings {
@@ -242,9 +242,9 @@ impl Effects {
 
     /// What could be asked: known models of providers with a key, and those of the config.
     pub(super) fn models(&self) {
-        let config = self.around.config();
+        let config = self.ctx.config();
         let figures = Figures::new(config);
-        let models = Models::new(config.clone(), self.around.env.clone());
+        let models = Models::new(config.clone(), self.ctx.env.clone());
         let names = figures.names();
         let items = names
             .into_iter()
@@ -269,13 +269,13 @@ impl Effects {
             value: name,
             detail: String::new(),
         };
-        let items = style::names(&self.around).into_iter().map(item).collect();
+        let items = style::names(&self.ctx).into_iter().map(item).collect();
         self.send(Msg::Pick(Picker::new(For::Theme, "theme", items)));
     }
 
     pub(super) fn permissions(&self, app: &App) {
         let theme = &app.theme;
-        let permissions = &self.around.config().permissions;
+        let permissions = &self.ctx.config().permissions;
         let mut lines = vec![
             Line::from(vec![
                 Span::styled("mode  ", theme.dim),
@@ -302,7 +302,7 @@ impl Effects {
             ));
             lines.extend(plain_lines(&rules.join("\n")));
         }
-        let file = self.around.paths.config_file();
+        let file = self.ctx.paths.config_file();
         lines.push(Line::default());
         lines.push(Line::styled(
             format!("they stand in {}", file.display()),
@@ -312,9 +312,9 @@ impl Effects {
     }
 
     pub(super) fn status(&self, app: &App) {
-        let around = &self.around;
+        let ctx = &self.ctx;
         let id = app.id.as_deref().unwrap_or("none");
-        let trusted = match around.loaded.project.standing {
+        let trusted = match ctx.loaded.project.standing {
             Standing::Trusted => "trusted",
             Standing::Untrusted => "not trusted",
             Standing::Changed(_) | Standing::Unbound => "to be trusted again",
@@ -329,8 +329,7 @@ impl Effects {
             ("model", app.now.model.clone()),
             (
                 "summaries by",
-                around
-                    .config()
+                ctx.config()
                     .summary_model
                     .clone()
                     .unwrap_or_else(|| "the same model".into()),
@@ -338,12 +337,12 @@ impl Effects {
             ("mode", app.now.mode.name().to_string()),
             (
                 "folder",
-                format!("{} ({trusted})", around.here.folder.display()),
+                format!("{} ({trusted})", ctx.here.folder.display()),
             ),
-            ("workspace", around.here.root.display().to_string()),
-            ("config", around.paths.config_file().display().to_string()),
-            ("data", around.paths.data_dir.display().to_string()),
-            ("logs", around.paths.state_dir.display().to_string()),
+            ("workspace", ctx.here.root.display().to_string()),
+            ("config", ctx.paths.config_file().display().to_string()),
+            ("data", ctx.paths.data_dir.display().to_string()),
+            ("logs", ctx.paths.state_dir.display().to_string()),
             ("to go on later", format!("rewake -r {}", short_id(id))),
         ];
         let theme = &app.theme;

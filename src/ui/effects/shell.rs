@@ -61,10 +61,10 @@ fn group(raw: u32) -> Option<Pid> {
 
 impl Effects {
     pub(super) fn shell(&mut self, id: ShellId, command: String) {
-        let shell = self.around.config().shell.program(&self.around.env);
-        let folder = self.around.here.folder.clone();
+        let shell = self.ctx.config().shell.program(&self.ctx.env);
+        let folder = self.ctx.here.folder.clone();
         // The model is told what it prints, so keys are as far from it as from the model's own.
-        let unseen = self.around.unseen_by_commands();
+        let unseen = self.ctx.unseen_by_commands();
         let engine = self.live.as_ref().map(|live| live.sender());
         let sender = self.to_screen.clone();
         let running = Arc::new(Running::default());

@@ -13,7 +13,7 @@ use super::{Ask, Branch, Found, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
 use crate::model::Figures;
-use crate::session::{Surroundings, now_ms};
+use crate::session::{AppContext, now_ms};
 use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
 use crate::ui::text::clean_line;
 
@@ -32,7 +32,7 @@ const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
 pub(super) struct Reader<'a> {
-    around: &'a Surroundings,
+    ctx: &'a AppContext,
     store: Store,
     figures: Figures,
     zone: TimeZone,
@@ -48,11 +48,11 @@ struct List {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn open(around: &'a Surroundings, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
+    pub(super) fn open(ctx: &'a AppContext, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
         Ok(Reader {
-            around,
-            store: around.open_store()?,
-            figures: Figures::new(around.config()),
+            ctx,
+            store: ctx.open_store()?,
+            figures: Figures::new(ctx.config()),
             zone,
             list: List::default(),
         })
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         in_trash: bool,
         queue: &Queue,
     ) -> Result<Option<Found>, StoreError> {
-        let listing = self.store.listing(&self.around.workspace(), in_trash)?;
+        let listing = self.store.listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
         let keys = match query {
             "" => listing.iter().map(|l| l.key).collect(),
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 
     fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
-        let data_dir = &self.around.paths.data_dir;
+        let data_dir = &self.ctx.paths.data_dir;
         let state = match SessionLock::holder(data_dir, &info.id) {
             Some(pid) => State::InUse(Some(pid)),
             None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<Found, StoreError> {
-        let data_dir = &self.around.paths.data_dir;
+        let data_dir = &self.ctx.paths.data_dir;
         let title = crate::session::rename(&mut self.store, data_dir, id, title)?;
         Ok(Found::Renamed {
             id: id.to_string(),
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
 
     /// One that is in use is not put away.
     fn trash(&mut self, id: &str) -> Result<Found, StoreError> {
-        let _lock = SessionLock::take(&self.around.paths.data_dir, id)?;
+        let _lock = SessionLock::take(&self.ctx.paths.data_dir, id)?;
         self.store.trash(id, now_ms())?;
         Ok(Found::Trashed {
             id: id.to_string(),

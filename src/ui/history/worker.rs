@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use super::queue::Queue;
 use super::read::{Reader, failed};
 use super::{Ask, Found};
-use crate::session::Surroundings;
+use crate::session::AppContext;
 use crate::store::StoreError;
 
 pub struct Worker {
@@ -20,13 +20,13 @@ pub struct Worker {
 
 impl Worker {
     /// `tell` is called on the worker's thread with every answer.
-    pub fn start(around: Arc<Surroundings>, tell: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
+    pub fn start(ctx: Arc<AppContext>, tell: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let work = move || {
             let mut reader = None;
             while let Some(ask) = theirs.next() {
-                let found = match ready(&mut reader, &around) {
+                let found = match ready(&mut reader, &ctx) {
                     Ok(reader) => reader.answer(&ask, &theirs),
                     Err(error) => Some(failed(&ask, &error)),
                 };
@@ -59,10 +59,10 @@ impl Drop for Worker {
 
 fn ready<'a, 'b>(
     reader: &'a mut Option<Reader<'b>>,
-    around: &'b Surroundings,
+    ctx: &'b AppContext,
 ) -> Result<&'a mut Reader<'b>, StoreError> {
     match reader {
         Some(reader) => Ok(reader),
-        None => Ok(reader.insert(Reader::open(around, TimeZone::system())?)),
+        None => Ok(reader.insert(Reader::open(ctx, TimeZone::system())?)),
     }
 }

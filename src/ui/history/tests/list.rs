@@ -55,7 +55,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
-    let _lock = SessionLock::take(&scene.around.paths.data_dir, &id).unwrap();
+    let _lock = SessionLock::take(&scene.ctx.paths.data_dir, &id).unwrap();
     let pid = std::process::id();
     let ask = play.pane.reload();
     play.ask(ask);
@@ -148,8 +148,8 @@ fn the_worker_answers_and_ends() {
     let scene = full();
     let (tell, told) = mpsc::channel();
     let tell = Arc::new(move |found| drop(tell.send(found)));
-    let Scene { _dir, around } = scene;
-    let worker = Worker::start(Arc::new(around), tell);
+    let Scene { _dir, ctx } = scene;
+    let worker = Worker::start(Arc::new(ctx), tell);
     let (mut pane, ask) = Pane::new(HERE);
     worker.ask(ask);
     let limit = Duration::from_secs(60);
