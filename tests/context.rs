@@ -44,7 +44,7 @@ fn layers() -> Layers {
 
 fn policy(window: u64, windows: Windows) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|_, _| Decision::Allow),
+        permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
         interactive: false,
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {

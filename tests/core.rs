@@ -176,7 +176,7 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|input, _| match input {
+        permission_check: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.starts_with("ask") => Decision::Ask {
                 why: "asks".into(),
                 rule: None,

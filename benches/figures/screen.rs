@@ -21,7 +21,7 @@ use rewake::core::entry::{
     Block, CallId, Entry, Fact, Guard, Outcome, Record, StopReason, Usage, Via,
 };
 use rewake::model::{Delta, Figures};
-use rewake::ui::app::{App, Msg, Place};
+use rewake::ui::app::{App, LaunchInfo, Msg};
 use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
@@ -174,14 +174,14 @@ fn markdown(noise: &mut Noise, lines: usize) -> String {
 }
 
 fn app() -> App {
-    let place = Place {
+    let launch = LaunchInfo {
         folder: "/home/ann/project".into(),
         workspace: "/home/ann/project".into(),
         home: Some("/home/ann".into()),
         version: "0.1.0",
     };
     let theme = Theme::named("dark").expect("the dark theme");
-    App::new(place, theme, Figures::new(&Config::default()), 0)
+    App::new(launch, theme, Figures::new(&Config::default()), 0)
 }
 
 fn opened(records: &[Record]) -> App {

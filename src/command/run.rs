@@ -83,8 +83,9 @@ impl Running {
     }
 }
 
+/// What became of a run.
 #[derive(Debug)]
-pub enum Found {
+pub enum SettledRun {
     /// Never started, and never will be.
     NotBegun,
     Running(Running),
@@ -184,7 +185,7 @@ impl Runs {
 
     /// Waits until a command that was just started is begun, or never will be: then it is
     /// claimed here. May be dropped; [`Runs::settle`] says then what became of it.
-    pub async fn begun(&self, running: &mut Running) -> io::Result<Found> {
+    pub async fn begun(&self, running: &mut Running) -> io::Result<SettledRun> {
         let boot = process::boot_id();
         loop {
             // First the keeper, then the folder: what it wrote before it went is seen.
@@ -206,12 +207,12 @@ impl Runs {
         let mut pause = Duration::from_millis(1);
         loop {
             match self.settle(&running.run, &process::boot_id())? {
-                Found::Ended(ended) => return Ok(ended),
-                Found::NotBegun => {
+                SettledRun::Ended(ended) => return Ok(ended),
+                SettledRun::NotBegun => {
                     let folder = self.folder(&running.run)?;
                     return Ok(ended(&folder, not_run(NO_KEEPER.to_string())));
                 }
-                Found::Running(_) => tokio::time::sleep(pause).await,
+                SettledRun::Running(_) => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(LOOK_EVERY);
         }
@@ -219,14 +220,14 @@ impl Runs {
 
     /// What became of a run of which the log says that it was to be started, in the boot
     /// `boot`. The order of the questions is the heart of the matter: see [`super`].
-    pub fn settle(&self, run: &str, boot: &str) -> io::Result<Found> {
+    pub fn settle(&self, run: &str, boot: &str) -> io::Result<SettledRun> {
         let folder = self.folder(run)?;
         loop {
             if let Some(found) = self.look(run, boot)? {
                 return Ok(found);
             }
             if folder.claim()? {
-                return Ok(Found::NotBegun);
+                return Ok(SettledRun::NotBegun);
             }
             // A keeper was quicker.
         }
@@ -240,28 +241,30 @@ impl Runs {
         // Where the spec cannot be read the machine went down: see `RunFolder::create`.
         let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
         Ok(match self.look(run, &boot)? {
-            Some(Found::Ended(ended)) => Some(ended),
-            Some(Found::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
-            Some(Found::Running(_)) | None => None,
+            Some(SettledRun::Ended(ended)) => Some(ended),
+            Some(SettledRun::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
+            Some(SettledRun::Running(_)) | None => None,
         })
     }
 
     /// [`Runs::settle`] without deciding anything: `None` when the run is not claimed.
-    fn look(&self, run: &str, boot: &str) -> io::Result<Option<Found>> {
+    fn look(&self, run: &str, boot: &str) -> io::Result<Option<SettledRun>> {
         let folder = self.folder(run)?;
         let this_boot = !boot.is_empty() && boot == process::boot_id();
         Ok(Some(match look_begun(&folder)? {
-            Seen::Ended(end) => Found::Ended(ended(&folder, end)),
-            Seen::Kept(_) => Found::Running(Running {
+            Seen::Ended(end) => SettledRun::Ended(ended(&folder, end)),
+            Seen::Kept(_) => SettledRun::Running(Running {
                 run: run.to_string(),
                 child: None,
             }),
-            Seen::Missing => Found::Ended(lost(&folder, None)),
-            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Found::Ended(lost(&folder, None)),
+            Seen::Missing => SettledRun::Ended(lost(&folder, None)),
+            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
+                SettledRun::Ended(lost(&folder, None))
+            }
             Seen::Unclaimed => return Ok(None),
-            Seen::Abandoned(Slot::Empty) => Found::NotBegun,
-            Seen::Abandoned(Slot::Torn) => Found::Ended(lost(&folder, None)),
-            Seen::Abandoned(Slot::Written(begun)) => Found::Ended(lost(&folder, Some(&begun))),
+            Seen::Abandoned(Slot::Empty) => SettledRun::NotBegun,
+            Seen::Abandoned(Slot::Torn) => SettledRun::Ended(lost(&folder, None)),
+            Seen::Abandoned(Slot::Written(begun)) => SettledRun::Ended(lost(&folder, Some(&begun))),
         }))
     }
 

@@ -280,8 +280,8 @@ impl<W: World> Engine<W> {
                 self.compaction_wished = true;
                 Ok(false)
             }
-            Command::Judge(judge) => {
-                self.settings.policy.judge = judge;
+            Command::SetPermissionCheck(check) => {
+                self.settings.policy.permission_check = check;
                 Ok(false)
             }
         }

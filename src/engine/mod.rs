@@ -26,7 +26,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::core::entry::{By, CallId, Entry, Layers, Mode, Record, SaveReason, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
-use crate::core::settings::{Judge, Policy};
+use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
 use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
@@ -68,7 +68,7 @@ pub enum Command {
     /// Summarise all but the newest exchange when no call is open.
     Compact,
     /// The rules changed.
-    Judge(Judge),
+    SetPermissionCheck(PermissionCheck),
     /// Leave, with all that runs going on.
     Leave(SaveReason),
 }

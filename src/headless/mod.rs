@@ -91,7 +91,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
             print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
             printer
                 .borrow_mut()
-                .result(engine.state(), &Verdict::of(exit::DONE, None));
+                .result(engine.state(), &RunResult::of(exit::DONE, None));
             return exit::DONE;
         }
     }
@@ -119,17 +119,17 @@ async fn work(mut session: Session, task: Task) -> u8 {
     finish(&mut engine, &printer, verdict, &id).await
 }
 
-/// How a run ended: the exit code, and what is to be said of it.
-struct Verdict {
+/// How a run ended: the exit code, and why.
+struct RunResult {
     code: u8,
     why: Option<String>,
     hint: Option<String>,
     is_error: bool,
 }
 
-impl Verdict {
-    fn of(code: u8, why: Option<&str>) -> Verdict {
-        Verdict {
+impl RunResult {
+    fn of(code: u8, why: Option<&str>) -> RunResult {
+        RunResult {
             code,
             why: why.map(str::to_string),
             hint: None,
@@ -137,11 +137,11 @@ impl Verdict {
         }
     }
 
-    fn failed(failure: &Failure) -> Verdict {
-        Verdict {
+    fn failed(failure: &Failure) -> RunResult {
+        RunResult {
             hint: failure.hint.clone(),
             is_error: true,
-            ..Verdict::of(code_of(failure.class), Some(&failure.message))
+            ..RunResult::of(code_of(failure.class), Some(&failure.message))
         }
     }
 }
@@ -150,49 +150,51 @@ fn verdict<W: crate::world::World>(
     engine: &Engine<W>,
     rest: Rest,
     stop: Option<StopReason>,
-) -> Verdict {
+) -> RunResult {
     match rest {
         Rest::Waiting(Why::Idle) => ended(stop),
-        Rest::Waiting(Why::Turns) => Verdict::of(
+        Rest::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
         ),
-        Rest::Waiting(Why::CrashLoop) => Verdict::of(
+        Rest::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
                 "crash loop: the last starts all ended without getting anywhere, so what they ran into is not \
                  tried again by itself",
             ),
         ),
-        Rest::Waiting(Why::Nonsense) => Verdict::of(
+        Rest::Waiting(Why::Nonsense) => RunResult::of(
             exit::FAILED,
             Some(
                 "the model's last answers cannot be used: no words, or only calls that make no sense",
             ),
         ),
         Rest::Waiting(Why::Halted) => match &engine.state().halted {
-            Some(Halt::Failed(failure)) => Verdict::failed(failure),
-            Some(Halt::Stopped) | None => Verdict::of(exit::SIGINT, Some("stopped")),
+            Some(Halt::Failed(failure)) => RunResult::failed(failure),
+            Some(Halt::Stopped) | None => RunResult::of(exit::SIGINT, Some("stopped")),
         },
         Rest::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
-            Verdict::of(code, Some("left; what runs goes on"))
+            RunResult::of(code, Some("left; what runs goes on"))
         }
     }
 }
 
 /// The exit code when the model has nothing more to say.
-fn ended(stop: Option<StopReason>) -> Verdict {
+fn ended(stop: Option<StopReason>) -> RunResult {
     match stop {
-        None | Some(StopReason::EndTurn | StopReason::ToolUse) => Verdict::of(exit::DONE, None),
-        Some(StopReason::MaxTokens) => Verdict::of(
+        None | Some(StopReason::EndTurn | StopReason::ToolUse) => RunResult::of(exit::DONE, None),
+        Some(StopReason::MaxTokens) => RunResult::of(
             exit::RESUMABLE,
             Some("the answer is not whole: it was cut by the output limit"),
         ),
-        Some(StopReason::Refusal) => Verdict::of(exit::FAILED, Some("the model refused to answer")),
+        Some(StopReason::Refusal) => {
+            RunResult::of(exit::FAILED, Some("the model refused to answer"))
+        }
         // A server may name no reason, or one of its own: that alone is no failure.
-        Some(StopReason::Other) => Verdict::of(
+        Some(StopReason::Other) => RunResult::of(
             exit::DONE,
             Some("the answer may not be whole: the server gave no known reason for its end"),
         ),
@@ -216,7 +218,7 @@ fn code_of(class: FailureClass) -> u8 {
 async fn finish<W: crate::world::World>(
     engine: &mut Engine<W>,
     printer: &print::Shared,
-    verdict: Verdict,
+    verdict: RunResult,
     id: &str,
 ) -> u8 {
     // Told apart from a kill by the next start.
@@ -274,10 +276,10 @@ fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
     };
     let why = error.to_string();
-    let verdict = Verdict {
+    let verdict = RunResult {
         hint,
         is_error: true,
-        ..Verdict::of(code, Some(&why))
+        ..RunResult::of(code, Some(&why))
     };
     printer.borrow_mut().result(state, &verdict);
     print::trouble(&why, verdict.hint.as_deref());

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::{Verdict, is_denied};
+use super::{RunResult, is_denied};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
 use crate::core::text::one_line;
@@ -190,7 +190,7 @@ impl Printer {
     }
 
     /// The last thing on stdout.
-    pub fn result(&mut self, state: &State, verdict: &Verdict) {
+    pub fn result(&mut self, state: &State, verdict: &RunResult) {
         if self.denied > 0 {
             note(&format!(
                 "{} call(s) were denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
@@ -205,7 +205,7 @@ impl Printer {
         }
     }
 
-    fn summary(&self, state: &State, verdict: &Verdict) -> Value {
+    fn summary(&self, state: &State, verdict: &RunResult) -> Value {
         json!({
             "type": "result",
             "session": self.session,

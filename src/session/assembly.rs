@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    AppContext, Opened, Session, SessionError, VERSION, judge, now_ms, unseen_by_commands,
+    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, unseen_by_commands,
 };
 use crate::config::Origin;
 use crate::core::settings::Policy;
 use crate::core::state::State;
 use crate::engine::{Choice, Settings};
 use crate::model::{Figures, Models};
-use crate::tools::{Limits, Place};
+use crate::tools::{Limits, ToolContext};
 use crate::world::machine::{Machine, Shell};
 
 impl AppContext {
@@ -37,8 +37,9 @@ impl AppContext {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
-        let (judge, hidden) = judge::judge(self, &folder, runs.clone())?;
-        let place = Place {
+        let (permission_check, hidden) =
+            permissions::permission_check(self, &folder, runs.clone())?;
+        let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),
             home: self.env.home().map(PathBuf::from),
@@ -78,7 +79,7 @@ impl AppContext {
             ));
         }
         let world = Machine::new(
-            place,
+            ctx,
             shell,
             runs,
             asked,
@@ -89,7 +90,7 @@ impl AppContext {
         models.extend(config.summary_model.as_deref());
         let known = Known::read(self, &log.store, &models)?;
         let policy = Policy {
-            judge,
+            permission_check,
             interactive,
             max_turns: config
                 .max_turns

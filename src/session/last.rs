@@ -5,7 +5,7 @@
 //!
 //! Invariant: what it quotes is in quotes, in one line, and marked as data.
 
-use super::found::Ending;
+use super::resume_report::Ending;
 use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, Seq, StepState};
 use crate::core::text::{clip, one_line};
 use crate::store::{SessionFilter, SessionInfo, Store, StoreError};

@@ -6,23 +6,23 @@
 mod assembly;
 pub mod context;
 pub mod export;
-mod found;
-mod judge;
 mod last;
 mod layers;
 mod lost;
 mod offer;
 mod opening;
+mod permissions;
 mod reading;
 mod rename;
+mod resume_report;
 mod skills;
 mod takeover;
 
-pub use found::{Ending, Found, ago, clock, short_id};
-pub use judge::DISK;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
+pub use permissions::DISK;
 pub use rename::rename;
+pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use context::{Gauging, Known};
 use crate::command::{self, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting};
 use crate::core::entry::{Record, Seq, Usage};
-use crate::core::settings::Judge;
+use crate::core::settings::PermissionCheck;
 use crate::core::state::Illegal;
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
@@ -141,7 +141,7 @@ pub struct Session {
     pub figures: Figures,
     pub gauging: Gauging,
     /// What was there, when it is not new.
-    pub found: Option<Found>,
+    pub found: Option<ResumeReport>,
     /// The last of its entries, when somebody looks on.
     pub recent: Vec<Record>,
     /// What each model was asked for so far.
@@ -154,7 +154,7 @@ pub struct Session {
 struct Opened {
     log: Log,
     lock: SessionLock,
-    found: Option<Found>,
+    found: Option<ResumeReport>,
     /// What the config says holds for it.
     as_new: bool,
     recent: Vec<Record>,
@@ -214,12 +214,12 @@ impl AppContext {
     }
 
     /// The rules as they are now, for a session that works in this folder.
-    pub fn judge_of(&self, folder: &str) -> Result<Judge, SessionError> {
+    pub fn permission_check_of(&self, folder: &str) -> Result<PermissionCheck, SessionError> {
         let folder = match folder {
             "" => &self.here.folder,
             folder => Path::new(folder),
         };
-        Ok(judge::judge(self, folder, self.runs()?)?.0)
+        Ok(permissions::permission_check(self, folder, self.runs()?)?.0)
     }
 
     /// How full a context is, for one who only looks on.

@@ -3,8 +3,8 @@
 //!
 //! Looking changes nothing: a session that is offered is neither locked nor woken.
 
-use super::found::{Ending, Found};
 use super::reading::{Recent, fold};
+use super::resume_report::{Ending, ResumeReport};
 use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
@@ -71,7 +71,7 @@ impl AppContext {
         let queued = store.queued(&info.id)?.len();
         let drafts = store.drafts(&info.id)?;
         let title = info.title.as_deref();
-        let found = Found::look(
+        let found = ResumeReport::look(
             &info.id,
             title,
             last.as_ref(),

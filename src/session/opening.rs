@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::context::Known;
-use super::found::Found;
 use super::last::last_session;
 use super::layers::{self, Renderer};
 use super::lost::Lost;
 use super::reading::{Recent, fold, readable};
+use super::resume_report::ResumeReport;
 use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, now_ms};
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
@@ -255,7 +255,8 @@ impl AppContext {
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
         let title = info.title.as_deref();
-        let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
+        let mut found =
+            ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
         found.forked = matches!(taking, Taking::Copy(_));
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };

@@ -5,21 +5,21 @@ use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Place};
+use super::paths::{self, ToolContext};
 use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GlobArgs;
 
 const MAX_PATHS: usize = 1_000;
 
-pub fn run(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match glob(args, place, cancel) {
+pub fn run(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match glob(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn glob(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let (folder, rest) = split(&args.pattern);
     let start = match args.path.as_deref() {
         Some(start) if !folder.starts_with('~') => Path::new(start),
@@ -28,10 +28,10 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     };
     let named = start.join(folder);
     let named = named.to_string_lossy();
-    let root = place::resolve(&named, place)?;
+    let root = paths::resolve(&named, ctx)?;
     match file::kind(&root).map_err(|e| format!("cannot look into {named}: {e}"))? {
         Kind::Folder => {}
-        Kind::Missing => return Err(place::missing(&named, &root)),
+        Kind::Missing => return Err(paths::missing(&named, &root)),
         Kind::Regular(_) | Kind::Special(_) => return Err(format!("{named} is not a folder")),
     }
     let pattern = match folder {
@@ -39,9 +39,9 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         _ => PathGlob::on_paths(rest)?,
     };
     let with_dots = rest.split('/').any(|part| part.starts_with('.'));
-    let mut found = Found::new(place);
-    let watch = Watch::new(place.limits, cancel);
-    let mut walk = Walk::new(&root, with_dots, &place.hidden, &watch);
+    let mut found = Matches::new(ctx);
+    let watch = Watch::new(ctx.limits, cancel);
+    let mut walk = Walk::new(&root, with_dots, &ctx.hidden, &watch);
     let mut last = root.clone();
     for entry in walk.by_ref() {
         match entry {
@@ -59,7 +59,7 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     if stopped == Some(Stop::Cancelled) {
         return Ok(Ran::cancelled(found.text));
     }
-    let last = place::shown(&last, &found.folder);
+    let last = paths::shown(&last, &found.folder);
     let hints = hints(stopped, &last, &walk.unused());
     Ok(Ran::done(found.report(&args.pattern) + &hints))
 }
@@ -74,7 +74,7 @@ fn split(pattern: &str) -> (&str, &str) {
     pattern.split_at(at)
 }
 
-struct Found {
+struct Matches {
     folder: PathBuf,
     max_bytes: usize,
     text: String,
@@ -83,11 +83,11 @@ struct Found {
     unreadable: usize,
 }
 
-impl Found {
-    fn new(place: &Place) -> Found {
-        Found {
-            folder: place::real_folder(place),
-            max_bytes: place.inline_max_bytes,
+impl Matches {
+    fn new(ctx: &ToolContext) -> Matches {
+        Matches {
+            folder: paths::real_folder(ctx),
+            max_bytes: ctx.inline_max_bytes,
             text: String::new(),
             shown: 0,
             more: 0,
@@ -96,7 +96,7 @@ impl Found {
     }
 
     fn add(&mut self, path: &Path) {
-        let line = printable(&place::shown(path, &self.folder));
+        let line = printable(&paths::shown(path, &self.folder));
         let is_full = self.more > 0
             || self.shown >= MAX_PATHS
             || self.text.len() + line.len() > self.max_bytes;
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_search_that_is_stopped_says_where() {
         let mut room = room();
-        room.place.limits.paths = 3;
+        room.ctx.limits.paths = 3;
         assert_eq!(
             glob(&room, "*.rs"),
             "no file matches *.rs (ignored files are not looked at)\n\
@@ -221,10 +221,10 @@ mod tests {
              below as path, or a narrower pattern or glob]\n"
         );
         // The four paths at the top and the three in `a`, not those in `a/b`.
-        room.place.limits.paths = 8;
+        room.ctx.limits.paths = 8;
         let text = glob(&room, "*.{rs,txt}");
         assert!(text.contains("[stopped after 8 paths, at a"), "{text}");
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: Duration::ZERO,
             ..Limits::TOOL
         };

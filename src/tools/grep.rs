@@ -14,7 +14,7 @@ use grep_searcher::{
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Hidden, Place};
+use super::paths::{self, Hidden, ToolContext};
 use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GrepArgs;
@@ -32,36 +32,36 @@ const LEAD_BYTES: usize = 100;
 /// line, and some patterns take a second for each such line.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-pub fn run(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match grep(args, place, cancel) {
+pub fn run(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match grep(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn grep(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let matcher = matcher(args)?;
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let named = args.path.as_deref().unwrap_or(".");
-    let root = place::resolve(named, place)?;
+    let root = paths::resolve(named, ctx)?;
     let is_folder = match file::kind(&root).map_err(|e| format!("cannot search {named}: {e}"))? {
         Kind::Folder => true,
         Kind::Regular(_) => false,
-        Kind::Missing => return Err(place::missing(named, &root)),
+        Kind::Missing => return Err(paths::missing(named, &root)),
         Kind::Special(what) => return Err(format!("cannot search {named}: it is {what}")),
     };
-    let watch = Watch::new(place.limits, cancel);
+    let watch = Watch::new(ctx.limits, cancel);
     let mut search = Search {
         matcher,
         searcher: searcher(args),
         files_only: args.files_only,
-        folder: place::real_folder(place),
-        hidden: Arc::clone(&place.hidden),
+        folder: paths::real_folder(ctx),
+        hidden: Arc::clone(&ctx.hidden),
         watch: &watch,
         last: root.clone(),
         unused: Vec::new(),
         stopped: None,
-        found: Found::new(args, place),
+        found: Matches::new(args, ctx),
     };
     if is_folder {
         search.folder(&root, glob.as_ref());
@@ -71,7 +71,7 @@ fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     if search.stopped == Some(Stop::Cancelled) {
         return Ok(Ran::cancelled(search.found.text));
     }
-    let last = place::shown(&search.last, &search.folder);
+    let last = paths::shown(&search.last, &search.folder);
     let hints = hints(search.stopped, &last, &search.unused);
     Ok(Ran::done(
         search.found.report(&args.pattern, named) + &hints,
@@ -121,7 +121,7 @@ struct Search<'a> {
     last: PathBuf,
     unused: Vec<String>,
     stopped: Option<Stop>,
-    found: Found,
+    found: Matches,
 }
 
 impl Search<'_> {
@@ -152,7 +152,7 @@ impl Search<'_> {
         };
         self.found.searched += 1;
         let hits = FileHits {
-            name: printable(&place::shown(path, &self.folder)),
+            name: printable(&paths::shown(path, &self.folder)),
             is_named: false,
             had_break: false,
             files_only: self.files_only,
@@ -199,7 +199,7 @@ impl Read for Watched<'_> {
 }
 
 /// What was found, within bounds.
-struct Found {
+struct Matches {
     text: String,
     max_bytes: usize,
     limit: u64,
@@ -214,11 +214,11 @@ struct Found {
     unreadable: u64,
 }
 
-impl Found {
-    fn new(args: &GrepArgs, place: &Place) -> Found {
-        Found {
+impl Matches {
+    fn new(args: &GrepArgs, ctx: &ToolContext) -> Matches {
+        Matches {
             text: String::new(),
-            max_bytes: MAX_TEXT_BYTES.min(place.inline_max_bytes),
+            max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes),
             limit: args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS),
             is_full: false,
             hits: 0,
@@ -277,7 +277,7 @@ struct FileHits<'a> {
     had_break: bool,
     files_only: bool,
     matcher: &'a RegexMatcher,
-    found: &'a mut Found,
+    found: &'a mut Matches,
 }
 
 impl FileHits<'_> {
@@ -497,7 +497,7 @@ mod tests {
             &room,
             json!({"pattern": "hit", "limit": 1_000, "path": "b"}),
         );
-        assert!(text.len() < room.place.inline_max_bytes + 200);
+        assert!(text.len() < room.ctx.inline_max_bytes + 200);
         assert!(
             text.contains("shown, over "),
             "{}",
@@ -509,7 +509,7 @@ mod tests {
     fn a_search_that_is_stopped_says_where() {
         let mut room = room();
         // Two files, and the third is one too many.
-        room.place.limits.bytes = 40;
+        room.ctx.limits.bytes = 40;
         let text = grep(&room, json!({"pattern": "two|ONE"}));
         assert_eq!(
             text,
@@ -517,7 +517,7 @@ mod tests {
              [stopped after 40 bytes, at b.rs: what comes behind it was not looked at; name a \
              folder below as path, or a narrower pattern or glob]\n"
         );
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: Duration::ZERO,
             ..Limits::TOOL
         };
@@ -559,7 +559,7 @@ mod tests {
     fn a_search_that_is_cancelled_ends() {
         let room = room();
         let grep = input("grep", json!({"pattern": "one"}));
-        let ran = run_idempotent(&grep, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&grep, &room.ctx, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Place};
+use super::paths::{self, ToolContext};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
@@ -27,19 +27,19 @@ const MAX_NAMES_READ: usize = 10_000;
 const SNIFFED_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub fn run(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match read(args, place, cancel) {
+pub fn run(args: &ReadArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match read(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn read(args: &ReadArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let name = &args.path;
-    let path = place::resolve(name, place)?;
+    let path = paths::resolve(name, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
     let size = match file::kind(&path).map_err(cannot)? {
-        Kind::Missing => return Err(place::missing(name, &path)),
+        Kind::Missing => return Err(paths::missing(name, &path)),
         Kind::Special(what) => return Err(format!("cannot read {name}: it is {what}, not a file")),
         Kind::Folder => return Err(listing(name, &path)),
         Kind::Regular(metadata) => metadata.len(),
@@ -60,9 +60,9 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
             "cannot show {name}: it is {what}, {size} bytes\n{HINT_BINARY}"
         ));
     }
-    let mut page = Page::new(args, place);
+    let mut page = Page::new(args, ctx);
     let whole = io::Cursor::new(start).chain(file);
-    let watch = Watch::new(place.limits, cancel);
+    let watch = Watch::new(ctx.limits, cancel);
     match stream(whole, &mut page, &watch).map_err(cannot)? {
         Ended::Stopped(Stop::Cancelled) => Ok(Ran::cancelled(page.text)),
         Ended::Stopped(stop) => page.stopped(name, size, stop),
@@ -205,11 +205,11 @@ struct Page {
 }
 
 impl Page {
-    fn new(args: &ReadArgs, place: &Place) -> Page {
+    fn new(args: &ReadArgs, ctx: &ToolContext) -> Page {
         Page {
             first: args.offset.unwrap_or(1).max(1),
             limit: args.limit.unwrap_or(DEFAULT_LINES).max(1),
-            max_bytes: MAX_PAGE_BYTES.min(place.inline_max_bytes),
+            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes),
             text: String::new(),
             shown: 0,
             lines: 0,
@@ -403,7 +403,7 @@ mod tests {
         while got.len() < lines.len() {
             let ran = room.idempotent("read", json!({"path": "a", "offset": got.len() + 1}));
             let text = done(&ran);
-            assert!(text.len() <= room.place.inline_max_bytes + 100);
+            assert!(text.len() <= room.ctx.inline_max_bytes + 100);
             let page = text.lines().filter_map(|l| l.split_once('\t'));
             let before = got.len();
             got.extend(page.map(|(_, line)| line.to_string()));
@@ -544,7 +544,7 @@ mod tests {
         let huge = std::fs::File::options().write(true).open(path).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
         huge.set_len(1 << 40).unwrap();
-        room.place.limits.bytes = 200_000;
+        room.ctx.limits.bytes = 200_000;
         let far = |room: &Room, offset: u64| {
             room.idempotent("read", json!({"path": "huge", "offset": offset}))
         };
@@ -562,7 +562,7 @@ mod tests {
         let said = "[lines 2-4 of a file of 1099511627776 bytes; stopped after 200000 bytes, at line 5]\n[hint: ";
         assert!(text.contains(said), "{text}");
         assert_eq!(ran.fact, None);
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: std::time::Duration::ZERO,
             ..Limits::TOOL
         };
@@ -574,7 +574,7 @@ mod tests {
         let room = Room::new();
         room.put("a", "x\n");
         let read = input("read", json!({"path": "a"}));
-        let ran = run_idempotent(&read, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&read, &room.ctx, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

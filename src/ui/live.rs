@@ -20,7 +20,7 @@ use crate::core::state::State;
 use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
-use crate::session::{AppContext, Found, Session, SessionError, Which};
+use crate::session::{AppContext, ResumeReport, Session, SessionError, Which};
 use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
@@ -80,7 +80,7 @@ pub enum EngineEvent {
 #[derive(Debug)]
 pub struct Opening {
     pub id: String,
-    pub found: Option<Found>,
+    pub found: Option<ResumeReport>,
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
@@ -289,13 +289,13 @@ async fn live(
 /// Who makes a copy wants to say what is to be another in it. And a session that asks for
 /// nothing does nothing before the person was asked, unless they named it when they started the
 /// program.
-fn waits(found: &Found, named: bool) -> bool {
+fn waits(found: &ResumeReport, named: bool) -> bool {
     found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
 
 fn opening(
     session: &mut Session,
-    found: Option<Found>,
+    found: Option<ResumeReport>,
     gauging: &Gauging,
 ) -> Result<Opening, StoreError> {
     let store = &session.log.store;

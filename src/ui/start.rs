@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, Place, Quiet};
+use super::app::{App, Begin, LaunchInfo, Quiet};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
@@ -33,13 +33,13 @@ pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), S
             Some(why),
         ),
     };
-    let place = Place {
+    let launch = LaunchInfo {
         folder: ctx.here.folder.to_string_lossy().into_owned(),
         workspace: ctx.workspace(),
         home: ctx.env.home().map(|h| h.to_string_lossy().into_owned()),
         version: VERSION,
     };
-    let mut app = App::new(place, theme, Figures::new(ctx.config()), now_ms());
+    let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     app.theme_name = ctx.config().theme.clone();
     let warnings = ctx.loaded.warnings.iter();

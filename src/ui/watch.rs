@@ -27,7 +27,7 @@ impl Watch {
     pub fn start(ctx: Arc<AppContext>, id: String, tell: Tell) -> Watch {
         let (stop, stopped) = channel();
         std::thread::spawn(move || {
-            let mut look = match Look::begin(&ctx, &id, &tell) {
+            let mut look = match Follower::begin(&ctx, &id, &tell) {
                 Ok(look) => look,
                 Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
             };
@@ -42,7 +42,8 @@ impl Watch {
     }
 }
 
-struct Look {
+/// Follows a session that another process works in.
+struct Follower {
     store: Store,
     id: String,
     state: State,
@@ -50,11 +51,11 @@ struct Look {
     told: String,
 }
 
-impl Look {
-    fn begin(ctx: &AppContext, id: &str, tell: &Tell) -> Result<Look, SessionError> {
+impl Follower {
+    fn begin(ctx: &AppContext, id: &str, tell: &Tell) -> Result<Follower, SessionError> {
         let store = ctx.open_store()?;
         let id = store.find(id)?.id;
-        let mut look = Look {
+        let mut look = Follower {
             store,
             id,
             state: State::default(),

@@ -136,7 +136,7 @@ impl Turn {
         });
         let settings = Settings {
             policy: Policy {
-                judge: std::sync::Arc::new(|_, _| Decision::Allow),
+                permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
                 interactive: false,
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),

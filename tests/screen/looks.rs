@@ -77,7 +77,7 @@ fn nothing_that_comes_from_outside_reaches_the_terminal_as_a_command() {
         is_harmless(&mut stage);
         stage.tell(Msg::Told(rewake::ui::transcript::Tone::Bad, HOSTILE.into()));
         stage.app.branch = Some(HOSTILE.into());
-        stage.app.place.folder = HOSTILE.into();
+        stage.app.launch.folder = HOSTILE.into();
         is_harmless(&mut stage);
         stage.keys("<C-o><PageUp><PageUp>");
         is_harmless(&mut stage);

@@ -11,9 +11,9 @@ use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
 use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, Known, windows};
-use rewake::session::{Ending, Found};
+use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
-use rewake::ui::app::{App, Intent, Msg, Place};
+use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
 use rewake::ui::highlight::Highlighter;
 use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
@@ -40,14 +40,14 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(width: u16, height: u16) -> Stage {
-        let place = Place {
+        let launch = LaunchInfo {
             folder: FOLDER.into(),
             workspace: FOLDER.into(),
             home: Some("/home/ann".into()),
             version: "0.1.0",
         };
         let theme = Theme::named("dark").unwrap();
-        let mut app = App::new(place, theme, Figures::new(&Config::default()), NOON_MS);
+        let mut app = App::new(launch, theme, Figures::new(&Config::default()), NOON_MS);
         app.code = Highlighter::direct();
         app.branch = Some("main".into());
         let mut stage = Stage {
@@ -89,7 +89,7 @@ impl Stage {
     pub fn open_found(&mut self, mode: Mode, forked: bool) {
         let entries = self.log.last_seq() + 1;
         self.open_with(|opening| {
-            opening.found = Some(Found {
+            opening.found = Some(ResumeReport {
                 id: ID.into(),
                 forked,
                 mode,

@@ -100,7 +100,7 @@ fn only_what_is_inside_the_home_is_said_to_be() {
         ("/home/ann/parser", "· ~ (main)"),
     ] {
         let mut stage = Stage::opened(120, 40);
-        stage.app.place.home = Some(home.into());
+        stage.app.launch.home = Some(home.into());
         let line = status(&mut stage);
         assert!(line.contains(said), "{line}");
     }

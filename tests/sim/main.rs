@@ -75,7 +75,7 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|input, _| match input {
+        permission_check: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },

@@ -168,7 +168,7 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 /// Asks about one command.
 fn policy() -> Policy {
     Policy {
-        judge: Arc::new(|input, _| match input {
+        permission_check: Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },

@@ -120,11 +120,11 @@ impl App {
     }
 
     pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
-        let (mut pane, ask) = Pane::new(&self.place.workspace);
+        let (mut pane, ask) = Pane::new(&self.launch.workspace);
         let ask = match words.is_empty() {
             true => ask,
             false => match pane.paste(words) {
-                crate::ui::history::Did::Ask(narrowed) => narrowed,
+                crate::ui::history::Did::Request(narrowed) => narrowed,
                 _ => ask,
             },
         };

@@ -3,7 +3,7 @@
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::engine::{Command, ContextChange};
-use crate::session::Found;
+use crate::session::ResumeReport;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
@@ -111,7 +111,7 @@ impl App {
 
     /// A session in which nothing asks goes on only when that is confirmed, or when it was named
     /// at the start of the program.
-    fn confirm_bypass(&mut self, found: Option<&Found>, named: bool) -> Vec<Intent> {
+    fn confirm_bypass(&mut self, found: Option<&ResumeReport>, named: bool) -> Vec<Intent> {
         let Some(found) = found.filter(|found| found.mode == Mode::BypassPermissions) else {
             return Vec::new();
         };

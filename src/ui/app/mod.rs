@@ -23,7 +23,7 @@ use super::history;
 use super::live::{EngineEvent, Now};
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
-use super::transcript::{Look, Tone, Transcript};
+use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, Project, UiConfig};
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
@@ -45,7 +45,7 @@ pub enum Msg {
     Tails(Vec<(CallId, String)>),
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
-    History(history::Found),
+    History(history::HistoryResponse),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
@@ -92,7 +92,7 @@ pub enum Intent {
     Earlier(Seq),
     /// "Always": written into the user's config.
     AllowAlways(String),
-    History(history::Ask),
+    History(history::HistoryRequest),
     Ps,
     StopRun(String),
     Diff,
@@ -211,7 +211,7 @@ pub struct Kept {
 
 /// What does not change while the screen is open.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct LaunchInfo {
     pub folder: String,
     /// The root that counts as here.
     pub workspace: String,
@@ -219,7 +219,7 @@ pub struct Place {
     pub version: &'static str,
 }
 
-impl Place {
+impl LaunchInfo {
     /// A folder as a person writes it: `~/project`.
     pub fn shown(&self, folder: &str) -> String {
         let below = |home: &str| Path::new(folder).strip_prefix(home).ok();
@@ -237,7 +237,7 @@ impl Place {
 }
 
 pub struct App {
-    pub place: Place,
+    pub launch: LaunchInfo,
     pub branch: Option<String>,
     pub theme: Theme,
     pub theme_name: String,
@@ -293,9 +293,9 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(place: Place, theme: Theme, figures: Figures, now_ms: i64) -> App {
+    pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
         App {
-            place,
+            launch,
             branch: None,
             theme,
             theme_name: String::new(),
@@ -388,7 +388,7 @@ impl App {
             }
             Msg::History(found) => {
                 if let Overlay::History(pane) = &mut self.overlay
-                    && let Some(ask) = pane.found(found)
+                    && let Some(ask) = pane.receive(found)
                 {
                     return vec![Intent::History(ask)];
                 }
@@ -461,9 +461,9 @@ impl App {
     /// The conversation as plain text, for a terminal that keeps it.
     pub fn printed(&mut self) -> String {
         let height = usize::MAX;
-        let (mut look, transcript) = self.look();
+        let (mut layout, transcript) = self.layout_context();
         transcript.scroll_home();
-        let lines = transcript.visible(height, &mut look);
+        let lines = transcript.visible(height, &mut layout);
         let line = |line: &Line<'_>| {
             let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
             text.trim_end().to_string()
@@ -578,15 +578,15 @@ impl App {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }
 
-    pub fn look(&mut self) -> (Look<'_>, &mut Transcript) {
-        let look = Look {
+    pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
+        let layout = LayoutContext {
             width: self.size.0,
             theme: &self.theme,
             code: &mut self.code,
             generation: self.generation,
             now_ms: self.now_ms,
         };
-        (look, &mut self.transcript)
+        (layout, &mut self.transcript)
     }
 }
 
@@ -622,16 +622,16 @@ pub use quiet::{Asking, Quiet};
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::LaunchInfo;
 
     #[test]
     fn a_folder_below_the_home_is_shown_as_below_it() {
-        let place = Place {
+        let launch = LaunchInfo {
             home: Some("/home/ann".into()),
-            ..Place::default()
+            ..LaunchInfo::default()
         };
-        assert_eq!(place.shown("/home/ann/project"), "~/project");
-        assert_eq!(place.shown("/home/ann"), "~");
-        assert_eq!(place.shown("/home/anna/project"), "/home/anna/project");
+        assert_eq!(launch.shown("/home/ann/project"), "~/project");
+        assert_eq!(launch.shown("/home/ann"), "~");
+        assert_eq!(launch.shown("/home/anna/project"), "/home/anna/project");
     }
 }

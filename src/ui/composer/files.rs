@@ -15,7 +15,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::core::visible::visible;
-use crate::tools::walk::{Found, Walk};
+use crate::tools::walk::{Walk, WalkEntry};
 use crate::tools::{Limits, Stop, Watch};
 
 const MAX_FILES: usize = 50_000;
@@ -133,7 +133,7 @@ fn walk(root: &Path, ended: &AtomicBool, limits: Limits, max: usize) -> Listing 
     }
 }
 
-fn shown(root: &Path, found: &Found) -> Option<String> {
+fn shown(root: &Path, found: &WalkEntry) -> Option<String> {
     let path = found.path.strip_prefix(root).ok()?.to_str()?;
     let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
     if !plain || visible(path) != path {

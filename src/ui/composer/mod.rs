@@ -34,7 +34,7 @@ use history::{Draft, History, Search};
 use popup::{Item, Popup};
 use wrap::Row;
 
-pub use draw::Look;
+pub use draw::ComposerStyles;
 
 /// A paste of more lines or characters becomes a chip.
 const MAX_PASTED_LINES: usize = 10;

@@ -346,7 +346,7 @@ fn screen(composer: &mut Composer, width: u16, height: u16) -> (Vec<String>, (u1
         .draw(|frame| {
             let rows = composer.height(width, height);
             let area = Rect::new(0, height - rows, width, rows);
-            composer.draw(frame, area, &Look::default(), true);
+            composer.draw(frame, area, &ComposerStyles::default(), true);
         })
         .unwrap();
     let backend = terminal.backend();

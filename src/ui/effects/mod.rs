@@ -3,9 +3,9 @@
 
 mod changes;
 mod files;
-mod look;
 mod rules;
 mod shell;
+mod show;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,11 +246,11 @@ impl Effects {
         }
     }
 
-    fn history(&mut self, ask: history::Ask) {
+    fn history(&mut self, ask: history::HistoryRequest) {
         let sender = self.to_screen.clone();
         let ctx = &self.ctx;
         let worker = self.history.get_or_insert_with(|| {
-            let tell = move |found| drop(sender.send(Wake::Msg(Msg::History(found))));
+            let tell = move |response| drop(sender.send(Wake::Msg(Msg::History(response))));
             history::Worker::start(Arc::clone(ctx), Arc::new(tell))
         });
         worker.ask(ask);

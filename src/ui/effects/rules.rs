@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ratatui::text::{Line, Span};
 
 use super::changes::Moment;
-use super::look::plain_lines;
+use super::show::plain_lines;
 use super::{Effects, some_run};
 use crate::config::write::Change;
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths, Standing};
@@ -149,8 +149,8 @@ impl Effects {
 
     fn apply(&mut self, loaded: Loaded, app: &App) {
         let again = Arc::new(self.ctx.with(loaded));
-        match again.judge_of(&app.now.folder) {
-            Ok(judge) => self.engine(Command::Judge(judge)),
+        match again.permission_check_of(&app.now.folder) {
+            Ok(check) => self.engine(Command::SetPermissionCheck(check)),
             Err(e) => self.told(Tone::Bad, e.to_string()),
         }
         match style::theme(&again, None) {

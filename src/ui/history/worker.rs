@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::queue::Queue;
 use super::read::{Reader, failed};
-use super::{Ask, Found};
+use super::{HistoryRequest, HistoryResponse};
 use crate::session::AppContext;
 use crate::store::StoreError;
 
@@ -20,18 +20,18 @@ pub struct Worker {
 
 impl Worker {
     /// `tell` is called on the worker's thread with every answer.
-    pub fn start(ctx: Arc<AppContext>, tell: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
+    pub fn start(ctx: Arc<AppContext>, tell: Arc<dyn Fn(HistoryResponse) + Send + Sync>) -> Worker {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let work = move || {
             let mut reader = None;
-            while let Some(ask) = theirs.next() {
-                let found = match ready(&mut reader, &ctx) {
-                    Ok(reader) => reader.answer(&ask, &theirs),
-                    Err(error) => Some(failed(&ask, &error)),
+            while let Some(request) = theirs.next() {
+                let response = match ready(&mut reader, &ctx) {
+                    Ok(reader) => reader.answer(&request, &theirs),
+                    Err(error) => Some(failed(&request, &error)),
                 };
-                if let Some(found) = found {
-                    tell(found);
+                if let Some(response) = response {
+                    tell(response);
                 }
             }
         };
@@ -45,8 +45,8 @@ impl Worker {
     }
 
     /// Never waits.
-    pub fn ask(&self, ask: Ask) {
-        self.queue.push(ask);
+    pub fn ask(&self, request: HistoryRequest) {
+        self.queue.push(request);
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 pub use block::{Block, Call, Kind, Status, Tone};
 pub use call::change_lines;
-pub use paragraph::Look;
+pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 
 use super::markdown;

@@ -67,7 +67,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
         "{screen}"
     );
     assert_eq!(play.pane.list.total, 5);
-    play.ask(Ask::Rename {
+    play.ask(HistoryRequest::Rename {
         id,
         title: "mine".into(),
     });
@@ -86,7 +86,7 @@ fn a_new_title_is_typed_and_kept() {
     let Did::Rename { id, title } = play.key(KeyCode::Enter) else {
         panic!("no title");
     };
-    play.ask(Ask::Rename {
+    play.ask(HistoryRequest::Rename {
         id: id.clone(),
         title,
     });
@@ -130,15 +130,15 @@ fn stale_answers_are_dropped() {
     let scene = full();
     let mut reader = scene.reader();
     let (mut pane, first) = Pane::new(HERE);
-    let Did::Ask(second) = pane.paste("lexer") else {
+    let Did::Request(second) = pane.paste("lexer") else {
         panic!("nothing is asked");
     };
     let queue = Queue::default();
     let late = reader.answer(&first, &queue).unwrap();
     let found = reader.answer(&second, &queue).unwrap();
-    pane.found(found);
+    pane.receive(found);
     let rows = pane.list.rows.len();
-    pane.found(late);
+    pane.receive(late);
     assert_eq!(pane.list.rows.len(), rows);
     assert!(rows < 5);
 }
@@ -153,7 +153,7 @@ fn the_worker_answers_and_ends() {
     let (mut pane, ask) = Pane::new(HERE);
     worker.ask(ask);
     let limit = Duration::from_secs(60);
-    pane.found(told.recv_timeout(limit).unwrap());
+    pane.receive(told.recv_timeout(limit).unwrap());
     assert_eq!(pane.list.rows.len(), 5);
     drop(worker);
     let gone = told.recv_timeout(limit);

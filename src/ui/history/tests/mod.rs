@@ -240,17 +240,17 @@ impl<'a> Play<'a> {
         play
     }
 
-    fn ask(&mut self, ask: Ask) {
-        let mut next = Some(ask);
+    fn ask(&mut self, request: HistoryRequest) {
+        let mut next = Some(request);
         while let Some(ask) = next {
             let found = self.reader.answer(&ask, &Queue::default());
-            next = found.and_then(|found| self.pane.found(found));
+            next = found.and_then(|found| self.pane.receive(found));
         }
     }
 
     fn did(&mut self, did: Did) -> Did {
         match did {
-            Did::Ask(ask) => {
+            Did::Request(ask) => {
                 self.ask(ask);
                 Did::Nothing
             }

@@ -1,5 +1,5 @@
-//! The rules of the config and the borders of the workspace: as a verdict on calls, and as
-//! what tools that go through folders may not show.
+//! The rules of the config and the borders of the workspace, as a check of calls and as what
+//! tools that go through folders may not show.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::AppContext;
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::policy::{Disk, Rule, Rules, Workspace, decide};
-use crate::core::settings::Judge;
+use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
 use crate::tools::{Hidden, matches, real_path};
 use crate::workspace::{is_plain, skill_folders_of_user};
@@ -21,11 +21,11 @@ pub const DISK: Disk = Disk {
     repository: is_plain,
 };
 
-pub fn judge(
+pub fn permission_check(
     ctx: &AppContext,
     folder: &Path,
     runs: Runs,
-) -> Result<(Judge, Arc<Hidden>), ConfigError> {
+) -> Result<(PermissionCheck, Arc<Hidden>), ConfigError> {
     let rules = rules(&ctx.config().permissions)?;
     let workspace = Workspace {
         folder: text(folder),
@@ -38,10 +38,10 @@ pub fn judge(
         bases: workspace.bases(&real_path),
         rules,
     });
-    Ok((judge_by(Arc::clone(&hidden), workspace, runs), hidden))
+    Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
 }
 
-fn judge_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> Judge {
+fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
     Arc::new(move |input, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
@@ -128,8 +128,8 @@ mod tests {
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
         let input = Input::parse(tool, &arguments).unwrap();
-        let judge = judge_by(Arc::default(), workspace, runs);
-        judge(&input, &state) == Decision::Allow
+        let check = check_by(Arc::default(), workspace, runs);
+        check(&input, &state) == Decision::Allow
     }
 
     #[test]
