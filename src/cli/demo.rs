@@ -184,7 +184,7 @@ fn first_life(scene: &Scene) -> Result<(), Trouble> {
     ));
     let mut calls = Calls::default();
     while let Some(event) = worker.next()? {
-        calls.tell(&event);
+        calls.observe(&event);
         if calls.is_running(SLOW) {
             std::thread::sleep(Duration::from_millis(2500));
             let pid = worker.child.id();
@@ -236,7 +236,7 @@ fn second_life(scene: &Scene) -> Result<(), Trouble> {
     }
     let mut calls = Calls::default();
     while let Some(event) = worker.next()? {
-        calls.tell(&event);
+        calls.observe(&event);
     }
     let status = worker.end()?;
     match status.success() {
@@ -255,7 +255,7 @@ struct Calls {
 }
 
 impl Calls {
-    fn tell(&mut self, event: &Value) {
+    fn observe(&mut self, event: &Value) {
         match event["type"].as_str() {
             Some("entry.replied") => self.replied(event),
             Some("entry.started") => {

@@ -226,7 +226,7 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 fn store(report: &mut Report, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
-            Some(lost) => tell_lost(report, &lost, paths),
+            Some(lost) => report_lost(report, &lost, paths),
             None => report.note("store", "there is none yet"),
         }
         return;
@@ -255,13 +255,13 @@ fn store(report: &mut Report, paths: &Paths) {
     }
     sessions(report, &store, paths);
     match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
-        Ok(Some(lost)) => tell_lost(report, &lost, paths),
+        Ok(Some(lost)) => report_lost(report, &lost, paths),
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
 }
 
-fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
+fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
     let meant = "if it was meant so, move the folders locks and log away while no rewake runs";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));

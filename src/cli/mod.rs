@@ -38,7 +38,7 @@ pub fn main() -> u8 {
     let mut log = None;
     match dispatch(cli, &mut log) {
         Ok(code) => code,
-        Err(trouble) => trouble.tell(),
+        Err(trouble) => trouble.report(),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         }
     }
     if which == Which::New {
-        tell_unfinished(ctx)?;
+        note_unfinished(ctx)?;
     }
     let session = ctx.open(&which, false).map_err(in_use)?;
     Ok(headless::run(session, Task { prompt, format, by }))
@@ -105,7 +105,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 }
 
 /// A start in a folder with unfinished work says so.
-fn tell_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
+fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     let store = ctx.open_store()?;
     for info in ctx.unfinished(&store)?.iter().take(3) {
         let id = short_id(&info.id);

@@ -43,7 +43,7 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let mut figures = Figured::new(ctx, &known);
     for record in &records {
         let figured = figures.of(record);
-        if let Some(text) = told_of(record, figured.as_deref()) {
+        if let Some(text) = describe(record, figured.as_deref()) {
             line(&format!(
                 "{:>5}  {}",
                 record.seq,
@@ -153,7 +153,7 @@ impl Figured<'_> {
 }
 
 /// `None` for what says nothing to a person.
-fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
+fn describe(record: &Record, figures: Option<&str>) -> Option<String> {
     let figures = figures.map(|f| format!(" ({f})")).unwrap_or_default();
     Some(match &record.entry {
         Entry::Opened { version, .. } => format!("opened by rewake {version}"),

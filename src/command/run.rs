@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
-use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, told};
+use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_context};
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
@@ -148,7 +148,7 @@ impl Runs {
         folder.create(&prepared).map_err(|e| {
             // What is left of it has no claim, no keeper, and nobody knows its name.
             let _ = folder.remove();
-            told("cannot make the run folder", folder.path(), e)
+            with_context("cannot make the run folder", folder.path(), e)
         })?;
         Ok(run)
     }
@@ -159,7 +159,7 @@ impl Runs {
         let folder = self.folder(run)?;
         let spec = folder
             .prepared()
-            .map_err(|e| told("cannot read the run folder", folder.path(), e))?
+            .map_err(|e| with_context("cannot read the run folder", folder.path(), e))?
             .spec;
         let mut command = Command::new(&self.exe);
         command
@@ -176,7 +176,7 @@ impl Runs {
         command.envs(QUIET).envs(spec.env_set);
         let child = tokio::process::Command::from(command)
             .spawn()
-            .map_err(|e| told("cannot start the keeper", &self.exe, e))?;
+            .map_err(|e| with_context("cannot start the keeper", &self.exe, e))?;
         Ok(Running {
             run: run.to_string(),
             child: Some(child),
@@ -304,7 +304,7 @@ impl Runs {
             total: ended.bytes_total,
         }
         .read(max_bytes)
-        .map_err(|e| told("cannot read the output", &ended.output, e))
+        .map_err(|e| with_context("cannot read the output", &ended.output, e))
     }
 
     /// The last bytes printed so far. Beyond the cap they may be half a second old.
@@ -398,7 +398,7 @@ impl Runs {
         loop {
             let removed = folder
                 .remove()
-                .map_err(|e| told("cannot remove the run folder", folder.path(), e))?;
+                .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;
             // A keeper that has said its last word dies in a moment.
             if removed || waited >= DIE_WITHIN || matches!(look(&folder)?, Seen::Kept(_)) {
                 return Ok(removed);
@@ -459,19 +459,19 @@ fn write_stopped(folder: &RunFolder) -> io::Result<()> {
     let tried = "cannot record the stop in";
     let status = folder
         .open_status()
-        .map_err(|e| told(tried, folder.path(), e))?;
+        .map_err(|e| with_context(tried, folder.path(), e))?;
     let mut waited = Duration::ZERO;
     // A keeper that came too late holds the lock until it sees the claim.
     while !folder::take(&status)? {
         if waited >= DIE_WITHIN {
             let busy = io::Error::other("its keeper does not answer");
-            return Err(told(tried, folder.path(), busy));
+            return Err(with_context(tried, folder.path(), busy));
         }
         std::thread::sleep(process::TICK);
         waited += process::TICK;
     }
     let end = not_run(keeper::STOPPED_EARLY.to_string());
-    status::write_end(&status, &end).map_err(|e| told(tried, folder.path(), e))
+    status::write_end(&status, &end).map_err(|e| with_context(tried, folder.path(), e))
 }
 
 /// A pid may have been given to another process since it was written down.

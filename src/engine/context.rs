@@ -98,7 +98,7 @@ pub(super) struct SummaryTask {
 pub(super) struct Summaries {
     pending: Option<SummaryTask>,
     failed_at: Option<Instant>,
-    near_limit_told: bool,
+    near_limit_emitted: bool,
     pub(super) recalled: Option<u64>,
     /// What was asked since the last entry that says so, also for what was dropped.
     spent: Vec<Spent>,
@@ -249,8 +249,8 @@ impl<W: World> Engine<W> {
             spent,
         }))
         .await?;
-        self.summaries.near_limit_told = false;
-        self.tell(ContextChange::Compacted);
+        self.summaries.near_limit_emitted = false;
+        self.emit_context(ContextChange::Compacted);
         Ok(())
     }
 
@@ -332,10 +332,10 @@ impl<W: World> Engine<W> {
             self.record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
         }
-        let told = match self.summaries.is_left_alone() || self.state.context.is_empty() {
+        let story = match self.summaries.is_left_alone() || self.state.context.is_empty() {
             true => None,
             false => match self.ask_for_story().await? {
-                Some(told) => told,
+                Some(story) => story,
                 None => return Ok(()),
             },
         };
@@ -343,8 +343,8 @@ impl<W: World> Engine<W> {
             budget.bytes(budget.hard()),
             layers_bytes(&self.state.layers),
         );
-        let note = continuation::note(&self.state, room, told.as_deref());
-        let by = if told.is_some() {
+        let note = continuation::note(&self.state, room, story.as_deref());
+        let by = if story.is_some() {
             SummaryBy::Model
         } else {
             SummaryBy::Digest
@@ -352,8 +352,8 @@ impl<W: World> Engine<W> {
         let spent = std::mem::take(&mut self.summaries.spent);
         self.record(Write::of(Entry::Continued { note, by, spent }))
             .await?;
-        self.summaries.near_limit_told = false;
-        self.tell(ContextChange::Continued);
+        self.summaries.near_limit_emitted = false;
+        self.emit_context(ContextChange::Continued);
         Ok(())
     }
 
@@ -372,9 +372,9 @@ impl<W: World> Engine<W> {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
         let made = self.summaries.words(made);
-        let told = made.ok().and_then(|text| summary::accept(&text, max_bytes));
-        self.summaries.failed_at = told.is_none().then(Instant::now);
-        Ok(Some(told))
+        let story = made.ok().and_then(|text| summary::accept(&text, max_bytes));
+        self.summaries.failed_at = story.is_none().then(Instant::now);
+        Ok(Some(story))
     }
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.
@@ -416,7 +416,7 @@ impl<W: World> Engine<W> {
             images: None,
         };
         self.record(Write::of(learned).clearing_stream()).await?;
-        self.tell(ContextChange::Learned);
+        self.emit_context(ContextChange::Learned);
         Ok(true)
     }
 
@@ -445,7 +445,7 @@ impl<W: World> Engine<W> {
             images: Some(refusal),
         };
         self.record(Write::of(learned).clearing_stream()).await?;
-        self.tell(ContextChange::ImagesRefused);
+        self.emit_context(ContextChange::ImagesRefused);
         Ok(true)
     }
 
@@ -465,7 +465,7 @@ impl<W: World> Engine<W> {
         };
         self.record(Write::of(learned)).await?;
         self.keep_ratio();
-        self.tell(ContextChange::LearnedSilently);
+        self.emit_context(ContextChange::LearnedSilently);
         Ok(())
     }
 
@@ -490,14 +490,14 @@ impl<W: World> Engine<W> {
         }
     }
 
-    pub(super) fn tell_near_limit(&mut self, tokens: u64, budget: &Budget) {
-        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_told {
-            self.summaries.near_limit_told = true;
-            self.tell(ContextChange::NearLimit);
+    pub(super) fn emit_near_limit(&mut self, tokens: u64, budget: &Budget) {
+        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_emitted {
+            self.summaries.near_limit_emitted = true;
+            self.emit_context(ContextChange::NearLimit);
         }
     }
 
-    fn tell(&mut self, what: ContextChange) {
+    fn emit_context(&mut self, what: ContextChange) {
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let parts = Parts::of(&self.state, &budget, windows);

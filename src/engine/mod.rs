@@ -73,7 +73,7 @@ pub enum Command {
     Leave(SaveReason),
 }
 
-/// What whoever looks on is told.
+/// What an observer of the engine receives.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It is in the log.
@@ -140,7 +140,7 @@ pub struct Log {
     pub state: State,
 }
 
-/// Told of everything, with the state after it.
+/// Called with every event and the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
 
 /// How often a busy store is tried again, each time for as long as the store waits.

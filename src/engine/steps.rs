@@ -36,7 +36,7 @@ impl<W: World> Engine<W> {
         let inline_max_bytes = windows.inline_max_bytes;
         let request = request(&self.state, &budget, inline_max_bytes);
         let asked_bytes = request_bytes(&self.state, budget.inline_bytes(inline_max_bytes));
-        self.tell_near_limit(budget.tokens(asked_bytes), &budget);
+        self.emit_near_limit(budget.tokens(asked_bytes), &budget);
         let asked_bytes = asked_bytes as u64;
         let images = self.images(&request)?;
         let has_images = !images.is_empty();

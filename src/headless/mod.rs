@@ -61,13 +61,13 @@ async fn work(mut session: Session, task: Task) -> u8 {
     let found = session.found.take();
     let id = session.id.clone();
     let (commands, inbox) = unbounded_channel();
-    let told = std::rc::Rc::clone(&printer);
+    let event_printer = std::rc::Rc::clone(&printer);
     let mut engine = Engine::new(
         session.log,
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told.borrow_mut().event(state, &event)),
+        Box::new(move |state, event| event_printer.borrow_mut().event(state, &event)),
     );
     // First of all: who is told of the session may count on its having the words.
     let said = task.prompt.as_ref().map(|prompt| {

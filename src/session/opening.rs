@@ -159,8 +159,8 @@ impl AppContext {
         if self.config().context.cross_session {
             let workspace = self.workspace();
             let room = layers::list_bytes(budget);
-            let told = last_session(store, &workspace, |id| self.is_in_use(id), room);
-            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
+            let last = last_session(store, &workspace, |id| self.is_in_use(id), room);
+            layers.instructions = layers::joined([layers.instructions, last.unwrap_or_default()]);
         }
         layers
     }

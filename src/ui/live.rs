@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::Tell;
+use super::OnEngineEvent;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
 use crate::core::state::State;
@@ -42,7 +42,7 @@ pub struct Open {
     pub named: bool,
 }
 
-/// What the engine's thread tells the screen.
+/// What the engine's thread sends to the screen.
 #[derive(Debug)]
 pub enum EngineEvent {
     Opened(Box<Opening>),
@@ -153,17 +153,17 @@ pub struct Live {
 
 impl Live {
     /// Opens a session and works in it. `tell` is called from the engine's thread.
-    pub fn start(ctx: Arc<AppContext>, open: Open, tell: Tell) -> Live {
+    pub fn start(ctx: Arc<AppContext>, open: Open, on_event: OnEngineEvent) -> Live {
         let (commands, inbox) = unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(&ctx, &open, inbox, &tell))
+            .spawn(move || work(&ctx, &open, inbox, &on_event))
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
         Live { commands, thread }
     }
 
-    /// An engine that has ended hears nothing; that was told.
+    /// An engine that has ended receives nothing; its end was sent to the screen.
     pub fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
@@ -195,14 +195,19 @@ impl Drop for Live {
     }
 }
 
-fn work(ctx: &AppContext, open: &Open, inbox: UnboundedReceiver<Command>, tell: &Tell) {
+fn work(
+    ctx: &AppContext,
+    open: &Open,
+    inbox: UnboundedReceiver<Command>,
+    on_event: &OnEngineEvent,
+) {
     let opened = match (&open.which, open.take_over) {
         (Which::Named { id, .. }, true) => ctx.take_over(id, TAKING_OVER),
         _ => Ok(()),
     };
     let session = match opened.and_then(|()| ctx.open(&open.which, true)) {
         Ok(session) => session,
-        Err(error) => return tell(EngineEvent::NotOpened(NotOpened::from(error))),
+        Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -211,33 +216,33 @@ fn work(ctx: &AppContext, open: &Open, inbox: UnboundedReceiver<Command>, tell: 
         Ok(runtime) => runtime,
         Err(error) => {
             let why = format!("cannot start the runtime: {error}");
-            return tell(EngineEvent::Ended(Some((why, None))));
+            return on_event(EngineEvent::Ended(Some((why, None))));
         }
     };
-    let ended = runtime.block_on(live(session, open.named, inbox, tell));
+    let ended = runtime.block_on(live(session, open.named, inbox, on_event));
     runtime.shutdown_background();
-    tell(EngineEvent::Ended(ended));
+    on_event(EngineEvent::Ended(ended));
 }
 
 async fn live(
     mut session: Session,
     named: bool,
     inbox: UnboundedReceiver<Command>,
-    tell: &Tell,
+    on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
     let found = session.found.take();
     let gauging = session.gauging.clone();
     match opening(&mut session, found.clone(), &gauging) {
-        Ok(opening) => tell(EngineEvent::Opened(Box::new(opening))),
+        Ok(opening) => on_event(EngineEvent::Opened(Box::new(opening))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
-    let told = Arc::clone(tell);
+    let forward = Arc::clone(on_event);
     let mut engine = Engine::new(
         session.log,
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told(engine_event(state, event, &gauging))),
+        Box::new(move |state, event| forward(engine_event(state, event, &gauging))),
     );
     let _lock = session.lock;
     if found.as_ref().is_some_and(|found| waits(found, named)) {
@@ -251,11 +256,11 @@ async fn live(
                 engine.record_resumed(By::Person, found.clone()).await?;
                 wake = None;
             }
-            tell(EngineEvent::Working);
+            on_event(EngineEvent::Working);
             match engine.run().await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {
-                    tell(EngineEvent::Resting(why));
+                    on_event(EngineEvent::Resting(why));
                     engine.idle().await?;
                     Ok(false)
                 }
@@ -269,10 +274,10 @@ async fn live(
                 return Some((error.to_string(), error.hint()));
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                tell(EngineEvent::Paused(error.to_string(), error.hint()));
+                on_event(EngineEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
                 is_last_try = engine.is_abandoned();
-                tell(EngineEvent::GoesOn);
+                on_event(EngineEvent::GoesOn);
             }
             Err(error) => {
                 tracing::error!(%error, "the engine stopped");

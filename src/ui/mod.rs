@@ -55,7 +55,7 @@ use terminal::Screen;
 pub use start::{Start, begin};
 
 /// Tells the screen, from whatever thread.
-pub type Tell = Arc<dyn Fn(EngineEvent) + Send + Sync>;
+pub type OnEngineEvent = Arc<dyn Fn(EngineEvent) + Send + Sync>;
 
 /// What wakes the loop.
 pub enum Wake {

@@ -208,7 +208,7 @@ pub(super) fn watch_config(ctx: &AppContext, wakes: Sender<Wake>) -> Option<Reco
     let own = ctx.paths.config_dir.clone();
     let project = ctx.here.root.join(".rewake");
     let is_config = |path: &std::path::Path| path.extension().is_some_and(|end| end == "toml");
-    let told = move |event: notify::Result<notify::Event>| {
+    let on_change = move |event: notify::Result<notify::Event>| {
         if let Ok(event) = event
             && !event.kind.is_access()
             && event.paths.iter().any(|path| is_config(path))
@@ -216,7 +216,7 @@ pub(super) fn watch_config(ctx: &AppContext, wakes: Sender<Wake>) -> Option<Reco
             let _ = wakes.send(Wake::Config);
         }
     };
-    let mut watcher = notify::recommended_watcher(told)
+    let mut watcher = notify::recommended_watcher(on_change)
         .inspect_err(|error| tracing::warn!(%error, "changes of the config are not seen"))
         .ok()?;
     for folder in [own, project] {

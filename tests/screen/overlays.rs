@@ -93,12 +93,12 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
     };
     scene!("models", |stage: &mut Stage| {
         talk(stage);
-        stage.tell(Msg::Pick(picker()));
+        stage.send(Msg::Pick(picker()));
         stage.keys("o<Down>");
     });
     let chosen = |keys: &str| {
         let mut stage = Stage::opened(80, 24);
-        stage.tell(Msg::Pick(picker()));
+        stage.send(Msg::Pick(picker()));
         stage.keys(keys);
         stage.wanted.into_iter().find_map(|intent| match intent {
             Intent::UseModel(model) => Some(model),
@@ -118,7 +118,7 @@ fn a_list_that_is_longer_than_the_screen_follows_the_choice() {
         detail: String::new(),
     };
     let mut stage = Stage::opened(40, 12);
-    stage.tell(Msg::Pick(Picker::new(
+    stage.send(Msg::Pick(Picker::new(
         For::Resume,
         "resume",
         (0..50).map(item).collect(),

@@ -58,7 +58,7 @@ impl Stage {
             is_open: false,
             key_at: Instant::now(),
         };
-        stage.tell(Msg::Resize(width, height));
+        stage.send(Msg::Resize(width, height));
         stage
     }
 
@@ -70,14 +70,14 @@ impl Stage {
         stage
     }
 
-    pub fn tell(&mut self, msg: Msg) {
+    pub fn send(&mut self, msg: Msg) {
         let now_ms = self.app.now_ms;
         let wanted = self.app.update(msg, now_ms);
         self.wanted.extend(wanted);
     }
 
     pub fn engine_event(&mut self, event: EngineEvent) {
-        self.tell(Msg::Engine(0, event));
+        self.send(Msg::Engine(0, event));
     }
 
     /// The session with all that its log has.
@@ -200,7 +200,7 @@ impl Stage {
     pub fn waits(&mut self, ms: i64) {
         self.app.now_ms += ms;
         self.key_at += Duration::from_millis(u64::try_from(ms).unwrap());
-        self.tell(Msg::Tick(self.key_at));
+        self.send(Msg::Tick(self.key_at));
     }
 
     /// Keys, ten milliseconds after each other.
@@ -211,12 +211,12 @@ impl Stage {
             self.app.now_ms += 10;
             // As in the loop: what is seen is what keys are about.
             self.draw();
-            self.tell(Msg::Key(key, self.key_at));
+            self.send(Msg::Key(key, self.key_at));
         }
     }
 
     pub fn pastes(&mut self, text: &str) {
-        self.tell(Msg::Paste(text.into(), self.key_at));
+        self.send(Msg::Paste(text.into(), self.key_at));
     }
 
     pub fn draw(&mut self) -> &Buffer {
@@ -243,7 +243,7 @@ impl Stage {
     /// Another size of the terminal.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.terminal.backend_mut().resize(width, height);
-        self.tell(Msg::Resize(width, height));
+        self.send(Msg::Resize(width, height));
     }
 
     /// The rows of the screen, without the blanks at their ends.

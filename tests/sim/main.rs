@@ -194,16 +194,16 @@ fn one_process(
             .iter()
             .filter(|r| r.entry.kind() == "replied")
             .count();
-        let told = Rc::clone(outside);
+        let seen_by_user = Rc::clone(outside);
         let of = session.to_string();
         let on_event: OnEvent = Box::new(move |_, event| {
-            let mut told = told.borrow_mut();
+            let mut seen_by_user = seen_by_user.borrow_mut();
             match event {
                 Event::Recorded(record) => {
-                    told.replies += usize::from(record.entry.kind() == "replied");
-                    told.acknowledged.push((of.clone(), record.clone()));
+                    seen_by_user.replies += usize::from(record.entry.kind() == "replied");
+                    seen_by_user.acknowledged.push((of.clone(), record.clone()));
                 }
-                Event::Queued(_) => told.queued += 1,
+                Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
                 Event::Requeued(_) | Event::Kept(_) => {}
             }

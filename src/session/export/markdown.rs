@@ -22,7 +22,7 @@ pub fn markdown(store: &Store, session: &str, out: &mut impl Write) -> Result<()
     let mut calls = Calls::default();
     store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
         calls.note(&record);
-        tell(&record, &calls, out)
+        write_record(&record, &calls, out)
     })?;
     Ok(())
 }
@@ -79,7 +79,7 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
     Ok(())
 }
 
-fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
+fn write_record(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
     match &record.entry {
         Entry::Said { text, images, .. } => {
             writeln!(out, "\n## You, {}\n\n{}", utc(record.at_ms), visible(text))?;

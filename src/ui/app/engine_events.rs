@@ -55,7 +55,8 @@ impl App {
                 self.close_question();
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                    self.transcript.tell(Tone::Bad, format!("{message}{hint}"));
+                    self.transcript
+                        .add_notice(Tone::Bad, format!("{message}{hint}"));
                 }
             }
         }
@@ -65,7 +66,7 @@ impl App {
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
         self.transcript = Transcript::of(&opening.recent);
         for warning in &opening.warnings {
-            self.transcript.tell(Tone::Warn, warning.clone());
+            self.transcript.add_notice(Tone::Warn, warning.clone());
         }
         self.asked = None;
         self.editing = None;
@@ -97,7 +98,7 @@ impl App {
             .collect();
         self.composer.set_prompts(prompts);
         for warning in std::mem::take(&mut self.warned) {
-            self.transcript.tell(Tone::Warn, warning);
+            self.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
         match self.first_words.take() {
@@ -139,7 +140,7 @@ impl App {
         self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
         self.transcript
-            .tell(Tone::Bad, format!("{}{hint}", why.message));
+            .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         // To be watched, copied or taken over.
         let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
         held.into_iter().collect()

@@ -39,12 +39,12 @@ impl App {
 
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
-        let is_heard = self.quiet.hears(self.asking(), at);
+        let is_accepted = self.quiet.accepts(self.asking(), at);
         let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
         match self.front() {
-            Front::Question if is_heard || gives_reason => self.asked_key(key, at),
+            Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
-            Front::Over if is_heard => self.over_key(key, at),
+            Front::Over if is_accepted => self.over_key(key, at),
             Front::Over if self.asking().is_some() => self.key_under(key, at),
             Front::Over => {
                 self.quiet.typed(at);

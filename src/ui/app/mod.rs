@@ -38,7 +38,7 @@ pub enum Msg {
     Paste(String, Instant),
     Mouse(MouseEvent),
     Resize(u16, u16),
-    /// From the engine of this number; older ones are not listened to.
+    /// From the engine of this number. Events of older engines are dropped.
     Engine(u64, EngineEvent),
     Details(String, Option<Details>),
     /// The last lines of what running commands printed.
@@ -49,7 +49,7 @@ pub enum Msg {
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
-    Told(Tone, String),
+    Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
     /// The config was read again.
     Restyled(Box<Theme>),
@@ -397,8 +397,8 @@ impl App {
                 self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
             }
-            Msg::Edited(Err(why)) => self.transcript.tell(Tone::Bad, why),
-            Msg::Told(tone, text) => self.told(tone, text),
+            Msg::Edited(Err(why)) => self.transcript.add_notice(Tone::Bad, why),
+            Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
             Msg::Restyled(theme) => {
                 self.theme = *theme;
@@ -472,14 +472,14 @@ impl App {
     }
 
     /// A short word goes into the hint line; what matters stays in the conversation.
-    fn told(&mut self, tone: Tone, text: String) {
+    fn notify(&mut self, tone: Tone, text: String) {
         // The conversation that is being opened takes the place of what is shown now.
         if tone == Tone::Warn && matches!(self.phase, Phase::Nothing | Phase::Opening) {
             self.warned.push(text.clone());
         }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
-            _ => self.transcript.tell(tone, text),
+            _ => self.transcript.add_notice(tone, text),
         }
     }
 

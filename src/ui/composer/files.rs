@@ -269,8 +269,8 @@ mod tests {
     fn the_thread_says_when_the_list_is_there() {
         let folder = folder();
         let (sender, receiver) = mpsc::channel();
-        let told = move || sender.send(()).unwrap_or_default();
-        let files = Files::start(folder.path().into(), told).unwrap();
+        let on_listed = move || sender.send(()).unwrap_or_default();
+        let files = Files::start(folder.path().into(), on_listed).unwrap();
         receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!(files.search("readme", 5), ["README.md"]);
         drop(files);

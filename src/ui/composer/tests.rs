@@ -208,8 +208,8 @@ fn files_are_mentioned() {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
     let (sender, listed) = mpsc::channel();
-    let told = move || sender.send(()).unwrap_or_default();
-    let files = Files::start(folder.path().into(), told).unwrap();
+    let on_listed = move || sender.send(()).unwrap_or_default();
+    let files = Files::start(folder.path().into(), on_listed).unwrap();
     listed.recv_timeout(Duration::from_secs(20)).unwrap();
     let around = Surround {
         files: Some(&files),

@@ -28,7 +28,7 @@ impl Effects {
                     });
                     blobs.push(bytes);
                 }
-                Err(why) => self.told(Tone::Bad, why),
+                Err(why) => self.notify(Tone::Bad, why),
             }
         }
         let via = match app.phase {
@@ -78,8 +78,8 @@ impl Effects {
                     written.map_err(|e| e.to_string())
                 });
             Some(match written {
-                Ok(path) => Msg::Told(Tone::Calm, format!("written to {}", path.display())),
-                Err(why) => Msg::Told(Tone::Bad, why),
+                Ok(path) => Msg::Notice(Tone::Calm, format!("written to {}", path.display())),
+                Err(why) => Msg::Notice(Tone::Bad, why),
             })
         });
     }

@@ -19,7 +19,7 @@ use super::live::{Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
-use super::{Tell, Wake};
+use super::{OnEngineEvent, Wake};
 use crate::command::{RunInfo, RunState, Runs};
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -112,8 +112,8 @@ impl Effects {
         let _ = self.to_screen.send(Wake::Msg(msg));
     }
 
-    fn told(&self, tone: Tone, text: impl Into<String>) {
-        self.send(Msg::Told(tone, text.into()));
+    fn notify(&self, tone: Tone, text: impl Into<String>) {
+        self.send(Msg::Notice(tone, text.into()));
     }
 
     pub fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
@@ -181,18 +181,18 @@ impl Effects {
         if self.live.is_some()
             && let Some(why) = self.is_missing(&which)
         {
-            return self.told(Tone::Warn, why);
+            return self.notify(Tone::Warn, why);
         }
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
-        let tell = self.tell(app.engine);
+        let on_event = self.on_engine_event(app.engine);
         let open = Open {
             which,
             take_over,
             named: app.named,
         };
-        self.live = Some(Live::start(Arc::clone(&self.ctx), open, tell));
+        self.live = Some(Live::start(Arc::clone(&self.ctx), open, on_event));
     }
 
     /// Why the session that is named cannot be taken up.
@@ -211,11 +211,11 @@ impl Effects {
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Watching;
-        let tell = self.tell(app.engine);
-        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, tell));
+        let on_event = self.on_engine_event(app.engine);
+        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, on_event));
     }
 
-    fn tell(&self, engine: u64) -> Tell {
+    fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
         Arc::new(move |event| {
@@ -235,14 +235,14 @@ impl Effects {
 
     fn copy(&self, text: &str, screen: &mut Screen) {
         if text.len() > MAX_COPY_BYTES {
-            return self.told(
+            return self.notify(
                 Tone::Warn,
                 "too long for a terminal's clipboard; /export writes it to a file",
             );
         }
         match screen.copy(text) {
-            Ok(()) => self.told(Tone::Calm, "copied"),
-            Err(e) => self.told(Tone::Bad, format!("cannot copy: {e}")),
+            Ok(()) => self.notify(Tone::Calm, "copied"),
+            Err(e) => self.notify(Tone::Bad, format!("cannot copy: {e}")),
         }
     }
 
@@ -250,8 +250,8 @@ impl Effects {
         let sender = self.to_screen.clone();
         let ctx = &self.ctx;
         let worker = self.history.get_or_insert_with(|| {
-            let tell = move |response| drop(sender.send(Wake::Msg(Msg::History(response))));
-            history::Worker::start(Arc::clone(ctx), Arc::new(tell))
+            let respond = move |response| drop(sender.send(Wake::Msg(Msg::History(response))));
+            history::Worker::start(Arc::clone(ctx), Arc::new(respond))
         });
         worker.ask(ask);
     }

@@ -28,14 +28,14 @@ impl Effects {
     pub(super) fn allow_always(&mut self, rule: &str, app: &App) {
         let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
         if let Err(e) = self.change_config(|paths| config::write::allow(paths, rule)) {
-            return self.told(Tone::Bad, e.to_string());
+            return self.notify(Tone::Bad, e.to_string());
         }
         self.reload(app);
         if !rules(&self.ctx).iter().any(|known| known == rule) {
             let origin = Origin::Flag("granted on the screen".to_string());
             self.apply(self.ctx.loaded.allowing(rule, origin), app);
         }
-        self.told(Tone::Calm, format!("{rule} is allowed from now on"));
+        self.notify(Tone::Calm, format!("{rule} is allowed from now on"));
     }
 
     /// Changes the user's own file at a person's word, which is not taken for the session's.
@@ -66,7 +66,7 @@ impl Effects {
         let again = self.changes.was_acting() && self.looked.elapsed() >= LOOK_AGAIN;
         if self.changes.is_due(now) || (again && !now.is_acting) {
             self.look_at_config();
-            self.tell_held();
+            self.report_changes_of_session();
         }
     }
 
@@ -75,14 +75,14 @@ impl Effects {
         self.acting.moment(some_run(self.runs.as_ref()))
     }
 
-    fn tell_held(&mut self) {
-        for file in self.changes.untold() {
+    fn report_changes_of_session(&mut self) {
+        for file in self.changes.unreported() {
             let text = format!(
                 "{} was changed while a call or a command of the session was in progress, and is not \
                  used: /reload reads it, and so does the next start",
                 file.display()
             );
-            self.told(Tone::Warn, text);
+            self.notify(Tone::Warn, text);
         }
     }
 
@@ -103,13 +103,13 @@ impl Effects {
         let to = self.moment();
         self.changes.look(from, &found, to);
         self.looked = Instant::now();
-        self.tell_held();
-        if self.changes.held().next().is_some() {
+        self.report_changes_of_session();
+        if self.changes.changed_by_session().next().is_some() {
             return;
         }
         let was_undone = self.changes.was_undone();
         if !self.take_over(loaded, app) && was_undone {
-            self.told(Tone::Calm, "the config is again what is in use");
+            self.notify(Tone::Calm, "the config is again what is in use");
         }
     }
 
@@ -117,7 +117,7 @@ impl Effects {
     pub(super) fn take_over_config(&mut self, app: &App) {
         let loaded = self.load();
         if !self.take_over(loaded, app) {
-            self.told(Tone::Calm, "the config says what it said");
+            self.notify(Tone::Calm, "the config says what it said");
         }
     }
 
@@ -128,7 +128,7 @@ impl Effects {
             Err(e) => {
                 let hint = e.hint().map(|h| format!("\nhint: {h}")).unwrap_or_default();
                 let text = format!("the config was changed, and is not used: {e}{hint}");
-                self.told(Tone::Bad, text);
+                self.notify(Tone::Bad, text);
                 return true;
             }
         };
@@ -138,12 +138,12 @@ impl Effects {
         }
         for warning in &loaded.warnings {
             if !self.ctx.loaded.warnings.contains(warning) {
-                self.told(Tone::Warn, warning.to_string());
+                self.notify(Tone::Warn, warning.to_string());
             }
         }
         self.apply(loaded, app);
         let text = "the config was read again; rules and colours hold now, the rest from the next session on";
-        self.told(Tone::Calm, text);
+        self.notify(Tone::Calm, text);
         true
     }
 
@@ -151,11 +151,11 @@ impl Effects {
         let again = Arc::new(self.ctx.with(loaded));
         match again.permission_check_of(&app.now.folder) {
             Ok(check) => self.engine(Command::SetPermissionCheck(check)),
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
         match style::theme(&again, None) {
             Ok(theme) => self.send(Msg::Restyled(Box::new(theme))),
-            Err(e) => self.told(Tone::Bad, e),
+            Err(e) => self.notify(Tone::Bad, e),
         }
         self.ctx = again;
     }
@@ -167,10 +167,10 @@ impl Effects {
                 self.send(Msg::Restyled(Box::new(theme)));
                 let set = |paths: &Paths| config::write::set(paths, "theme", name);
                 if let Err(e) = self.change_config(set) {
-                    self.told(Tone::Warn, e.to_string());
+                    self.notify(Tone::Warn, e.to_string());
                 }
             }
-            Err(e) => self.told(Tone::Bad, e),
+            Err(e) => self.notify(Tone::Bad, e),
         }
     }
 
@@ -186,7 +186,7 @@ impl Effects {
         };
         let set = |paths: &Paths| config::write::set(paths, "model", &model);
         if let Err(e) = named.and_then(|()| self.change_config(set)) {
-            return self.told(Tone::Bad, e.to_string());
+            return self.notify(Tone::Bad, e.to_string());
         }
         self.reload(app);
         let which = crate::session::Which::New;
@@ -204,19 +204,19 @@ impl Effects {
                 let said: Vec<String> = said.collect();
                 app.warned.retain(|warning| !said.contains(warning));
                 self.reload(app);
-                self.told(
+                self.notify(
                     Tone::Calm,
                     "this folder is trusted with this content; rewake trust --remove takes it back",
                 );
             }
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
 
     pub(super) fn distrust(&self) {
         let ctx = &self.ctx;
         if let Err(e) = config::trust::decline(&ctx.paths, &ctx.here.root) {
-            self.told(Tone::Warn, e.to_string());
+            self.notify(Tone::Warn, e.to_string());
         }
     }
 
@@ -226,7 +226,7 @@ impl Effects {
         match models.check(&model) {
             Ok(warnings) => {
                 for warning in warnings {
-                    self.told(Tone::Warn, warning);
+                    self.notify(Tone::Warn, warning);
                 }
                 self.engine(Command::Choose {
                     model: Some(model),
@@ -235,7 +235,7 @@ impl Effects {
             }
             Err(e) => {
                 let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
-                self.told(Tone::Warn, format!("{e}{hint}"));
+                self.notify(Tone::Warn, format!("{e}{hint}"));
             }
         }
     }

@@ -89,7 +89,7 @@ impl Effects {
             };
             let _ = sender.send(crate::ui::Wake::Msg(Msg::ShellEnded(id)));
             if let Some(Command::Note(text)) = unsaid {
-                let _ = sender.send(crate::ui::Wake::Msg(Msg::Told(Tone::Warn, text)));
+                let _ = sender.send(crate::ui::Wake::Msg(Msg::Notice(Tone::Warn, text)));
             }
         });
     }

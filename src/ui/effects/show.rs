@@ -73,7 +73,7 @@ impl Effects {
                 .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
             match records {
                 Ok(records) => Some(Msg::Earlier(records)),
-                Err(e) => Some(Msg::Told(
+                Err(e) => Some(Msg::Notice(
                     Tone::Bad,
                     format!("cannot read earlier entries: {e}"),
                 )),
@@ -112,11 +112,11 @@ impl Effects {
         };
         let run = run.to_string();
         self.aside(move || {
-            let told = match runs.stop(&run) {
+            let (tone, text) = match runs.stop(&run) {
                 Ok(_) => (Tone::Calm, "it is being stopped".to_string()),
                 Err(e) => (Tone::Bad, format!("cannot stop it: {e}")),
             };
-            Some(Msg::Told(told.0, told.1))
+            Some(Msg::Notice(tone, text))
         });
     }
 
@@ -177,9 +177,9 @@ impl Effects {
                 }
                 Ok(output) => {
                     let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                    Msg::Told(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
+                    Msg::Notice(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
                 }
-                Err(e) => Msg::Told(Tone::Warn, format!("cannot run git: {e}")),
+                Err(e) => Msg::Notice(Tone::Warn, format!("cannot run git: {e}")),
             })
         });
     }
@@ -199,7 +199,7 @@ impl Effects {
                     let text = String::from_utf8_lossy(&output.stdout).into_owned();
                     Msg::Show("doctor".into(), plain_lines(&text))
                 }
-                Err(e) => Msg::Told(Tone::Bad, format!("cannot run the doctor: {e}")),
+                Err(e) => Msg::Notice(Tone::Bad, format!("cannot run the doctor: {e}")),
             })
         });
     }
@@ -218,7 +218,7 @@ impl Effects {
                 .and_then(|store| store.sessions(filter, MAX_SESSIONS));
             let sessions = match sessions {
                 Ok(sessions) => sessions,
-                Err(e) => return Some(Msg::Told(Tone::Bad, e.to_string())),
+                Err(e) => return Some(Msg::Notice(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
             let items = sessions.into_iter().map(|info| {
@@ -270,7 +270,7 @@ impl Effects {
     pub(super) fn offers(&self) {
         match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
             Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
 
@@ -303,7 +303,7 @@ impl Effects {
                 let prompt = None;
                 self.send(Msg::Begin(Box::new(Begin::Offers { offers, prompt })));
             }
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
 
@@ -336,7 +336,7 @@ impl Effects {
                     };
                     Msg::Show("memory of this workspace".into(), plain_lines(&text))
                 }
-                Err(e) => Msg::Told(Tone::Bad, e.to_string()),
+                Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
         });
     }

@@ -11,6 +11,7 @@
 //! Invariant: every text in an answer is clean: no control character, no tab, and no line end
 //! but in the lines of a preview.
 
+mod describe;
 mod draw;
 mod input;
 mod keys;
@@ -20,7 +21,6 @@ mod preview;
 mod queue;
 mod read;
 mod scroll;
-mod told;
 
 mod tree;
 mod words;

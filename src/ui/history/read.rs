@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
+use super::describe::{Calls, files, lines, one_clean_line, reason};
 use super::queue::Queue;
-use super::told::{Calls, files, lines, one_clean_line, reason};
 use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
@@ -252,19 +252,19 @@ impl<'a> Reader<'a> {
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
         let mut calls = Calls::default();
-        let mut told = Vec::new();
+        let mut preview = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
                 calls.note(&traced.record);
-                lines(&traced.record.entry, &calls, &mut told);
+                lines(&traced.record.entry, &calls, &mut preview);
                 Ok::<(), StoreError>(())
             })?;
-        if told.first().is_some_and(String::is_empty) {
-            told.remove(0);
+        if preview.first().is_some_and(String::is_empty) {
+            preview.remove(0);
         }
         Ok(HistoryResponse::Preview {
             number,
-            lines: told,
+            lines: preview,
         })
     }
 

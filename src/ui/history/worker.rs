@@ -19,8 +19,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// `tell` is called on the worker's thread with every answer.
-    pub fn start(ctx: Arc<AppContext>, tell: Arc<dyn Fn(HistoryResponse) + Send + Sync>) -> Worker {
+    /// `respond` is called on the worker's thread with every response.
+    pub fn start(
+        ctx: Arc<AppContext>,
+        respond: Arc<dyn Fn(HistoryResponse) + Send + Sync>,
+    ) -> Worker {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let work = move || {
@@ -31,7 +34,7 @@ impl Worker {
                     Err(error) => Some(failed(&request, &error)),
                 };
                 if let Some(response) = response {
-                    tell(response);
+                    respond(response);
                 }
             }
         };

@@ -61,7 +61,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
             }
             lines
         }
-        Kind::Told { tone, text } => paragraph(text, tone.style(theme), "  ", layout),
+        Kind::Notice { tone, text } => paragraph(text, tone.style(theme), "  ", layout),
     }
 }
 

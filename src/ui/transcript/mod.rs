@@ -104,9 +104,9 @@ impl Transcript {
     }
 
     /// Told to the user, and in no log.
-    pub fn tell(&mut self, tone: Tone, text: impl Into<String>) {
+    pub fn add_notice(&mut self, tone: Tone, text: impl Into<String>) {
         let seq = self.last.unwrap_or_default();
-        let kind = Kind::Told {
+        let kind = Kind::Notice {
             tone,
             text: text.into(),
         };

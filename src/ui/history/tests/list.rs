@@ -146,17 +146,17 @@ fn stale_answers_are_dropped() {
 #[test]
 fn the_worker_answers_and_ends() {
     let scene = full();
-    let (tell, told) = mpsc::channel();
-    let tell = Arc::new(move |found| drop(tell.send(found)));
+    let (respond, responses) = mpsc::channel();
+    let respond = Arc::new(move |found| drop(respond.send(found)));
     let Scene { _dir, ctx } = scene;
-    let worker = Worker::start(Arc::new(ctx), tell);
+    let worker = Worker::start(Arc::new(ctx), respond);
     let (mut pane, ask) = Pane::new(HERE);
     worker.ask(ask);
     let limit = Duration::from_secs(60);
-    pane.receive(told.recv_timeout(limit).unwrap());
+    pane.receive(responses.recv_timeout(limit).unwrap());
     assert_eq!(pane.list.rows.len(), 5);
     drop(worker);
-    let gone = told.recv_timeout(limit);
+    let gone = responses.recv_timeout(limit);
     assert_eq!(gone, Err(mpsc::RecvTimeoutError::Disconnected));
 }
 
