@@ -17,7 +17,7 @@ use super::trouble::Trouble;
 use crate::command::{self, RunState, Runs};
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Record};
 use crate::core::state::State;
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::headless::exit;
 use crate::session::short_id;
 use crate::store::Store;
@@ -318,9 +318,9 @@ fn check(scene: &Scene) -> Result<bool, Trouble> {
     let (_, records) = store.load(&info.id)?;
     let state = State::of(&records).map_err(|e| failed(&e.to_string()))?;
     line(&format!(
-        "  session {}, {} entries",
+        "  session {}, {}",
         short_id(&info.id),
-        records.len()
+        count(records.len(), "entry")
     ));
 
     let slow = result_of(&records, SLOW);

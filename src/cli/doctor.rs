@@ -2,6 +2,7 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
+use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -65,7 +66,7 @@ pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Resul
         line("nothing is wrong");
         return Ok(exit::DONE);
     }
-    line(&format!("{} thing(s) wrong", report.wrong));
+    line(&format!("{} wrong", count(report.wrong, "thing")));
     Ok(exit::FAILED)
 }
 

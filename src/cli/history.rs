@@ -32,10 +32,15 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
             info.folder.clone()
         };
         output::line(&format!(
-            "{}  {}  {state:<10}  {:>5} entries  {}  {}",
+            "{}  {}  {state:<10}  {:>5} {:<7}  {}  {}",
             short_id(&info.id),
             local_time(info.updated_ms),
             info.entries,
+            if info.entries == 1 {
+                "entry"
+            } else {
+                "entries"
+            },
             info.title.as_deref().unwrap_or("untitled"),
             place,
         ));

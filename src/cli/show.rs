@@ -5,7 +5,7 @@ use super::trouble::Trouble;
 use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::core::window::Windows;
 use crate::headless::exit;
 use crate::model::Figures;
@@ -142,11 +142,11 @@ impl Figured<'_> {
         let (before, after) = (before?, self.parts());
         let spent: u64 = record.entry.spent().map(|(_, usage)| usage.all()).sum();
         Some(format!(
-            "request {} -> {} tokens, summary {}, {} entries in full, {} cached so far, {spent} tokens spent on it",
+            "request {} -> {} tokens, summary {}, {} in full, {} cached so far, {spent} tokens spent on it",
             before.all(),
             after.all(),
             after.summary,
-            self.state.context.len(),
+            count(self.state.context.len(), "entry"),
             self.state.usage.cached,
         ))
     }
@@ -160,7 +160,7 @@ fn describe(record: &Record, figures: Option<&str>) -> Option<String> {
         Entry::Rendered { version, .. } => format!("taken up by rewake {version}"),
         Entry::Said { text, images, .. } => match images.len() {
             0 => format!("you: {text}"),
-            n => format!("you: {text} [{n} image(s)]"),
+            n => format!("you: {text} [{}]", count(n, "image")),
         },
         Entry::Replied {
             blocks,

@@ -378,7 +378,7 @@ impl Input {
             Input::BashStop(a) => a.id.clone(),
             Input::Grep(a) => a.pattern.clone(),
             Input::Glob(a) => a.pattern.clone(),
-            Input::Plan(a) => format!("{} steps", a.steps.len()),
+            Input::Plan(a) => text::count(a.steps.len(), "step"),
             Input::SaveSkill(a) => skill::path(&a.name),
             Input::MemorySearch(a) => a.query.clone(),
             Input::MemoryPage(a) => a.address.clone(),

@@ -16,7 +16,7 @@ use crate::session::{Session, short_id};
 use crate::store::{Message, StoreError};
 
 use print::Printer;
-pub use print::{Format, entry_line, note, trouble};
+pub use print::{Format, entry_line, note, note_background, trouble};
 
 /// Process exit codes, as the manual names them.
 pub mod exit {
@@ -237,11 +237,7 @@ async fn finish<W: crate::world::World>(
         None => {}
     }
     let background = engine.state().background.len();
-    if background > 0 {
-        print::note(&format!(
-            "{background} background command(s) go on; rewake ps lists them"
-        ));
-    }
+    print::note_background(background);
     if code != exit::DONE {
         let short = short_id(id);
         let how = match code {

@@ -193,9 +193,12 @@ impl Printer {
     pub fn result(&mut self, state: &State, verdict: &RunResult) {
         if self.denied > 0 {
             note(&format!(
-                "{} call(s) were denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
+                "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
                  [permissions] in the config allows some",
-                self.denied
+                match self.denied {
+                    1 => "1 call was".to_string(),
+                    n => format!("{n} calls were"),
+                }
             ));
         }
         match self.format {
@@ -281,6 +284,17 @@ fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     match on_terminal {
         true => visible(answer),
         false => Cow::Borrowed(answer),
+    }
+}
+
+/// Says on stderr that background commands outlive the program.
+pub fn note_background(running: usize) {
+    match running {
+        0 => {}
+        1 => note("1 background command goes on; rewake ps lists it"),
+        n => note(&format!(
+            "{n} background commands go on; rewake ps lists them"
+        )),
     }
 }
 

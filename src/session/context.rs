@@ -1,6 +1,7 @@
 //! What the config, the catalogue and the store know of context windows, for the engine and
 //! for whoever shows the context.
 
+use crate::core::text::count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,8 +180,10 @@ impl Gauge {
                 self.hard,
             ),
             format!(
-                "{} window(s) summarised, {} continuation(s); that took {} tokens",
-                self.compacted, self.continuations, self.summarising,
+                "{} summarised, {}; that took {} tokens",
+                count(self.compacted, "window"),
+                count(self.continuations, "continuation"),
+                self.summarising,
             ),
         ];
         if self.asked > 0 {

@@ -96,8 +96,11 @@ impl Renderer {
         let list = skill_list(&found.found, &self.here, list_bytes(budget));
         if !list.left_out.is_empty() {
             warnings.push(format!(
-                "{} skill(s) are not listed, there is room for {} in a context window of {} tokens: {}",
-                list.left_out.len(),
+                "{} not listed, there is room for {} in a context window of {} tokens: {}",
+                match list.left_out.len() {
+                    1 => "1 skill is".to_string(),
+                    n => format!("{n} skills are"),
+                },
                 found.found.len() - list.left_out.len(),
                 budget.window,
                 list.left_out.join(", ")

@@ -9,7 +9,7 @@ use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
 
 /// Of the end of what a command printed, this is looked at for its last line.
@@ -82,11 +82,11 @@ impl AppContext {
         );
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
-            let count = words.split_whitespace().count();
-            recovered.push(format!("{count} words of an answer that was streaming"));
+            let words = count(words.split_whitespace().count(), "word");
+            recovered.push(format!("{words} of an answer that was streaming"));
         }
         if queued > 0 {
-            recovered.push(format!("{queued} queued message(s)"));
+            recovered.push(count(queued, "queued message"));
         }
         if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
             recovered.push("what you were typing".to_string());

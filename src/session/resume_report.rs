@@ -3,7 +3,7 @@
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,12 +86,13 @@ impl ResumeReport {
 
     /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)`
     pub fn line(&self) -> String {
-        let ResumeReport { title, entries, .. } = self;
+        let title = &self.title;
+        let entries = count(self.entries, "entry");
         let id = short_id(&self.id);
         let mut line = match self.forked {
-            true => format!("forked as {id} \"{title}\": {entries} entries"),
+            true => format!("forked as {id} \"{title}\": {entries}"),
             false => format!(
-                "resumed {id} \"{title}\", {} {} ago: {entries} entries",
+                "resumed {id} \"{title}\", {} {} ago: {entries}",
                 self.ending.word(),
                 ago(self.age_ms),
             ),
@@ -116,14 +117,6 @@ impl ResumeReport {
             ));
         }
         line
-    }
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
     }
 }
 
@@ -160,7 +153,7 @@ pub fn ago(ms: i64) -> String {
         ..60 => format!("{s} s"),
         60..3600 => format!("{} min", s / 60),
         3600..172_800 => format!("{} h", s / 3600),
-        _ => format!("{} days", s / 86_400),
+        _ => count(s / 86_400, "day"),
     }
 }
 

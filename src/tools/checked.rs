@@ -4,6 +4,7 @@
 //! has the hash that was recorded; anything else on disk is somebody else's, and is left
 //! alone and told to the model.
 
+use crate::core::text::count;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -235,14 +236,14 @@ fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String>
 fn report(name: &str, old: Option<&[u8]>, new: &New) -> String {
     let text = String::from_utf8_lossy(&new.bytes);
     let Some(old) = old else {
-        let lines = text.lines().count();
-        return format!("created {name}: {lines} lines, {} bytes", new.bytes.len());
+        let lines = count(text.lines().count(), "line");
+        let bytes = count(new.bytes.len(), "byte");
+        return format!("created {name}: {lines}, {bytes}");
     };
     let diff = Diff::of(&String::from_utf8_lossy(old), &text);
     let what = match new.replaced {
         None => format!("overwrote {name}"),
-        Some(1) => format!("edited {name}: 1 replacement"),
-        Some(n) => format!("edited {name}: {n} replacements"),
+        Some(n) => format!("edited {name}: {}", count(n, "replacement")),
     };
     format!(
         "{what}, +{} -{} lines\n{}",

@@ -1,5 +1,6 @@
 //! Finding files by name.
 
+use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -115,13 +116,17 @@ impl Matches {
         }
         if self.more > 0 {
             self.text.push_str(&format!(
-                "[{} files; {} more match: narrow the pattern]\n",
-                self.shown, self.more
+                "[{}; {} more {}: narrow the pattern]\n",
+                count(self.shown, "file"),
+                self.more,
+                if self.more == 1 { "matches" } else { "match" }
             ));
         }
         if self.unreadable > 0 {
-            self.text
-                .push_str(&format!("[{} paths could not be read]\n", self.unreadable));
+            self.text.push_str(&format!(
+                "[{} could not be read]\n",
+                count(self.unreadable, "path")
+            ));
         }
         self.text
     }

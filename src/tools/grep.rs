@@ -1,5 +1,6 @@
 //! Finding text in files, on the crates of ripgrep.
 
+use crate::core::text::count;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -254,17 +255,26 @@ impl Matches {
                 self.shown
             ));
         }
-        for (count, what) in [
-            (self.binary, "binary files were not searched to their end"),
-            (
-                self.long,
-                "files with a line of over 1 MiB were not searched to their end",
-            ),
-            (self.unreadable, "paths could not be read"),
+        for (n, what, cut) in [
+            (self.binary, "binary file", ""),
+            (self.long, "file", " with a line of over 1 MiB"),
         ] {
-            if count > 0 {
-                self.text.push_str(&format!("[{count} {what}]\n"));
+            let (were, their) = if n == 1 {
+                ("was", "its")
+            } else {
+                ("were", "their")
+            };
+            if n > 0 {
+                let files = count(n, what);
+                self.text.push_str(&format!(
+                    "[{files}{cut} {were} not searched to {their} end]\n"
+                ));
             }
+        }
+        if self.unreadable > 0 {
+            let paths = count(self.unreadable, "path");
+            self.text
+                .push_str(&format!("[{paths} could not be read]\n"));
         }
         self.text
     }
@@ -466,7 +476,7 @@ mod tests {
         let text = grep(&room, json!({"pattern": "one$|caf"}));
         assert_eq!(
             text,
-            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary files were not searched to their end]\n"
+            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary file was not searched to its end]\n"
         );
     }
 
@@ -537,7 +547,7 @@ mod tests {
         room.put("b", "one\n");
         assert_eq!(
             grep(&room, json!({"pattern": "one"})),
-            "a\n1:one\nb\n1:one\n[1 files with a line of over 1 MiB were not searched to their end]\n"
+            "a\n1:one\nb\n1:one\n[1 file with a line of over 1 MiB was not searched to its end]\n"
         );
     }
 

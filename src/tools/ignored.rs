@@ -111,7 +111,11 @@ impl Ignored {
     pub fn unused(&self) -> Vec<String> {
         let mut lines = self.unused.clone();
         if self.unnamed > 0 {
-            lines.push(format!("{} more ignore files were not used", self.unnamed));
+            let (files, were) = match self.unnamed {
+                1 => ("ignore file", "was"),
+                _ => ("ignore files", "were"),
+            };
+            lines.push(format!("{} more {files} {were} not used", self.unnamed));
         }
         lines
     }

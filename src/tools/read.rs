@@ -3,6 +3,7 @@
 //! A page never has a hole: it ends where the limit of an output is reached and says how
 //! to read on. The file is streamed, so memory is flat whatever its size.
 
+use crate::core::text::count;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -295,8 +296,9 @@ impl Page {
         }
         if self.shown == 0 {
             return Err(format!(
-                "{name} has {} lines: there is no line {}",
-                self.lines, self.first
+                "{name} has {}: there is no line {}",
+                count(self.lines, "line"),
+                self.first
             ));
         }
         let last = self.first + self.shown - 1;

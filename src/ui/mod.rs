@@ -285,11 +285,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
         return;
     };
     let background = app.now.background.len();
-    if background > 0 {
-        crate::headless::note(&format!(
-            "{background} background command(s) go on; rewake ps lists them"
-        ));
-    }
+    crate::headless::note_background(background);
     crate::headless::note(&format!(
         "to go on: rewake -c, or rewake -r {}",
         short_id(id)

@@ -70,11 +70,7 @@ fn a_path_outside_the_workspace_is_denied_and_counted() {
         "{tool_results:?}"
     );
     assert_eq!(tool_results[7].0, "done");
-    assert!(
-        run.stderr.contains("5 call(s) were denied"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("5 calls were denied"), "{}", run.stderr);
     assert!(run.stderr.contains("--yolo"), "{}", run.stderr);
     assert!(!home.user().join("new").exists());
 }

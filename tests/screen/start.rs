@@ -46,7 +46,7 @@ fn details() -> Details {
         }],
         recovered: vec![
             "120 words of an answer that was streaming".into(),
-            "1 queued message(s)".into(),
+            "1 queued message".into(),
         ],
         in_doubt: vec!["write notes.md".into()],
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use super::ExportError;
 use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::store::{SessionInfo, Store};
@@ -70,7 +70,11 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
         writeln!(out, "- model: {}", line(model))?;
     }
     let (from, to) = (utc(info.created_ms), utc(info.updated_ms));
-    writeln!(out, "- from {from} to {to}, {} entries", info.entries)?;
+    writeln!(
+        out,
+        "- from {from} to {to}, {}",
+        count(info.entries, "entry")
+    )?;
     let usage = &info.usage;
     writeln!(out, "- tokens: {} in, {} out", usage.prompt(), usage.output)?;
     if let Some(from) = &info.forked_from {

@@ -6,7 +6,7 @@ use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
 use crate::core::state::{Halt, State};
 use crate::core::summary;
-use crate::core::text::{clip, head_tail, one_line};
+use crate::core::text::{clip, count, head_tail, one_line};
 use crate::core::tool::ReviewHistoryArgs;
 use crate::store::{SessionFilter, SessionInfo, StoreError};
 
@@ -44,10 +44,10 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
             false => "",
         };
         text.push_str(&format!(
-            "{}{own} · {} · {} entries · {}\n  {}\n",
+            "{}{own} · {} · {} · {}\n  {}\n",
             info.id,
             when(info.updated_ms),
-            info.entries,
+            count(info.entries, "entry"),
             one_line(info.title.as_deref().unwrap_or("untitled"), 100),
             ended(past, &info)?,
         ));
@@ -103,10 +103,10 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
     let state = fold(past, id)?;
     let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
     let mut text = format!(
-        "{id} · {} to {} · {} entries · {title}\n{}\n",
+        "{id} · {} to {} · {} · {title}\n{}\n",
         when(info.created_ms),
         when(info.updated_ms),
-        info.entries,
+        count(info.entries, "entry"),
         ended(past, &info)?,
     );
     if let Some(Halt::Failed(failure)) = &state.halted {

@@ -1,5 +1,6 @@
 //! What the screen changes of the settings, and what it says of them.
 
+use crate::core::text::count;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -297,7 +298,7 @@ impl Effects {
         ] {
             lines.push(Line::default());
             lines.push(Line::styled(
-                format!("{name}: {} rules", rules.len()),
+                format!("{name}: {}", count(rules.len(), "rule")),
                 theme.heading,
             ));
             lines.extend(plain_lines(&rules.join("\n")));

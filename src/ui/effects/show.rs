@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::Effects;
 use crate::command::RunState;
 use crate::core::entry::Seq;
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
@@ -230,9 +230,9 @@ impl Effects {
                 Item {
                     label: info.title.clone().unwrap_or_else(|| "untitled".into()),
                     detail: format!(
-                        "{state} · {} ago · {} entries · {}",
+                        "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
-                        info.entries,
+                        count(info.entries, "entry"),
                         short_id(&info.id)
                     ),
                     value: info.id,

@@ -4,7 +4,7 @@
 //! Invariant: however large an entry is, a line of the tree and its part of the preview is not.
 
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, SaveReason, Seq, Verdict};
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::core::tool::ToolCall;
 use crate::ui::text::{clean, clean_line};
 
@@ -113,7 +113,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             out.push(String::new());
             block("» ", &clip(text, MESSAGE_BYTES), usize::MAX, out);
             if !images.is_empty() {
-                out.push(format!("  [{} image(s)]", images.len()));
+                out.push(format!("  [{}]", count(images.len(), "image")));
             }
         }
         Entry::Replied { blocks, .. } => {

@@ -5,9 +5,9 @@
 
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::words::count;
 use super::{Branch, HistoryRequest, Piece, Point, What};
 use crate::core::entry::Seq;
+use crate::core::text::count;
 
 /// Older entries are asked for when so many or fewer lines are left above the cursor.
 const NEAR: usize = 30;
@@ -218,7 +218,7 @@ impl Tree {
             self.lay_points(&mut lay, depth, from..upto, ancestor.upto, false);
             let more = ancestor.entries.saturating_sub(ancestor.upto + 1);
             if more > 0 {
-                let more = count(more, "more entry", "more entries");
+                let more = count(more, "more entry");
                 lay.branch(depth, "├─ ", &more, ancestor);
             }
             from = upto;
@@ -273,7 +273,7 @@ impl Tree {
                     (false, false) => "│  ├─ ",
                 };
                 let own = fork.entries.saturating_sub(fork.upto + 1);
-                let own = count(own, "entry of its own", "entries of its own");
+                let own = format!("{} of its own", count(own, "entry"));
                 lay.branch(depth, branches, &own, fork);
             }
         }

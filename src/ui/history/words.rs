@@ -57,13 +57,6 @@ pub(super) fn day(day: Date, today: Date) -> String {
     day.strftime("%A, %Y-%m-%d").to_string()
 }
 
-pub(super) fn count(n: u64, one: &str, many: &str) -> String {
-    match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {many}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

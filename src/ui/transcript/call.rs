@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::block::{Call, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::entry::{Outcome, Plan, StepState};
-use crate::core::text::in_one_line;
+use crate::core::text::{count, in_one_line};
 use crate::core::tool::Input;
 use crate::session::clock;
 use crate::ui::text::{self, clean, clean_line};
@@ -247,12 +247,16 @@ fn tail_of(
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
-    let count = words.lines().count();
-    let skipped = count.saturating_sub(max);
+    let all = words.lines().count();
+    let skipped = all.saturating_sub(max);
     let mut lines = Vec::new();
     if skipped > 0 {
-        let hint = if unfolded { "" } else { " (ctrl+o shows them)" };
-        let what = format!("  │ … {skipped} more lines{hint}");
+        let hint = match (unfolded, skipped) {
+            (true, _) => "",
+            (false, 1) => " (ctrl+o shows it)",
+            (false, _) => " (ctrl+o shows them)",
+        };
+        let what = format!("  │ … {}{hint}", count(skipped, "more line"));
         lines.push(Line::styled(what, layout.theme.dim));
     }
     let shown: Vec<&str> = words.lines().skip(skipped).collect();
@@ -293,7 +297,10 @@ fn bounded(
     let more = lines.len().saturating_sub(max);
     if more > 0 {
         lines.truncate(max);
-        lines.push(Line::styled(format!("  … {more} more lines"), theme.dim));
+        lines.push(Line::styled(
+            format!("  … {}", count(more, "more line")),
+            theme.dim,
+        ));
     }
     lines
 }

@@ -1,5 +1,6 @@
 //! A block as lines. They are made when the block is seen, and kept.
 
+use crate::core::text::count;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -85,7 +86,7 @@ fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'stat
         lines.extend(wrapped);
     }
     if images > 0 {
-        let what = format!("[{images} image{}]", if images == 1 { "" } else { "s" });
+        let what = format!("[{}]", count(images, "image"));
         lines.push(Line::from(vec![
             bar[0].clone(),
             Span::styled(what, theme.dim),
@@ -117,16 +118,16 @@ fn quiet(name: &str, text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> 
     let theme = layout.theme;
     let cleaned = clean(text);
     let shown = cleaned.trim();
-    let count = shown.lines().count();
+    let lines = shown.lines().count();
     if unfolded {
         let mut lines = vec![Line::styled(format!("  {name}"), theme.dim)];
         lines.extend(paragraph(shown, theme.dim, "  │ ", layout));
         return lines;
     }
     let first = shown.lines().next().unwrap_or_default();
-    let more = match count.saturating_sub(FOLDED_LINES) {
+    let more = match lines.saturating_sub(FOLDED_LINES) {
         0 => String::new(),
-        more => format!(" (+{more} lines)"),
+        more => format!(" (+{})", count(more, "line")),
     };
     let room = layout
         .columns()
