@@ -5,7 +5,7 @@
 //! the last answer are still there, each at least as a line with its address.
 
 use super::entry::{Block, Entry, Outcome, Plan, Seq};
-use super::ledger::Command;
+use super::ledger::RanCommand;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
 
@@ -191,7 +191,7 @@ fn files(state: &State) -> String {
 }
 
 fn commands(state: &State) -> String {
-    let line = |c: &Command| match c.exit_code {
+    let line = |c: &RanCommand| match c.exit_code {
         Some(code) => format!("- `{}` → exit code {code} (entry {})\n", c.line, c.seq),
         None => format!(
             "- `{}` → ended without an exit code (entry {})\n",

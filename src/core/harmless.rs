@@ -37,7 +37,7 @@ mod tests;
 
 use super::path;
 use super::rule::Likeness;
-use super::shell::{Assignment, Command, Word};
+use super::shell::{Assignment, SimpleCommand, Word};
 
 pub use builtin::assigns;
 
@@ -204,7 +204,7 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
 }
 
 /// What a command on the list looks at, or why it is not harmless, in words for a person.
-pub fn reads(command: &Command) -> Result<Reads, String> {
+pub fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
         return Err(format!("sets `{}`", a.name));
     }

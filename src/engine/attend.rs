@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// The streamed text of the answer that is being made.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct StreamDraft {
     /// All of it.
     text: String,
     /// How much of it is in the store.
@@ -34,7 +34,7 @@ pub(super) struct Draft {
     due: Option<Instant>,
 }
 
-impl Draft {
+impl StreamDraft {
     fn add(&mut self, piece: &str) {
         self.text.push_str(piece);
         self.due
@@ -42,7 +42,7 @@ impl Draft {
     }
 
     pub(super) fn reset(&mut self) {
-        *self = Draft::default();
+        *self = StreamDraft::default();
     }
 
     pub(super) fn words(&self) -> Option<String> {
@@ -201,8 +201,7 @@ impl<W: World> Engine<W> {
     }
 
     /// [`Engine::accept`] beside a step: a full disk or a busy store does not end the step, unless
-    /// it is to be dropped anyway. No other step is begun before the command
-    /// is applied.
+    /// it is to be dropped anyway. No other step is begun before the command is applied.
     async fn accept_during_step(&mut self, command: Command) -> Result<bool, EngineError> {
         let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
         match self.accept(command).await {

@@ -160,7 +160,7 @@ pub struct Engine<W> {
     pending_commands: VecDeque<Command>,
     on_event: OnEvent,
     timer: tokio::time::Interval,
-    draft: attend::Draft,
+    draft: attend::StreamDraft,
     summaries: context::Summaries,
     /// Something happened since the last checkpoint.
     changed: bool,
@@ -202,7 +202,7 @@ impl<W: World> Engine<W> {
             pending_commands: VecDeque::new(),
             on_event,
             timer,
-            draft: attend::Draft::default(),
+            draft: attend::StreamDraft::default(),
             summaries: context::Summaries::default(),
             changed: false,
             printed_bytes: 0,

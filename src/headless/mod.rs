@@ -112,11 +112,11 @@ async fn work(mut session: Session, task: Task) -> u8 {
         never = signals::forward(commands) => match never {},
         rest = life => rest,
     };
-    let verdict = match rest {
-        Ok(rest) => verdict(&engine, rest, printer.borrow().stop()),
+    let result = match rest {
+        Ok(rest) => run_result(&engine, rest, printer.borrow().stop()),
         Err(error) => return refused(engine.state(), &printer, &id, &error),
     };
-    finish(&mut engine, &printer, verdict, &id).await
+    finish(&mut engine, &printer, result, &id).await
 }
 
 /// How a run ended: the exit code, and why.
@@ -146,7 +146,7 @@ impl RunResult {
     }
 }
 
-fn verdict<W: crate::world::World>(
+fn run_result<W: crate::world::World>(
     engine: &Engine<W>,
     rest: Rest,
     stop: Option<StopReason>,
@@ -218,7 +218,7 @@ fn code_of(class: FailureClass) -> u8 {
 async fn finish<W: crate::world::World>(
     engine: &mut Engine<W>,
     printer: &print::Shared,
-    verdict: RunResult,
+    result: RunResult,
     id: &str,
 ) -> u8 {
     // Told apart from a kill by the next start.
@@ -229,10 +229,10 @@ async fn finish<W: crate::world::World>(
         tracing::warn!(%error, "the leaving was not recorded");
     }
     let mut printer = printer.borrow_mut();
-    let code = verdict.code;
-    printer.result(engine.state(), &verdict);
-    match &verdict.why {
-        Some(why) if verdict.is_error => print::trouble(why, verdict.hint.as_deref()),
+    let code = result.code;
+    printer.result(engine.state(), &result);
+    match &result.why {
+        Some(why) if result.is_error => print::trouble(why, result.hint.as_deref()),
         Some(why) => print::note(why),
         None => {}
     }
@@ -272,13 +272,13 @@ fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
     };
     let why = error.to_string();
-    let verdict = RunResult {
+    let result = RunResult {
         hint,
         is_error: true,
         ..RunResult::of(code, Some(&why))
     };
-    printer.borrow_mut().result(state, &verdict);
-    print::trouble(&why, verdict.hint.as_deref());
+    printer.borrow_mut().result(state, &result);
+    print::trouble(&why, result.hint.as_deref());
     print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
     code
 }

@@ -190,7 +190,7 @@ impl Printer {
     }
 
     /// The last thing on stdout.
-    pub fn result(&mut self, state: &State, verdict: &RunResult) {
+    pub fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
                 "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
@@ -204,19 +204,19 @@ impl Printer {
         match self.format {
             Format::Text if self.answer.is_empty() => {}
             Format::Text => out(&shown(&self.answer, std::io::stdout().is_terminal())),
-            Format::Json | Format::StreamJson => out(&self.summary(state, verdict).to_string()),
+            Format::Json | Format::StreamJson => out(&self.summary(state, result).to_string()),
         }
     }
 
-    fn summary(&self, state: &State, verdict: &RunResult) -> Value {
+    fn summary(&self, state: &State, result: &RunResult) -> Value {
         json!({
             "type": "result",
             "session": self.session,
             "title": state.title(),
-            "exit_code": verdict.code,
-            "resumable": verdict.code != super::exit::DONE,
-            "why": verdict.why,
-            "hint": verdict.hint,
+            "exit_code": result.code,
+            "resumable": result.code != super::exit::DONE,
+            "why": result.why,
+            "hint": result.hint,
             "result": self.answer,
             "stop": self.stop,
             "model": state.model,

@@ -9,7 +9,7 @@ use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
 use crate::core::rule::{Access, Likeness, Rule};
-use crate::core::shell::{self, Command, Doubt, Redirect};
+use crate::core::shell::{self, Doubt, Redirect, SimpleCommand};
 
 /// Words of the shell that change what later commands mean.
 #[rustfmt::skip]
@@ -67,7 +67,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn commands(&self, commands: &[Command]) -> Finding {
+    fn commands(&self, commands: &[SimpleCommand]) -> Finding {
         let mut shell = Shell {
             places: vec![self.folder().to_string()],
             changed: false,
@@ -82,7 +82,7 @@ impl<'a> Evaluation<'a> {
         finding
     }
 
-    fn command(&self, command: &Command, shell: &Shell) -> Finding {
+    fn command(&self, command: &SimpleCommand, shell: &Shell) -> Finding {
         if command.words.is_empty() && command.assignments.is_empty() {
             return Finding::Fine;
         }
@@ -126,7 +126,12 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The rule that refuses a command, or one that it would run.
-    fn find(&self, rules: &'a [Rule], command: &Command, least: Likeness) -> Option<&'a Rule> {
+    fn find(
+        &self,
+        rules: &'a [Rule],
+        command: &SimpleCommand,
+        least: Likeness,
+    ) -> Option<&'a Rule> {
         let runs = harmless::runs_others(&command.words);
         let texts = command.words.iter().skip(1).map(|w| w.text.as_str());
         let inner = texts.collect::<Vec<_>>().join(" ");
@@ -137,7 +142,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    fn allows_command(&self, command: &Command) -> bool {
+    fn allows_command(&self, command: &SimpleCommand) -> bool {
         let settings = command.assignments.iter().all(harmless::is_setting);
         let spelled = command.spelled();
         self.rules
@@ -147,7 +152,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// What the command looks at, or why it does more.
-    fn reads(&self, command: &Command, shell: &Shell) -> Result<Reads, String> {
+    fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
         let mut reads = match goes_to(command) {
             Some(Ok(folder)) => Reads {
                 paths: vec![folder],
@@ -251,7 +256,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// What is known after a command.
-    fn run(&self, command: &Command, shell: &mut Shell) {
+    fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
         let Some(name) = command.words.first() else {
             shell.changed |= !command.assignments.iter().all(harmless::is_setting);
             return;
@@ -282,7 +287,7 @@ fn through(folder: &str) -> String {
 }
 
 /// Where a `cd` leads, or why that is not known; `None` for any other command.
-pub(super) fn goes_to(command: &Command) -> Option<Result<String, String>> {
+pub(super) fn goes_to(command: &SimpleCommand) -> Option<Result<String, String>> {
     let name = command.words.first().filter(|w| w.text == "cd")?;
     let unknown = || Err("where `cd` leads is not known".to_string());
     Some(match &command.words[1..] {

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Composer;
 use super::buffer::pieces;
 use super::chips::is_chip;
-use super::popup::{Item, Popup};
+use super::popup::{Popup, Suggestion};
 use super::wrap::{self, Row};
 
 /// The columns of the sign before the text.
@@ -161,9 +161,9 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         height,
         ..below
     };
-    let name = |item: &Item| match item {
-        Item::Command(entry) => format!("/{} {}", entry.name, entry.argument),
-        Item::File(path) => path.clone(),
+    let name = |item: &Suggestion| match item {
+        Suggestion::Command(entry) => format!("/{} {}", entry.name, entry.argument),
+        Suggestion::File(path) => path.clone(),
     };
     let names: Vec<String> = items.iter().map(name).collect();
     let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
@@ -180,8 +180,8 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
             };
             let blanks = " ".repeat(widest.saturating_sub(name.width()) + 2);
             let help = match item {
-                Item::Command(entry) => entry.help,
-                Item::File(_) => "",
+                Suggestion::Command(entry) => entry.help,
+                Suggestion::File(_) => "",
             };
             let dim = if at == selected {
                 styles.selection

@@ -152,7 +152,7 @@ fn enter_sends() {
     assert_eq!(send("<C-c>/usr/bin is gone"), prompt("/usr/bin is gone"));
     assert_eq!(
         send("/rename a b"),
-        Did::Submit(Submission::Command(Command::Rename, "a b".into()))
+        Did::Submit(Submission::Command(SlashCommand::Rename, "a b".into()))
     );
     let unknown = "there is no command /hlep; did you mean /help?";
     assert_eq!(send("/hlep "), Did::Refused(unknown.into()));
@@ -196,7 +196,7 @@ fn commands_are_completed() {
     check("/ren<Enter>", "/rename |");
     check("a /mod<Tab>", "a /mod|");
     let mut composer = Composer::default();
-    let quit = Did::Submit(Submission::Command(Command::Quit, String::new()));
+    let quit = Did::Submit(Submission::Command(SlashCommand::Quit, String::new()));
     assert_eq!(press(&mut composer, "/qu<Enter>"), quit);
     assert_eq!(shown(&composer), "|");
 }

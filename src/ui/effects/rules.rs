@@ -16,7 +16,7 @@ use crate::engine::Command;
 use crate::model::{Figures, Models};
 use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::app::{App, Msg};
-use crate::ui::overlay::{For, Item, Picker};
+use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::transcript::Tone;
 use crate::ui::{start, style};
 
@@ -252,7 +252,7 @@ impl Effects {
             .filter(|name| models.check(name).is_ok())
             .map(|name| {
                 let info = figures.of(&name);
-                Item {
+                PickerItem {
                     detail: format!("{} tokens", info.context_window),
                     label: name.clone(),
                     value: name,
@@ -265,7 +265,7 @@ impl Effects {
     }
 
     pub(super) fn themes(&self) {
-        let item = |name: String| Item {
+        let item = |name: String| PickerItem {
             label: name.clone(),
             value: name,
             detail: String::new(),

@@ -14,7 +14,7 @@ use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::composer::files::Files;
-use crate::ui::overlay::{For, Item, Picker};
+use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
@@ -94,7 +94,7 @@ impl Effects {
                     _ => return None,
                 };
                 let age = clock(now_ms() - info.since_ms);
-                Some(Item {
+                Some(PickerItem {
                     label: one_line(&info.spec.command, 100),
                     detail: format!("{how} {age} · session {}", short_id(&info.spec.session)),
                     value: info.run,
@@ -227,7 +227,7 @@ impl Effects {
                     true => "unfinished",
                     false => "done",
                 };
-                Item {
+                PickerItem {
                     label: info.title.clone().unwrap_or_else(|| "untitled".into()),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
