@@ -25,8 +25,8 @@
 //! in the transaction that deletes it. Then `next` says `CallModel`;
 //! [`core::prompt::request`] projects the log to messages; a codec in
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
-//! anything is decided on it. For each call `next` says what is to become of it: pure calls
-//! run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
+//! anything is decided on it. For each call `next` says what is to become of it: idempotent
+//! calls run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
 //! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
@@ -34,12 +34,12 @@
 //!
 //! With a screen the same engine runs on a thread of its own ([`ui::live`]). A key is bytes
 //! ([`ui::input`]), then a message to [`ui::app`], which is all that the screen shows and does
-//! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::hands`] carries it out: here, a command
+//! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::effects`] carries it out: here, a command
 //! to the engine, which puts the words into the inbox. From there on it is the path above. What
-//! the engine recorded comes back as news, is folded into [`ui::transcript`], and is drawn by
-//! [`ui::view`]. A key is an answer to what asks only after a quiet that was seen
-//! ([`ui::app::Quiet`]), and what asks shows every byte ([`core::visible`]). The screen keeps
-//! nothing that is not in the log, the inbox or the drafts.
+//! the engine recorded comes back as an [`ui::live::EngineEvent`], is folded into
+//! [`ui::transcript`], and is drawn by [`ui::view`]. A key is an answer to what asks only after
+//! a quiet that was seen ([`ui::app::Quiet`]), and what asks shows every byte
+//! ([`core::visible`]). The screen keeps nothing that is not in the log, the inbox or the drafts.
 //!
 //! # Invariants
 //!
@@ -55,13 +55,13 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | pure | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
+//!    | idempotent | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | write, edit, save_skill | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
-//! 6. **Same path means same crash.** Starts that get nowhere are counted; at three the
-//!    session is held, and a person lifts it.
+//! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
+//!    is a crash loop: nothing more is done until a person lifts it.
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
 //!    prefix: everything in it comes from entries, the system prompt too.
 //!
@@ -93,7 +93,7 @@
 //! context begins again from; [`core::budget`] shares out the window. What left the context has
 //! a [`core::address`] by which a tool reads it whole; what the user's words speak of is
 //! brought back (`Recall`). `next` begins a summary in the background (`Summarise`) and waits
-//! for one only at the hard limit (`CloseWindow`).
+//! for one only at the hard limit (`Compact`).
 //!
 //! # Deliberately absent
 //!

@@ -11,7 +11,7 @@ use rewake::core::entry::{CallId, Fact, Guard, Outcome};
 use rewake::core::state::Background;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{Place, Ran};
+use rewake::tools::{Ran, ToolContext};
 use rewake::world::machine::{Machine, Shell};
 use rewake::world::{BackgroundEnd, Settled, World};
 
@@ -24,7 +24,7 @@ struct There {
 fn there() -> There {
     let folder = tempfile::tempdir().unwrap();
     let runs = Runs::new(folder.path().join("runs"), env!("CARGO_BIN_EXE_rewake"));
-    let place = Place {
+    let ctx = ToolContext {
         folder: folder.path().into(),
         root: folder.path().into(),
         home: None,
@@ -40,7 +40,7 @@ fn there() -> There {
     };
     let models = Models::new(Config::default(), Env::capture(None).unwrap());
     let machine = Machine::new(
-        place,
+        ctx,
         shell,
         runs.clone(),
         models,
@@ -177,10 +177,10 @@ async fn what_a_killed_keeper_left_running_can_be_stopped() {
     let (_, group) = end.text.split_once("(group ").unwrap();
     let group: i32 = group.split(';').next().unwrap().parse().unwrap();
     let stop = call("bash_stop", serde_json::json!({ "id": "bg_2_0" }));
-    let said = text(&there.machine.run_pure(&stop, 10_000).await);
+    let said = text(&there.machine.run_idempotent(&stop, 10_000).await);
     assert!(said.contains("was ended now"), "{said}");
     until(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
-    let said = text(&there.machine.run_pure(&stop, 10_000).await);
+    let said = text(&there.machine.run_idempotent(&stop, 10_000).await);
     assert!(said.contains("had ended already"), "{said}");
 }
 

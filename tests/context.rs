@@ -44,7 +44,7 @@ fn layers() -> Layers {
 
 fn policy(window: u64, windows: Windows) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|_, _| Decision::Allow),
+        permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
         interactive: false,
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {
@@ -104,7 +104,7 @@ impl Session {
         self.policy.budget_of(&self.state, MODEL)
     }
 
-    fn close(&mut self, range: Range) {
+    fn compact(&mut self, range: Range) {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.policy.windows.summary_tokens(&budget));
         let leaving: Vec<Record> = self
@@ -138,7 +138,7 @@ impl Session {
         assert!(summary.len() <= max_bytes + 100);
         let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
         let Range { first, last } = range;
-        self.push(Entry::Closed {
+        self.push(Entry::Compacted {
             window,
             first,
             last,
@@ -158,7 +158,7 @@ impl Session {
                 ..Pending::default()
             };
             match next(&self.state, &self.policy, &pending) {
-                Step::CloseWindow(range) => self.close(range),
+                Step::Compact(range) => self.compact(range),
                 Step::Continue => {
                     let budget = self.budget();
                     let room = continuation::note_bytes(
@@ -425,7 +425,7 @@ proptest! {
         for turn in turns {
             play(&mut session, turn);
             if background && let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows) {
-                session.close(range);
+                session.compact(range);
             }
             if session.state.owed {
                 let request = session.make_room();
@@ -477,7 +477,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
         play(&mut session, Turn::Calls(vec![4_000]));
         if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
         {
-            session.close(range);
+            session.compact(range);
             closings += 1;
             before.clear();
         }
@@ -522,7 +522,7 @@ fn by_messages_all_but_the_last_are_closed() {
     }
     let range = window::due(&session.state, &session.budget(), &session.policy.windows)
         .expect("51 exchanges");
-    session.close(range);
+    session.compact(range);
     let replies = session
         .state
         .context
@@ -587,14 +587,14 @@ fn without_its_summary_the_context_is_the_windows() {
         play(&mut session, Turn::Calls(vec![4_000]));
         if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
         {
-            session.close(range);
+            session.compact(range);
         }
     }
     assert!(session.state.preface.is_some());
     let kept = session
         .records
         .iter()
-        .filter(|r| !matches!(r.entry, Entry::Closed { .. }));
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }));
     let renumbered: Vec<Record> = kept
         .enumerate()
         .map(|(seq, r)| Record {
@@ -614,7 +614,7 @@ fn without_its_summary_the_context_is_the_windows() {
 fn rename(before: &[Record], mut after: Vec<Record>) -> Vec<Record> {
     let kept: Vec<u64> = before
         .iter()
-        .filter(|r| !matches!(r.entry, Entry::Closed { .. }))
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }))
         .map(|r| r.seq)
         .collect();
     for record in &mut after {

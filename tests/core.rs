@@ -16,7 +16,7 @@ use rewake::core::entry::*;
 use rewake::core::exchange::Range;
 use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{
-    BackgroundSummary, MAX_NONSENSE, MAX_WAKES, Pending, Step, Why, next, recall_point,
+    BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
 use rewake::core::policy::Decision;
 use rewake::core::prompt::messages;
@@ -156,8 +156,8 @@ fn stopped() -> Entry {
     Entry::Stopped { draft: None }
 }
 
-fn woke(by: By) -> Entry {
-    Entry::Woke {
+fn resumed(by: By) -> Entry {
+    Entry::Resumed {
         by,
         found: String::new(),
         draft: None,
@@ -176,7 +176,7 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|input, _| match input {
+        permission_check: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.starts_with("ask") => Decision::Ask {
                 why: "asks".into(),
                 rule: None,
@@ -222,7 +222,7 @@ fn what_is_next() {
     check(vec![], Step::Wait(Why::Idle));
     check(vec![said("go")], Step::CallModel);
     check(turn(vec![Block::text("done")]), Step::Wait(Why::Idle));
-    // Pure calls run together up to the first that is not.
+    // Idempotent calls run together up to the first that is not.
     check(
         turn(vec![read("a"), read("b"), bash("x"), read("c")]),
         Step::Run(vec![id(2, 0), id(2, 1)]),
@@ -274,13 +274,16 @@ fn what_is_next() {
     let closed = then(settled, vec![interrupted(id(2, 1))]);
     check(closed.clone(), Step::Wait(Why::Halted));
     check(
-        then(closed.clone(), vec![woke(By::Start)]),
+        then(closed.clone(), vec![resumed(By::Start)]),
         Step::Wait(Why::Halted),
     );
     check(then(closed, vec![said("go on")]), Step::CallModel);
     // A failure waits for a person or for a new start.
     check(vec![said("go"), failed()], Step::Wait(Why::Halted));
-    check(vec![said("go"), failed(), woke(By::Start)], Step::CallModel);
+    check(
+        vec![said("go"), failed(), resumed(By::Start)],
+        Step::CallModel,
+    );
     // A note owes no answer.
     let noted = || Entry::Noted {
         text: "x".into(),
@@ -362,38 +365,38 @@ fn of_hundreds_of_calls_the_first_are_run() {
 }
 
 #[test]
-fn starts_that_come_to_nothing_are_held() {
+fn starts_that_come_to_nothing_are_a_crash_loop() {
     let mut entries = vec![
         said("go"),
         replied(vec![bash("x")]),
         started(id(2, 0), supervised()),
     ];
-    for _ in 1..MAX_WAKES {
-        entries.push(woke(By::Start));
+    for _ in 1..MAX_RESTARTS {
+        entries.push(resumed(By::Start));
         check(entries.clone(), Step::Settle(id(2, 0)));
     }
-    entries.push(woke(By::Start));
-    check(entries.clone(), Step::Wait(Why::Held));
+    entries.push(resumed(By::Start));
+    check(entries.clone(), Step::Wait(Why::CrashLoop));
     let mut lifted = entries.clone();
-    lifted.push(woke(By::Person));
+    lifted.push(resumed(By::Person));
     check(lifted, Step::Settle(id(2, 0)));
     entries.push(finished(id(2, 0)));
     check(entries, Step::CallModel);
     // An outage is no crash: however often it fails, the next start tries again.
     let mut outage = vec![said("go")];
-    for _ in 0..2 * MAX_WAKES {
+    for _ in 0..2 * MAX_RESTARTS {
         outage.push(failed());
         check(outage.clone(), Step::Wait(Why::Halted));
-        outage.push(woke(By::Start));
+        outage.push(resumed(By::Start));
         check(outage.clone(), Step::CallModel);
     }
-    // Nothing owed, nothing to hold.
+    // Nothing owed, no crash loop.
     check(
         vec![
-            woke(By::Start),
-            woke(By::Start),
-            woke(By::Start),
-            woke(By::Start),
+            resumed(By::Start),
+            resumed(By::Start),
+            resumed(By::Start),
+            resumed(By::Start),
         ],
         Step::Wait(Why::Idle),
     );
@@ -419,7 +422,7 @@ fn turns_and_nonsense_are_bounded() {
     }
     check(entries.clone(), Step::Wait(Why::Turns));
     // Going on after that is another start, with turns of its own.
-    entries.push(woke(By::Start));
+    entries.push(resumed(By::Start));
     check(entries, Step::CallModel);
 }
 
@@ -451,7 +454,7 @@ fn what_cannot_have_happened_is_refused() {
     refuse(call(), finished(id(2, 0))); // done, but never begun
     refuse(call(), finished(id(2, 2)));
     refuse(call(), finished(id(2, 7)));
-    refuse(call(), started(id(2, 1), Guard::Opaque)); // pure
+    refuse(call(), started(id(2, 1), Guard::Opaque)); // idempotent
     refuse(call(), started(id(2, 0), Guard::Opaque)); // another class
     refuse(with(vec![finished(id(2, 1))]), finished(id(2, 1))); // twice
     refuse(
@@ -553,7 +556,7 @@ fn an_entry_is_read_as_it_was_written() {
             },
         ),
         interrupted(id(1, 0)),
-        woke(By::Person),
+        resumed(By::Person),
         failed(),
     ];
     for entry in entries {
@@ -648,7 +651,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => any_text().prop_map(|d| Entry::Stopped { draft: Some(d) }),
         1 => any_text().prop_map(|text| Entry::Noted { text, about: None }),
         1 => Just(failed()),
-        1 => Just(woke(By::Start)),
+        1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
@@ -769,7 +772,7 @@ proptest! {
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
                 // All the others that take something in need that no call is open, as a note does.
-                Step::Render | Step::Compact | Step::ReportEnd(_) | Step::Summarise(_)
+                Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::Summarise(_)
                 | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
                 }
@@ -786,7 +789,7 @@ proptest! {
                     let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
                     prop_assert!(state.check(&entry).is_ok());
                 }
-                Step::CloseWindow(_) | Step::Continue | Step::Wait(_) => {}
+                Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
     }
@@ -829,7 +832,7 @@ fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
     assert_eq!(with(&|_| ()), Step::CallModel);
     assert_eq!(with(&|p| p.choice = true), Step::RecordChoice);
     assert_eq!(with(&|p| p.rendering = true), Step::Render);
-    assert_eq!(with(&|p| p.compaction = true), Step::Compact);
+    assert_eq!(with(&|p| p.compaction = true), Step::CompactAsAsked);
     assert_eq!(
         with(&|p| p.ended = Some("bg_2_0".into())),
         Step::ReportEnd("bg_2_0".into())
@@ -878,7 +881,7 @@ fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
     let owing = state(vec![said("go")]);
     let next_of = |state: &State, compaction| next(state, &policy(true), &waiting(compaction));
     assert_eq!(next_of(&owing, false), Step::Wait(Why::Idle));
-    assert_eq!(next_of(&owing, true), Step::Compact);
+    assert_eq!(next_of(&owing, true), Step::CompactAsAsked);
     let open = state(vec![said("go"), replied(vec![bash("x")])]);
     assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
     let stopped = state(vec![said("go"), stopped()]);
@@ -888,8 +891,8 @@ fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
 #[test]
 fn a_message_lifts_a_hold_and_nothing_else_is_done_under_it() {
     let mut entries = vec![said("go")];
-    entries.extend((0..MAX_WAKES).map(|_| woke(By::Start)));
-    let held = state(entries);
+    entries.extend((0..MAX_RESTARTS).map(|_| resumed(By::Start)));
+    let looping = state(entries);
     let with = |message| Pending {
         rendering: true,
         compaction: true,
@@ -897,10 +900,13 @@ fn a_message_lifts_a_hold_and_nothing_else_is_done_under_it() {
         ..Pending::default()
     };
     assert_eq!(
-        next(&held, &policy(true), &with(false)),
-        Step::Wait(Why::Held)
+        next(&looping, &policy(true), &with(false)),
+        Step::Wait(Why::CrashLoop)
     );
-    assert_eq!(next(&held, &policy(true), &with(true)), Step::TakeMessage);
+    assert_eq!(
+        next(&looping, &policy(true), &with(true)),
+        Step::TakeMessage
+    );
 }
 
 /// Everything that was sent is sent again first. The last message may have grown.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::engine::{Command, Engine, Rest};
-use rewake::session::{Session, SessionError, Surroundings, Which};
+use rewake::session::{AppContext, Session, SessionError, Which};
 use rewake::store::{Message, Store, StoreError};
 use rewake::workspace::here;
 use support::{Home, Live};
@@ -31,7 +31,7 @@ fn configure(home: &Home, model: &str, more: &str) {
     ));
 }
 
-fn around(home: &Home) -> Surroundings {
+fn context(home: &Home) -> AppContext {
     let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
     let (rewake, user) = (text(home.rewake_home()), text(home.user()));
     let vars = [("REWAKE_HOME", rewake.as_str()), ("HOME", user.as_str())];
@@ -39,7 +39,7 @@ fn around(home: &Home) -> Surroundings {
     let paths = Paths::new(&env).unwrap();
     let here = here(&home.workspace()).unwrap();
     let loaded = config::load(&env, &paths, &here.root, &[]).unwrap();
-    Surroundings {
+    AppContext {
         env,
         paths,
         here,
@@ -49,7 +49,7 @@ fn around(home: &Home) -> Surroundings {
 }
 
 fn start(home: &Home) -> Session {
-    around(home).open(&Which::New, true).unwrap()
+    context(home).open(&Which::New, true).unwrap()
 }
 
 /// Obeys these, and leaves.
@@ -107,7 +107,7 @@ fn input(home: &Home, id: &str) -> Option<String> {
 }
 
 fn blanks(home: &Home) -> usize {
-    let folder = around(home).workspace();
+    let folder = context(home).workspace();
     store(home).blank(&folder, &folder, 99).unwrap().len()
 }
 
@@ -147,7 +147,7 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         _ => None,
     });
     assert_eq!(model.as_deref(), Some("s/y"));
-    assert!(around(&home).offers(&store(&home)).unwrap().is_empty());
+    assert!(context(&home).offers(&store(&home)).unwrap().is_empty());
     assert_eq!(home.run(["history"]).expect(0).stdout, "");
 }
 
@@ -245,7 +245,7 @@ fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
         assert_eq!(its[..=at], kinds[..=at]);
         assert_eq!(its[at + 1..], ["forked", "forked"]);
         assert_eq!(
-            around(&home)
+            context(&home)
                 .open(
                     &Which::Named {
                         id: again,
@@ -359,7 +359,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
         assert!(sent.unwrap().success());
     };
     signal("-STOP");
-    let stays = around(&home)
+    let stays = context(&home)
         .take_over(&id, Duration::from_millis(50))
         .unwrap_err();
     let SessionError::Store(StoreError::Held { pid, .. }) = &stays else {
@@ -371,10 +371,10 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
         "{stays}"
     );
     signal("-CONT");
-    around(&home).take_over(&id, SOON).unwrap();
+    context(&home).take_over(&id, SOON).unwrap();
     live.wait(SOON).expect(143);
     // It is ours now: nobody is asked to leave.
-    let ours = around(&home)
+    let ours = context(&home)
         .open(
             &Which::Named {
                 id: id.clone(),
@@ -383,7 +383,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
             true,
         )
         .unwrap();
-    assert!(around(&home).take_over(&id, SOON).is_err());
+    assert!(context(&home).take_over(&id, SOON).is_err());
     drop(ours);
 }
 
@@ -403,7 +403,7 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
         .unwrap();
     let stale = signed.replace(&std::process::id().to_string(), &other.id().to_string());
     std::fs::write(&lock, stale).unwrap();
-    let taken = around(&home).take_over(&session.id, Duration::from_millis(50));
+    let taken = context(&home).take_over(&session.id, Duration::from_millis(50));
     assert!(matches!(
         taken,
         Err(SessionError::Store(StoreError::Held { pid: None, .. }))

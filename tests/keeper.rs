@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rewake::command::{
-    Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped, boot_id, default_shell,
+    Ended, How, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped, boot_id, default_shell,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -70,7 +70,7 @@ impl Place {
         self.runs.wait(&mut running).await.unwrap()
     }
 
-    fn settle(&self, run: &str) -> Found {
+    fn settle(&self, run: &str) -> SettledRun {
         self.runs.settle(run, &boot_id()).unwrap()
     }
 
@@ -272,7 +272,7 @@ async fn waiting_may_be_given_up_and_taken_up_again() {
             .is_err()
     );
     drop(running);
-    let Found::Running(mut running) = place.settle(&run) else {
+    let SettledRun::Running(mut running) = place.settle(&run) else {
         panic!("it is not running");
     };
     assert!(
@@ -283,7 +283,7 @@ async fn waiting_may_be_given_up_and_taken_up_again() {
     std::fs::write(place.folder.path().join("go"), "").unwrap();
     let ended = place.runs.wait(&mut running).await.unwrap();
     assert_eq!(ended.how, How::Exited(4));
-    let Found::Ended(again) = place.settle(&run) else {
+    let SettledRun::Ended(again) = place.settle(&run) else {
         panic!("it has not ended");
     };
     assert_eq!(again, ended);
@@ -350,7 +350,7 @@ async fn a_command_outlives_its_agent_and_its_result_is_found() {
         &place,
         "echo >> count; until [ -e go ]; do sleep 0.01; done; echo real; exit 7",
     );
-    let Found::Running(mut running) = place.settle(&run) else {
+    let SettledRun::Running(mut running) = place.settle(&run) else {
         panic!("it is not running");
     };
     std::fs::write(place.folder.path().join("go"), "").unwrap();
@@ -365,7 +365,7 @@ fn a_command_that_ended_while_nobody_was_there_has_its_result() {
     let place = place();
     let run = dies(&place, "echo >> count; echo real; exit 7");
     until(|| matches!(place.info(&run).state, RunState::Ended(_)));
-    let Found::Ended(ended) = place.settle(&run) else {
+    let SettledRun::Ended(ended) = place.settle(&run) else {
         panic!("it has not ended");
     };
     assert_eq!(ended.how, How::Exited(7));
@@ -383,7 +383,7 @@ fn output_that_cannot_be_written_does_not_hold_up_the_command() {
         "head -c 500000 /dev/zero; printf 'the end'",
     );
     until(|| matches!(place.info(&run).state, RunState::Ended(_)));
-    let Found::Ended(ended) = place.settle(&run) else {
+    let SettledRun::Ended(ended) = place.settle(&run) else {
         panic!("it has not ended");
     };
     assert_eq!(ended.how, How::Exited(0));
@@ -445,14 +445,14 @@ async fn a_keeper_killed_at_any_instant_never_hides_a_side_effect() {
 async fn a_keeper_that_comes_too_late_runs_nothing() {
     let place = place();
     let run = place.prepare("echo >> count");
-    assert!(matches!(place.settle(&run), Found::NotBegun));
+    assert!(matches!(place.settle(&run), SettledRun::NotBegun));
     let mut late = place.runs.start(&run).unwrap();
     let ended = place.runs.wait(&mut late).await.unwrap();
     assert!(matches!(ended.how, How::NotRun(_)), "{ended:?}");
     assert_eq!(place.count(), 0);
     // The agent may die between settling and recording it.
-    assert!(matches!(place.settle(&run), Found::NotBegun));
-    assert!(matches!(place.settle(&run), Found::NotBegun));
+    assert!(matches!(place.settle(&run), SettledRun::NotBegun));
+    assert!(matches!(place.settle(&run), SettledRun::NotBegun));
 }
 
 #[tokio::test]
@@ -474,9 +474,9 @@ async fn a_background_command_is_begun_before_it_is_said_to_run() {
     let run = place.prepare("until [ -e go ]; do sleep 0.01; done; echo >> count");
     let mut running = place.runs.start(&run).unwrap();
     let found = place.runs.begun(&mut running).await.unwrap();
-    assert!(matches!(found, Found::Running(_)), "{found:?}");
+    assert!(matches!(found, SettledRun::Running(_)), "{found:?}");
     // Whoever settles it from now on finds it.
-    let Found::Running(mut running) = place.settle(&run) else {
+    let SettledRun::Running(mut running) = place.settle(&run) else {
         panic!("it is not running");
     };
     std::fs::write(place.folder.path().join("go"), "").unwrap();
@@ -491,7 +491,7 @@ async fn a_command_whose_keeper_cannot_begin_is_not_waited_for() {
     std::fs::remove_file(place.folder.path().join("runs").join(&run).join("output")).unwrap();
     let mut running = place.runs.start(&run).unwrap();
     let found = place.runs.begun(&mut running).await.unwrap();
-    assert!(matches!(found, Found::NotBegun), "{found:?}");
+    assert!(matches!(found, SettledRun::NotBegun), "{found:?}");
     assert_eq!(place.count(), 0);
 }
 
@@ -534,7 +534,7 @@ fn of_many_who_start_and_settle_one_decides() {
         let place = place();
         let run = place.prepare("echo >> count");
         if round == 0 {
-            assert!(matches!(place.settle(&run), Found::NotBegun));
+            assert!(matches!(place.settle(&run), SettledRun::NotBegun));
         }
         let not_begun = std::thread::scope(|scope| {
             let racers: Vec<_> = (0..8)
@@ -567,12 +567,12 @@ async fn race(place: &Place, run: &str, racer: u64, round: u64) -> bool {
         until(|| place.info(run).state != RunState::NotBegun);
     }
     match place.settle(run) {
-        Found::NotBegun => true,
-        Found::Ended(ended) => {
+        SettledRun::NotBegun => true,
+        SettledRun::Ended(ended) => {
             assert_eq!(ended.how, How::Exited(0));
             false
         }
-        Found::Running(mut running) => {
+        SettledRun::Running(mut running) => {
             let ended = place.runs.wait(&mut running).await.unwrap();
             matches!(ended.how, How::NotRun(_))
         }
@@ -606,15 +606,15 @@ fn what_a_death_left_half_made_is_removed_when_it_is_old() {
 async fn after_another_boot_nothing_is_run_again() {
     let place = place();
     let lost = |run: &str, boot: &str| match place.runs.settle(run, boot).unwrap() {
-        Found::Ended(ended) => ended.how == How::Lost { group: None },
-        Found::NotBegun | Found::Running(_) => false,
+        SettledRun::Ended(ended) => ended.how == How::Lost { group: None },
+        SettledRun::NotBegun | SettledRun::Running(_) => false,
     };
     // Not claimed.
     let run = place.prepare("echo >> count");
     assert!(lost(&run, "another boot"));
     assert!(lost(&run, ""));
     // Claimed and no more.
-    assert!(matches!(place.settle(&run), Found::NotBegun));
+    assert!(matches!(place.settle(&run), SettledRun::NotBegun));
     assert!(lost(&run, "another boot"));
     // Gone.
     assert!(place.runs.remove(&run).unwrap());
@@ -624,7 +624,7 @@ async fn after_another_boot_nothing_is_run_again() {
     let run = place.prepare("exit 5");
     let mut running = place.runs.start(&run).unwrap();
     let ended = place.runs.wait(&mut running).await.unwrap();
-    let Found::Ended(found) = place.runs.settle(&run, "another boot").unwrap() else {
+    let SettledRun::Ended(found) = place.runs.settle(&run, "another boot").unwrap() else {
         panic!("it has not ended");
     };
     assert_eq!(found, ended);
@@ -640,7 +640,7 @@ async fn a_torn_status_says_nothing() {
     let path = place.folder.path().join("runs").join(&run).join("status");
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.write_all_at(b"torn", 4096).unwrap();
-    let Found::Ended(ended) = place.settle(&run) else {
+    let SettledRun::Ended(ended) = place.settle(&run) else {
         panic!("it is not lost");
     };
     assert_eq!(ended.how, How::Lost { group: None });
@@ -673,7 +673,7 @@ async fn of_a_killed_keeper_the_output_so_far_and_the_group_are_left() {
     assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Asked);
     until(|| !is_alive(group) && !is_alive(left));
     assert_eq!(place.runs.stop(&run).unwrap(), Stopped::Over);
-    let Found::Ended(ended) = place.settle(&run) else {
+    let SettledRun::Ended(ended) = place.settle(&run) else {
         panic!("it is not lost");
     };
     assert_eq!(ended.how, How::Lost { group: None });
@@ -726,7 +726,7 @@ async fn what_was_stopped_before_it_began_never_begins() {
     assert_eq!(place.runs.stop(&run).unwrap(), Stopped::NotBegun);
     // Also for an agent that comes later: it must not take it for one to be started again.
     for _ in 0..2 {
-        let Found::Ended(ended) = place.settle(&run) else {
+        let SettledRun::Ended(ended) = place.settle(&run) else {
             panic!("it would be started again");
         };
         let How::NotRun(why) = ended.how else {

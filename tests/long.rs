@@ -340,7 +340,7 @@ fn killed_in_a_small_window_it_goes_on() {
         let run = live.wait(LIMIT);
         match run.code() {
             Some(0) => break,
-            // Killed, or held after three starts that got nowhere.
+            // Killed, or a crash loop: three starts that got nowhere.
             None | Some(75) => {}
             other => panic!("exit {other:?}: {}", run.stderr),
         }

@@ -192,7 +192,7 @@ fn every_address_that_is_printed_can_be_read() {
         ("a placeholder", summary::placeholder(range), 1),
     ];
     log.push(
-        Entry::Closed {
+        Entry::Compacted {
             window: 1,
             first: 1,
             last,

@@ -35,7 +35,7 @@ pub fn run(mut command: Command, look_every: Duration) -> Cost {
     let since = Instant::now();
     let mut child = command.spawn().expect("start rewake");
     let stderr = child.stderr.take().expect("stderr is a pipe");
-    let told = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+    let stderr = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let mut cost = Cost::default();
     while !has_ended(&child) {
         cost.peak_bytes = cost.peak_bytes.max(peak_bytes(child.id()));
@@ -46,8 +46,8 @@ pub fn run(mut command: Command, look_every: Duration) -> Cost {
     cost.written_bytes = number(&proc(&child, "io"), "write_bytes:").unwrap_or(0);
     (cost.cpu, cost.cpu_below) = cpu(&proc(&child, "stat"));
     let status = child.wait().expect("wait for rewake");
-    let told = told.join().unwrap_or_default();
-    assert!(status.success(), "{command:?}: {status}\n{told}");
+    let stderr = stderr.join().unwrap_or_default();
+    assert!(status.success(), "{command:?}: {status}\n{stderr}");
     cost
 }
 

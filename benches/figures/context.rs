@@ -1,5 +1,5 @@
 //! What a long task asks of the model, and how much of that a provider's cache gives back:
-//! windows that are closed keep the requests short, and make part of them new.
+//! compactions keep the requests short, and make part of them new.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -85,7 +85,7 @@ fn busy() -> String {
     format!("{cores} cores, load {load} at the end of the run")
 }
 
-/// A home whose model has a window that is never full: windows that close are another subject,
+/// A home whose model has a window that is never full: compaction is another subject,
 /// and the server that checks nothing would count their summaries as turns.
 fn wide_home(server: &support::Server, protocol: support::Protocol) -> support::Home {
     let home = support::Home::new();

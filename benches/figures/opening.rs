@@ -15,26 +15,29 @@ use crate::table::{Row, mb, ms};
 
 const ENTRIES: Seq = 10_000;
 const ENTRY_BYTES: usize = 10_000;
-/// Exchanges of 20 KB in a context of 120,000 tokens, which is closed down to half of that.
-const CLOSED_AT: usize = 24;
+/// Exchanges of 20 KB in a context of 120,000 tokens, which is compacted to half of that.
+const COMPACTED_AT: usize = 24;
 const CLOSED_TO: usize = 12;
 const RUNS: usize = 5;
 
 /// In the last answer of the long session, and nowhere else.
 pub const LAST_WORD: &str = "thelastwordofall";
 
-/// Whether windows were closed while it was worked in, as they are unless `strategy` is
+/// Whether the context was compacted during the work, as they are unless `strategy` is
 /// `manual`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Context {
-    Closed,
-    NeverClosed,
+    Compacted,
+    NeverCompacted,
 }
 
 pub fn rows() -> Vec<Row> {
-    let mut rows = open(Context::Closed, "open a session of 10,000 entries, 100 MB");
+    let mut rows = open(
+        Context::Compacted,
+        "open a session of 10,000 entries, 100 MB",
+    );
     rows.extend(open(
-        Context::NeverClosed,
+        Context::NeverCompacted,
         "the same, all of it in the context",
     ));
     rows
@@ -59,11 +62,11 @@ fn open(context: Context, what: &str) -> Vec<Row> {
     );
     let time = time.beside("exec to exit: load, check, fold");
     match context {
-        Context::Closed => vec![
+        Context::Compacted => vec![
             time.target("300 ms", wall <= Duration::from_millis(300)),
             memory.target("100 MB", peak <= 100_000_000),
         ],
-        Context::NeverClosed => vec![time, memory],
+        Context::NeverCompacted => vec![time, memory],
     }
 }
 
@@ -113,10 +116,10 @@ fn entries(context: Context) -> Vec<Entry> {
             tree: None,
         });
         exchanges.push_back((reply, reply + 1));
-        if context == Context::Closed && exchanges.len() >= CLOSED_AT {
+        if context == Context::Compacted && exchanges.len() >= COMPACTED_AT {
             window += 1;
-            let kept = exchanges.split_off(CLOSED_AT - CLOSED_TO);
-            entries.push(closed(window, &exchanges, noise.text(2_000)));
+            let kept = exchanges.split_off(COMPACTED_AT - CLOSED_TO);
+            entries.push(compacted(window, &exchanges, noise.text(2_000)));
             exchanges = kept;
         }
     }
@@ -125,8 +128,8 @@ fn entries(context: Context) -> Vec<Entry> {
     entries
 }
 
-fn closed(window: u32, exchanges: &VecDeque<(Seq, Seq)>, summary: String) -> Entry {
-    Entry::Closed {
+fn compacted(window: u32, exchanges: &VecDeque<(Seq, Seq)>, summary: String) -> Entry {
+    Entry::Compacted {
         window,
         first: exchanges.front().expect("an exchange").0,
         last: exchanges.back().expect("an exchange").1,

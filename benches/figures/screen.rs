@@ -21,8 +21,8 @@ use rewake::core::entry::{
     Block, CallId, Entry, Fact, Guard, Outcome, Record, StopReason, Usage, Via,
 };
 use rewake::model::{Delta, Figures};
-use rewake::ui::app::{App, Msg, Place};
-use rewake::ui::live::{News, Now, Opening};
+use rewake::ui::app::{App, LaunchInfo, Msg};
+use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -174,14 +174,14 @@ fn markdown(noise: &mut Noise, lines: usize) -> String {
 }
 
 fn app() -> App {
-    let place = Place {
+    let launch = LaunchInfo {
         folder: "/home/ann/project".into(),
         workspace: "/home/ann/project".into(),
         home: Some("/home/ann".into()),
         version: "0.1.0",
     };
     let theme = Theme::named("dark").expect("the dark theme");
-    App::new(place, theme, Figures::new(&Config::default()), 0)
+    App::new(launch, theme, Figures::new(&Config::default()), 0)
 }
 
 fn opened(records: &[Record]) -> App {
@@ -200,7 +200,7 @@ fn opened(records: &[Record]) -> App {
             ..Now::default()
         },
     };
-    app.update(Msg::News(0, News::Opened(Box::new(opening))), 0);
+    app.update(Msg::Engine(0, EngineEvent::Opened(Box::new(opening))), 0);
     app
 }
 
@@ -264,7 +264,7 @@ fn growing(records: &[Record]) -> Times {
         let now_ms = turn as i64 * 16;
         times.time(|| {
             let delta = Delta::Text(piece);
-            app.update(Msg::News(0, News::Delta(delta)), now_ms);
+            app.update(Msg::Engine(0, EngineEvent::Delta(delta)), now_ms);
             app.update(Msg::Tick(std::time::Instant::now()), now_ms);
             draw(&mut terminal, &mut app);
         });
@@ -327,13 +327,13 @@ where
     let mut terminal = terminal(backend);
     // The grammars of code are loaded once, in a thread of their own, and not for each answer.
     let code = Delta::Text("```rust\nlet x = 1;\n```\n\n".into());
-    app.update(Msg::News(0, News::Delta(code)), 0);
+    app.update(Msg::Engine(0, EngineEvent::Delta(code)), 0);
     draw(&mut terminal, &mut app);
     coloured(&mut app);
     let (since, cpu) = (Instant::now(), own_cpu());
     for (turn, piece) in pieces.into_iter().take(count).enumerate() {
         app.update(
-            Msg::News(0, News::Delta(Delta::Text(piece))),
+            Msg::Engine(0, EngineEvent::Delta(Delta::Text(piece))),
             turn as i64 / 10,
         );
         if turn % CHUNKS_PER_FRAME == 0 {

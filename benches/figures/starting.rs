@@ -27,14 +27,14 @@ pub fn rows() -> Vec<Row> {
         floor.push(process(&mut Command::new("/bin/true")));
         ours.push(process(&mut home.rewake(["--version"])));
     }
-    let told = format!("/bin/true {}", ms(floor.median()));
+    let floor_text = format!("/bin/true {}", ms(floor.median()));
     let version = ours.median();
     vec![
         Row::new("rewake --version", both(&ours))
-            .beside(&told)
+            .beside(&floor_text)
             .ratio(ratio(version, floor.median()))
             .target("5 ms", version <= Duration::from_millis(5)),
-        first_request(&told),
+        first_request(&floor_text),
         after_a_kill(),
     ]
 }

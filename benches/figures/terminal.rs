@@ -39,7 +39,7 @@ pub fn rows() -> Vec<Row> {
     let server = Server::start(|_| Answer::text("not asked"));
     let home = super::wide_home(&server, Protocol::Anthropic);
     let mut rows = vec![first_frame(&home, "an empty store", &floor)];
-    let id = long_session(&home, Context::Closed);
+    let id = long_session(&home, Context::Compacted);
     rows.extend(long(&home, &id, &floor));
     let bytes = grow(&home);
     let large = format!("{} in {MANY_SESSIONS} sessions", mb(bytes));

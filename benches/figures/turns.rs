@@ -28,7 +28,7 @@ pub fn rows() -> Vec<Row> {
             "one turn: `true` through the shell, durable",
             format!("{}, p99 {}", ms(turn), ms(turns.worst_of_hundred())),
         )
-        .beside(floor.told())
+        .beside(floor.describe())
         .ratio(ratio(turn, floor.time()))
         .target("5 ms", turn <= Duration::from_millis(5)),
         Row::new("CPU for 200 turns", secs(cpu))
@@ -120,7 +120,7 @@ impl Floor {
         self.shell.median() + self.raw.times.median() * SYNCS
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "bash -c true {} + {SYNCS} × sync {}",
             ms(self.shell.median()),

@@ -16,24 +16,24 @@ use crate::core::state::State;
 use crate::core::window;
 use crate::engine::{Engine, EngineError, Event};
 use crate::headless::{exit, note};
-use crate::session::{Session, SessionError, Surroundings, Which, short_id};
+use crate::session::{AppContext, Session, SessionError, Which, short_id};
 
-/// What was closed, and the tokens of the request behind it.
+/// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
-struct Told {
-    closed: Option<(u64, u64, SummaryBy)>,
+struct Compaction {
+    compacted: Option<(u64, u64, SummaryBy)>,
     request_tokens: u64,
 }
 
-impl Told {
-    fn hear(&mut self, event: &Event<'_>) {
+impl Compaction {
+    fn observe(&mut self, event: &Event<'_>) {
         match event {
             Event::Recorded(record) => {
-                if let Entry::Closed {
+                if let Entry::Compacted {
                     first, last, by, ..
                 } = record.entry
                 {
-                    self.closed = Some((first, last, by));
+                    self.compacted = Some((first, last, by));
                 }
             }
             Event::Context(figures) => self.request_tokens = figures.request_tokens,
@@ -46,12 +46,12 @@ impl Told {
     }
 }
 
-pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
+pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let which = Which::Named {
         id: id.to_string(),
         fork: false,
     };
-    let session = around.open(&which, false)?;
+    let session = ctx.open(&which, false)?;
     let state = &session.log.state;
     if let Some(open) = state.first_open() {
         let short = short_id(&session.id);
@@ -71,13 +71,13 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     let policy = &session.settings.policy;
     let budget = policy.budget_of(state, &state.model);
     let before = window::request_tokens(state, &budget, &policy.windows);
-    let told = close(session)?;
-    let Some((first, last, by)) = told.closed else {
+    let compaction = compact(session)?;
+    let Some((first, last, by)) = compaction.compacted else {
         return Err(Trouble::new(exit::FAILED, "no summary was made"));
     };
     output::line(&format!(
         "entries {first} to {last} were summarised: the next request has about {} tokens, it had {before}",
-        told.request_tokens
+        compaction.request_tokens
     ));
     match by {
         SummaryBy::Model => {}
@@ -93,18 +93,18 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn close(session: Session) -> Result<Told, Trouble> {
+fn compact(session: Session) -> Result<Compaction, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
     let _lock = session.lock;
     let id = session.id;
-    let told = Rc::new(RefCell::new(Told::default()));
-    let hearing = Rc::clone(&told);
-    let closed = runtime.block_on(async move {
+    let compaction = Rc::new(RefCell::new(Compaction::default()));
+    let observer = Rc::clone(&compaction);
+    let compacted = runtime.block_on(async move {
         let (_commands, inbox) = unbounded_channel();
-        let on_event = move |_: &State, event: Event<'_>| hearing.borrow_mut().hear(&event);
+        let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
         let mut engine = Engine::new(
             session.log,
             session.world,
@@ -114,9 +114,9 @@ fn close(session: Session) -> Result<Told, Trouble> {
         );
         engine.compact().await
     });
-    closed.map_err(|error| match error {
+    compacted.map_err(|error| match error {
         EngineError::Store(error) => Trouble::from(error),
         EngineError::Illegal(why) => SessionError::Illegal { session: id, why }.into(),
     })?;
-    Ok(told.take())
+    Ok(compaction.take())
 }

@@ -17,7 +17,7 @@ use super::trouble::Trouble;
 use crate::command::{self, RunState, Runs};
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Record};
 use crate::core::state::State;
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::headless::exit;
 use crate::session::short_id;
 use crate::store::Store;
@@ -184,7 +184,7 @@ fn first_life(scene: &Scene) -> Result<(), Trouble> {
     ));
     let mut calls = Calls::default();
     while let Some(event) = worker.next()? {
-        calls.tell(&event);
+        calls.observe(&event);
         if calls.is_running(SLOW) {
             std::thread::sleep(Duration::from_millis(2500));
             let pid = worker.child.id();
@@ -236,7 +236,7 @@ fn second_life(scene: &Scene) -> Result<(), Trouble> {
     }
     let mut calls = Calls::default();
     while let Some(event) = worker.next()? {
-        calls.tell(&event);
+        calls.observe(&event);
     }
     let status = worker.end()?;
     match status.success() {
@@ -255,7 +255,7 @@ struct Calls {
 }
 
 impl Calls {
-    fn tell(&mut self, event: &Value) {
+    fn observe(&mut self, event: &Value) {
         match event["type"].as_str() {
             Some("entry.replied") => self.replied(event),
             Some("entry.started") => {
@@ -318,9 +318,9 @@ fn check(scene: &Scene) -> Result<bool, Trouble> {
     let (_, records) = store.load(&info.id)?;
     let state = State::of(&records).map_err(|e| failed(&e.to_string()))?;
     line(&format!(
-        "  session {}, {} entries",
+        "  session {}, {}",
         short_id(&info.id),
-        records.len()
+        count(records.len(), "entry")
     ));
 
     let slow = result_of(&records, SLOW);
@@ -334,7 +334,7 @@ fn check(scene: &Scene) -> Result<bool, Trouble> {
             "the agent was started twice",
             records
                 .iter()
-                .any(|r| matches!(r.entry, Entry::Woke { .. })),
+                .any(|r| matches!(r.entry, Entry::Resumed { .. })),
         ),
         (
             "every call has exactly one result",

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
+use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -65,7 +66,7 @@ pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Resul
         line("nothing is wrong");
         return Ok(exit::DONE);
     }
-    line(&format!("{} thing(s) wrong", report.wrong));
+    line(&format!("{} wrong", count(report.wrong, "thing")));
     Ok(exit::FAILED)
 }
 
@@ -226,7 +227,7 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 fn store(report: &mut Report, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
-            Some(lost) => tell_lost(report, &lost, paths),
+            Some(lost) => report_lost(report, &lost, paths),
             None => report.note("store", "there is none yet"),
         }
         return;
@@ -255,13 +256,13 @@ fn store(report: &mut Report, paths: &Paths) {
     }
     sessions(report, &store, paths);
     match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
-        Ok(Some(lost)) => tell_lost(report, &lost, paths),
+        Ok(Some(lost)) => report_lost(report, &lost, paths),
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
 }
 
-fn tell_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
+fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
     // A run folder of a session that is not lost may hold a result that it has yet to take.
     let meant = "if it was meant so, move the folders runs, locks and log away while no rewake runs \

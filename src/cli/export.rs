@@ -5,19 +5,14 @@ use std::path::Path;
 
 use super::trouble::Trouble;
 use crate::headless::exit;
-use crate::session::Surroundings;
+use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, to_file};
 
-pub fn run(
-    around: &Surroundings,
-    id: &str,
-    format: Format,
-    file: Option<&Path>,
-) -> Result<u8, Trouble> {
-    let store = around.open_store()?;
+pub fn run(ctx: &AppContext, id: &str, format: Format, file: Option<&Path>) -> Result<u8, Trouble> {
+    let store = ctx.open_store()?;
     let id = store.find(id)?.id;
     match file {
-        Some(file) => to_file(&store, &id, format, &around.env.cwd().join(file))?,
+        Some(file) => to_file(&store, &id, format, &ctx.env.cwd().join(file))?,
         None => {
             let mut out = BufWriter::new(std::io::stdout().lock());
             let written = format.write(&store, &id, &mut out);

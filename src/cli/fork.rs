@@ -3,13 +3,13 @@
 use super::output;
 use super::trouble::Trouble;
 use crate::headless::{exit, note};
-use crate::session::{Parting, Surroundings, now_ms, short_id};
+use crate::session::{AppContext, Parting, now_ms, short_id};
 
-pub fn run(around: &Surroundings, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
-    let mut store = around.open_store()?;
+pub fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
+    let mut store = ctx.open_store()?;
     let info = store.find(id)?;
     let parting = at.map_or(Parting::End, Parting::Behind);
-    let (fork, _lock, warning) = around.fork(&mut store, &info.id, parting, now_ms())?;
+    let (fork, _lock, warning) = ctx.fork(&mut store, &info.id, parting, now_ms())?;
     if let Some(warning) = warning {
         note(&warning);
     }

@@ -3,26 +3,26 @@
 use super::output::{self, local_time};
 use super::trouble::Trouble;
 use crate::headless::exit;
-use crate::session::{Surroundings, short_id};
+use crate::session::{AppContext, short_id};
 use crate::store::{Order, Scope, SessionFilter};
 
 const MAX_SESSIONS: u32 = 100;
 const MAX_HITS: u32 = 50;
 
-pub fn run(around: &Surroundings, query: &str) -> Result<u8, Trouble> {
+pub fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     match query.trim() {
-        "" => list(around),
-        query => search(around, query),
+        "" => list(ctx),
+        query => search(ctx, query),
     }
 }
 
-fn list(around: &Surroundings) -> Result<u8, Trouble> {
-    let store = around.open_store()?;
-    let here = around.workspace();
+fn list(ctx: &AppContext) -> Result<u8, Trouble> {
+    let store = ctx.open_store()?;
+    let here = ctx.workspace();
     let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
     for info in &sessions {
         let state = match info.unfinished {
-            _ if around.is_in_use(&info.id) => "in use",
+            _ if ctx.is_in_use(&info.id) => "in use",
             true => "unfinished",
             false => "done",
         };
@@ -32,15 +32,20 @@ fn list(around: &Surroundings) -> Result<u8, Trouble> {
             info.folder.clone()
         };
         output::line(&format!(
-            "{}  {}  {state:<10}  {:>5} entries  {}  {}",
+            "{}  {}  {state:<10}  {:>5} {:<7}  {}  {}",
             short_id(&info.id),
             local_time(info.updated_ms),
             info.entries,
+            if info.entries == 1 {
+                "entry"
+            } else {
+                "entries"
+            },
             info.title.as_deref().unwrap_or("untitled"),
             place,
         ));
     }
-    let lost = around.lost(&store)?;
+    let lost = ctx.lost(&store)?;
     if let Some(lost) = &lost {
         crate::headless::note(lost);
     }
@@ -50,8 +55,8 @@ fn list(around: &Surroundings) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-fn search(around: &Surroundings, query: &str) -> Result<u8, Trouble> {
-    let mut store = around.open_store()?;
+fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
+    let mut store = ctx.open_store()?;
     let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
         output::line(&format!(

@@ -23,7 +23,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
 use crate::headless::exit;
-use crate::session::Surroundings;
+use crate::session::AppContext;
 use crate::workspace::here;
 use args::{Cli, Invocation};
 use trouble::Trouble;
@@ -38,7 +38,7 @@ pub fn main() -> u8 {
     let mut log = None;
     match dispatch(cli, &mut log) {
         Ok(code) => code,
-        Err(trouble) => trouble.tell(),
+        Err(trouble) => trouble.report(),
     }
 }
 
@@ -76,30 +76,28 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         _ => {}
     }
     let loaded = config::load(&env, &paths, &here.root, &settings)?;
-    let around = Surroundings {
+    let ctx = AppContext {
         env,
         paths,
         here,
         loaded,
         flags: settings,
     };
-    *log = logging::start(&around.paths, around.config().log.level);
-    work(&around, invocation)
+    *log = logging::start(&ctx.paths, ctx.config().log.level);
+    work(&ctx, invocation)
 }
 
 /// What needs the store.
-fn work(around: &Surroundings, invocation: Invocation) -> Result<u8, Trouble> {
+fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
-        Invocation::Run(run) => run::run(around, run),
-        Invocation::History { query } => history::run(around, &query),
-        Invocation::Show { id } => show::run(around, &id),
-        Invocation::Fork { id, at } => fork::run(around, &id, at),
-        Invocation::Compact { id } => compact::run(around, &id),
-        Invocation::Export { id, format, file } => {
-            export::run(around, &id, format, file.as_deref())
-        }
-        Invocation::Ps => ps::list(around),
-        Invocation::PsStop { run } => ps::stop(around, &run),
+        Invocation::Run(run) => run::run(ctx, run),
+        Invocation::History { query } => history::run(ctx, &query),
+        Invocation::Show { id } => show::run(ctx, &id),
+        Invocation::Fork { id, at } => fork::run(ctx, &id, at),
+        Invocation::Compact { id } => compact::run(ctx, &id),
+        Invocation::Export { id, format, file } => export::run(ctx, &id, format, file.as_deref()),
+        Invocation::Ps => ps::list(ctx),
+        Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }
         | Invocation::Man
         | Invocation::Demo

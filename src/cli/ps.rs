@@ -5,11 +5,11 @@ use super::trouble::Trouble;
 use crate::command::{How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 use crate::headless::{exit, note};
-use crate::session::{Surroundings, clock, now_ms, short_id};
+use crate::session::{AppContext, clock, now_ms, short_id};
 
-pub fn list(around: &Surroundings) -> Result<u8, Trouble> {
+pub fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let mut shown = 0;
-    for info in around.runs()?.list() {
+    for info in ctx.runs()?.list() {
         if let Some(state) = state(&info) {
             shown += 1;
             output::line(&format!(
@@ -48,7 +48,7 @@ fn state(info: &RunInfo) -> Option<String> {
 }
 
 /// Stops the one command whose id begins with `run`.
-pub fn stop(around: &Surroundings, run: &str) -> Result<u8, Trouble> {
+pub fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     let run = run.trim();
     if run.is_empty() {
         // Every id begins with nothing, so an unset variable in a script would stop a command.
@@ -57,7 +57,7 @@ pub fn stop(around: &Surroundings, run: &str) -> Result<u8, Trouble> {
                 .with_hint("rewake ps lists the ids"),
         );
     }
-    let runs = around.runs()?;
+    let runs = ctx.runs()?;
     let found: Vec<RunInfo> = runs
         .list()
         .into_iter()

@@ -7,16 +7,16 @@ use super::args::{OutputFormat, Run, Session as Asked};
 use super::trouble::Trouble;
 use crate::core::entry::By;
 use crate::headless::{self, Format, Task, exit};
-use crate::session::{Surroundings, Which, ago, short_id};
+use crate::session::{AppContext, Which, ago, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
 
 /// What is piped in is read up to this size.
 const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
-pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
+pub fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let Some(format) = run.headless else {
-        return on_screen(around, run);
+        return on_screen(ctx, run);
     };
     let format = match format {
         OutputFormat::Text => Format::Text,
@@ -41,21 +41,21 @@ pub fn run(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
             ),
         );
     }
-    for warning in &around.loaded.warnings {
+    for warning in &ctx.loaded.warnings {
         headless::note(&warning.text);
         if let Some(hint) = &warning.hint {
             headless::note(&format!("hint: {hint}"));
         }
     }
     if which == Which::New {
-        tell_unfinished(around)?;
+        note_unfinished(ctx)?;
     }
-    let session = around.open(&which, false).map_err(in_use)?;
+    let session = ctx.open(&which, false).map_err(in_use)?;
     Ok(headless::run(session, Task { prompt, format, by }))
 }
 
 /// The screen takes the terminal, so both ends of it must be one.
-fn on_screen(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
+fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(
             Trouble::new(exit::USAGE, "the screen needs a terminal, and this is none").with_hint(
@@ -75,7 +75,7 @@ fn on_screen(around: &Surroundings, run: Run) -> Result<u8, Trouble> {
         prompt: run.prompt,
         no_alt_screen: run.no_alt_screen,
     };
-    match ui::run(around.clone(), start) {
+    match ui::run(ctx.clone(), start) {
         ui::Closed::Code(code) => Ok(code),
         ui::Closed::Demo => super::demo::run(),
     }
@@ -105,20 +105,18 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 }
 
 /// A start in a folder with unfinished work says so.
-fn tell_unfinished(around: &Surroundings) -> Result<(), Trouble> {
-    let store = around.open_store()?;
-    for info in around.unfinished(&store)?.iter().take(3) {
+fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
+    let store = ctx.open_store()?;
+    for info in ctx.unfinished(&store)?.iter().take(3) {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");
-        headless::note(
-            &match SessionLock::holder(&around.paths.data_dir, &info.id) {
-                Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
-                None => format!(
-                    "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",
-                    ago(crate::session::now_ms() - info.updated_ms),
-                ),
-            },
-        );
+        headless::note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
+            Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
+            None => format!(
+                "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",
+                ago(crate::session::now_ms() - info.updated_ms),
+            ),
+        });
     }
     Ok(())
 }

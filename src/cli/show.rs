@@ -5,19 +5,19 @@ use super::trouble::Trouble;
 use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::core::window::Windows;
 use crate::headless::exit;
 use crate::model::Figures;
 use crate::session::context::{Gauge, Known, windows};
-use crate::session::{SessionError, Surroundings};
+use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
 
 /// Of a result, this much is shown.
 const RESULT_BYTES: usize = 2_000;
 
-pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
-    let store = around.open_store()?;
+pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+    let store = ctx.open_store()?;
     let info = store.find(id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {
@@ -34,16 +34,16 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
         session: info.id.clone(),
         why,
     })?;
-    head(around, &info.id, &records, &state);
-    let known = Known::read(around, &store, &[&state.model])?;
-    for text in Gauge::of(&state, &known, &windows(around.config())).lines() {
+    head(ctx, &info.id, &records, &state);
+    let known = Known::read(ctx, &store, &[&state.model])?;
+    for text in Gauge::of(&state, &known, &windows(ctx.config())).lines() {
         line(&format!("context   {text}"));
     }
     line("");
-    let mut figures = Figured::new(around, &known);
+    let mut figures = Figured::new(ctx, &known);
     for record in &records {
         let figured = figures.of(record);
-        if let Some(text) = told_of(record, figured.as_deref()) {
+        if let Some(text) = describe(record, figured.as_deref()) {
             line(&format!(
                 "{:>5}  {}",
                 record.seq,
@@ -57,8 +57,8 @@ pub fn run(around: &Surroundings, id: &str) -> Result<u8, Trouble> {
     }
 }
 
-fn head(around: &Surroundings, id: &str, records: &[Record], state: &State) {
-    let figures = Figures::new(around.config());
+fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
+    let figures = Figures::new(ctx.config());
     let cost = records
         .iter()
         .flat_map(|r| r.entry.spent())
@@ -114,10 +114,10 @@ struct Figured<'a> {
 }
 
 impl Figured<'_> {
-    fn new<'a>(around: &Surroundings, known: &'a Known) -> Figured<'a> {
+    fn new<'a>(ctx: &AppContext, known: &'a Known) -> Figured<'a> {
         Figured {
             known,
-            windows: windows(around.config()),
+            windows: windows(ctx.config()),
             state: State::default(),
         }
     }
@@ -132,32 +132,35 @@ impl Figured<'_> {
 
     /// `None` for an entry that changes nothing of it.
     fn of(&mut self, record: &Record) -> Option<String> {
-        let changes = matches!(record.entry, Entry::Closed { .. } | Entry::Continued { .. });
+        let changes = matches!(
+            record.entry,
+            Entry::Compacted { .. } | Entry::Continued { .. }
+        );
         let before = changes.then(|| self.parts());
         // The whole log was folded before: it can be folded.
         self.state.fold(record).ok()?;
         let (before, after) = (before?, self.parts());
         let spent: u64 = record.entry.spent().map(|(_, usage)| usage.all()).sum();
         Some(format!(
-            "request {} -> {} tokens, summary {}, {} entries in full, {} cached so far, {spent} tokens spent on it",
+            "request {} -> {} tokens, summary {}, {} in full, {} cached so far, {spent} tokens spent on it",
             before.all(),
             after.all(),
             after.summary,
-            self.state.context.len(),
+            count(self.state.context.len(), "entry"),
             self.state.usage.cached,
         ))
     }
 }
 
 /// `None` for what says nothing to a person.
-fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
+fn describe(record: &Record, figures: Option<&str>) -> Option<String> {
     let figures = figures.map(|f| format!(" ({f})")).unwrap_or_default();
     Some(match &record.entry {
         Entry::Opened { version, .. } => format!("opened by rewake {version}"),
         Entry::Rendered { version, .. } => format!("taken up by rewake {version}"),
         Entry::Said { text, images, .. } => match images.len() {
             0 => format!("you: {text}"),
-            n => format!("you: {text} [{n} image(s)]"),
+            n => format!("you: {text} [{}]", count(n, "image")),
         },
         Entry::Replied {
             blocks,
@@ -200,7 +203,7 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             None => format!("failed: {}", error.message),
         },
         Entry::Noted { text, .. } => format!("note: {text}"),
-        Entry::Closed {
+        Entry::Compacted {
             first,
             last,
             by,
@@ -245,7 +248,7 @@ fn told_of(record: &Record, figures: Option<&str>) -> Option<String> {
             ),
             false => format!("{model} takes at most {limit} tokens"),
         },
-        Entry::Woke { found, draft, .. } => match draft {
+        Entry::Resumed { found, draft, .. } => match draft {
             Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
             None => format!("woke: {found}"),
         },

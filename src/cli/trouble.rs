@@ -27,7 +27,7 @@ impl Trouble {
         self
     }
 
-    pub fn tell(&self) -> u8 {
+    pub fn report(&self) -> u8 {
         tracing::error!(code = self.code, "{}", self.message);
         trouble(&self.message, self.hint.as_deref());
         self.code

@@ -47,9 +47,10 @@ pub(super) fn look(folder: &RunFolder) -> io::Result<Seen> {
     let status = match folder.open_status() {
         Ok(status) => status,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Seen::Missing),
-        Err(e) => return Err(told("cannot open the status of", folder.path(), e)),
+        Err(e) => return Err(with_context("cannot open the status of", folder.path(), e)),
     };
-    look_at(folder, &status).map_err(|e| told("cannot read the status of", folder.path(), e))
+    look_at(folder, &status)
+        .map_err(|e| with_context("cannot read the status of", folder.path(), e))
 }
 
 fn look_at(folder: &RunFolder, status: &File) -> io::Result<Seen> {
@@ -136,6 +137,6 @@ fn last_written_ms(output: &Path) -> i64 {
         .unwrap_or_else(process::now_ms)
 }
 
-pub(super) fn told(tried: &str, on: &Path, error: io::Error) -> io::Error {
+pub(super) fn with_context(tried: &str, on: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{tried} {}: {error}", on.display()))
 }

@@ -52,7 +52,7 @@
 //! Pids are for display and for signals; nothing is decided by them.
 //!
 //! Invariant: at most one process ever starts the command of a run folder, and after
-//! [`Found::NotBegun`] none does. A run folder's name is never used twice.
+//! [`SettledRun::NotBegun`] none does. A run folder's name is never used twice.
 //!
 //! Invariant: neither the folder nor the command's environment holds a key of ours.
 //!
@@ -72,6 +72,6 @@ mod status;
 pub use look::Ended;
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};
-pub use run::{Found, QUIET, RunInfo, RunState, Running, Runs, Stopped};
+pub use run::{QUIET, RunInfo, RunState, Running, Runs, SettledRun, Stopped};
 pub use spec::{COMMAND_MAX_BYTES, Spec, default_shell};
 pub use status::How;

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
-use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, told};
+use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_context};
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
@@ -83,8 +83,9 @@ impl Running {
     }
 }
 
+/// What became of a run.
 #[derive(Debug)]
-pub enum Found {
+pub enum SettledRun {
     /// Never started, and never will be.
     NotBegun,
     Running(Running),
@@ -147,7 +148,7 @@ impl Runs {
         folder.create(&prepared).map_err(|e| {
             // What is left of it has no claim, no keeper, and nobody knows its name.
             let _ = folder.remove();
-            told("cannot make the run folder", folder.path(), e)
+            with_context("cannot make the run folder", folder.path(), e)
         })?;
         Ok(run)
     }
@@ -158,7 +159,7 @@ impl Runs {
         let folder = self.folder(run)?;
         let spec = folder
             .prepared()
-            .map_err(|e| told("cannot read the run folder", folder.path(), e))?
+            .map_err(|e| with_context("cannot read the run folder", folder.path(), e))?
             .spec;
         let mut command = Command::new(&self.exe);
         command
@@ -175,7 +176,7 @@ impl Runs {
         command.envs(QUIET).envs(spec.env_set);
         let child = tokio::process::Command::from(command)
             .spawn()
-            .map_err(|e| told("cannot start the keeper", &self.exe, e))?;
+            .map_err(|e| with_context("cannot start the keeper", &self.exe, e))?;
         Ok(Running {
             run: run.to_string(),
             child: Some(child),
@@ -184,7 +185,7 @@ impl Runs {
 
     /// Waits until a command that was just started is begun, or never will be: then it is
     /// claimed here. May be dropped; [`Runs::settle`] says then what became of it.
-    pub async fn begun(&self, running: &mut Running) -> io::Result<Found> {
+    pub async fn begun(&self, running: &mut Running) -> io::Result<SettledRun> {
         let boot = process::boot_id();
         loop {
             // First the keeper, then the folder: what it wrote before it went is seen.
@@ -206,12 +207,12 @@ impl Runs {
         let mut pause = Duration::from_millis(1);
         loop {
             match self.settle(&running.run, &process::boot_id())? {
-                Found::Ended(ended) => return Ok(ended),
-                Found::NotBegun => {
+                SettledRun::Ended(ended) => return Ok(ended),
+                SettledRun::NotBegun => {
                     let folder = self.folder(&running.run)?;
                     return Ok(ended(&folder, not_run(NO_KEEPER.to_string())));
                 }
-                Found::Running(_) => tokio::time::sleep(pause).await,
+                SettledRun::Running(_) => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(LOOK_EVERY);
         }
@@ -219,14 +220,14 @@ impl Runs {
 
     /// What became of a run of which the log says that it was to be started, in the boot
     /// `boot`. The order of the questions is the heart of the matter: see [`super`].
-    pub fn settle(&self, run: &str, boot: &str) -> io::Result<Found> {
+    pub fn settle(&self, run: &str, boot: &str) -> io::Result<SettledRun> {
         let folder = self.folder(run)?;
         loop {
             if let Some(found) = self.look(run, boot)? {
                 return Ok(found);
             }
             if folder.claim()? {
-                return Ok(Found::NotBegun);
+                return Ok(SettledRun::NotBegun);
             }
             // A keeper was quicker.
         }
@@ -240,28 +241,30 @@ impl Runs {
         // Where the spec cannot be read the machine went down: see `RunFolder::create`.
         let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
         Ok(match self.look(run, &boot)? {
-            Some(Found::Ended(ended)) => Some(ended),
-            Some(Found::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
-            Some(Found::Running(_)) | None => None,
+            Some(SettledRun::Ended(ended)) => Some(ended),
+            Some(SettledRun::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
+            Some(SettledRun::Running(_)) | None => None,
         })
     }
 
     /// [`Runs::settle`] without deciding anything: `None` when the run is not claimed.
-    fn look(&self, run: &str, boot: &str) -> io::Result<Option<Found>> {
+    fn look(&self, run: &str, boot: &str) -> io::Result<Option<SettledRun>> {
         let folder = self.folder(run)?;
         let this_boot = !boot.is_empty() && boot == process::boot_id();
         Ok(Some(match look_begun(&folder)? {
-            Seen::Ended(end) => Found::Ended(ended(&folder, end)),
-            Seen::Kept(_) => Found::Running(Running {
+            Seen::Ended(end) => SettledRun::Ended(ended(&folder, end)),
+            Seen::Kept(_) => SettledRun::Running(Running {
                 run: run.to_string(),
                 child: None,
             }),
-            Seen::Missing => Found::Ended(lost(&folder, None)),
-            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Found::Ended(lost(&folder, None)),
+            Seen::Missing => SettledRun::Ended(lost(&folder, None)),
+            Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
+                SettledRun::Ended(lost(&folder, None))
+            }
             Seen::Unclaimed => return Ok(None),
-            Seen::Abandoned(Slot::Empty) => Found::NotBegun,
-            Seen::Abandoned(Slot::Torn) => Found::Ended(lost(&folder, None)),
-            Seen::Abandoned(Slot::Written(begun)) => Found::Ended(lost(&folder, Some(&begun))),
+            Seen::Abandoned(Slot::Empty) => SettledRun::NotBegun,
+            Seen::Abandoned(Slot::Torn) => SettledRun::Ended(lost(&folder, None)),
+            Seen::Abandoned(Slot::Written(begun)) => SettledRun::Ended(lost(&folder, Some(&begun))),
         }))
     }
 
@@ -301,7 +304,7 @@ impl Runs {
             total: ended.bytes_total,
         }
         .read(max_bytes)
-        .map_err(|e| told("cannot read the output", &ended.output, e))
+        .map_err(|e| with_context("cannot read the output", &ended.output, e))
     }
 
     /// The last bytes printed so far. Beyond the cap they may be half a second old.
@@ -395,7 +398,7 @@ impl Runs {
         loop {
             let removed = folder
                 .remove()
-                .map_err(|e| told("cannot remove the run folder", folder.path(), e))?;
+                .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;
             // A keeper that has said its last word dies in a moment.
             if removed || waited >= DIE_WITHIN || matches!(look(&folder)?, Seen::Kept(_)) {
                 return Ok(removed);
@@ -456,19 +459,19 @@ fn write_stopped(folder: &RunFolder) -> io::Result<()> {
     let tried = "cannot record the stop in";
     let status = folder
         .open_status()
-        .map_err(|e| told(tried, folder.path(), e))?;
+        .map_err(|e| with_context(tried, folder.path(), e))?;
     let mut waited = Duration::ZERO;
     // A keeper that came too late holds the lock until it sees the claim.
     while !folder::take(&status)? {
         if waited >= DIE_WITHIN {
             let busy = io::Error::other("its keeper does not answer");
-            return Err(told(tried, folder.path(), busy));
+            return Err(with_context(tried, folder.path(), busy));
         }
         std::thread::sleep(process::TICK);
         waited += process::TICK;
     }
     let end = not_run(keeper::STOPPED_EARLY.to_string());
-    status::write_end(&status, &end).map_err(|e| told(tried, folder.path(), e))
+    status::write_end(&status, &end).map_err(|e| with_context(tried, folder.path(), e))
 }
 
 /// A pid may have been given to another process since it was written down.

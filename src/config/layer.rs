@@ -93,7 +93,7 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
     toml::from_str::<Config>(text).map_err(|e| {
         let key = e.span().and_then(|span| {
             let inside =
-                |f: &&Found| f.value.span().start <= span.start && span.end <= f.value.span().end;
+                |f: &&RawLeaf| f.value.span().start <= span.start && span.end <= f.value.span().end;
             found.iter().find(inside).map(|f| dotted(&f.path))
         });
         fail(key.as_deref(), &e)
@@ -112,19 +112,19 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
 }
 
 /// A leaf still in the text, with the byte its key begins at.
-struct Found<'a> {
+struct RawLeaf<'a> {
     path: Vec<String>,
     at: usize,
     value: Spanned<DeValue<'a>>,
 }
 
-fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<Found<'a>>) {
+fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<RawLeaf<'a>>) {
     for (key, value) in table {
         path.push(key.get_ref().to_string());
         let span = value.span();
         match value.into_inner() {
             DeValue::Table(inner) => collect(inner, path, found),
-            value => found.push(Found {
+            value => found.push(RawLeaf {
                 path: path.clone(),
                 at: key.span().start,
                 value: Spanned::new(span, value),

@@ -45,7 +45,7 @@ impl Budget {
         (self.window * 9 / 10).min(self.window - self.answer)
     }
 
-    /// A request over this starts the closing of a window in the background.
+    /// A request over this starts a summary in the background.
     pub fn soft(&self, max_tokens: u64) -> u64 {
         (self.window * 7 / 10)
             .min(max_tokens)

@@ -5,7 +5,7 @@
 //! the last answer are still there, each at least as a line with its address.
 
 use super::entry::{Block, Entry, Outcome, Plan, Seq};
-use super::ledger::Command;
+use super::ledger::RanCommand;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
 
@@ -22,9 +22,9 @@ struct Section {
     floor: usize,
 }
 
-/// The note, at most `max_bytes` long. `told` is what a model wrote of what was accomplished,
+/// The note, at most `max_bytes` long. `model_text` is what a model wrote of what was accomplished,
 /// what failed and what is next; without it the log has to do.
-pub fn note(state: &State, max_bytes: usize, told: Option<&str>) -> String {
+pub fn note(state: &State, max_bytes: usize, model_text: Option<&str>) -> String {
     const HEAD: &str = "<continuation>\nThe context was full and began again from this note; nothing is lost: \
                         memory_search finds what came before, memory_page reads it by its entry. Go on with \
                         the work where it stands; do not begin anew.\n";
@@ -32,7 +32,7 @@ pub fn note(state: &State, max_bytes: usize, told: Option<&str>) -> String {
     let room = max_bytes
         .min(MAX_BYTES)
         .saturating_sub(HEAD.len() + END.len());
-    let mut sections = sections(state, told, room);
+    let mut sections = sections(state, model_text, room);
     fit(&mut sections, room);
     let mut text = HEAD.to_string();
     for section in sections.iter().filter(|s| !s.body.is_empty()) {
@@ -46,7 +46,7 @@ pub fn note(state: &State, max_bytes: usize, told: Option<&str>) -> String {
     text
 }
 
-fn sections(state: &State, told: Option<&str>, room: usize) -> Vec<Section> {
+fn sections(state: &State, model_text: Option<&str>, room: usize) -> Vec<Section> {
     let section = |title, body: String, floor| Section { title, body, floor };
     // In the order of their worth.
     vec![
@@ -59,7 +59,7 @@ fn sections(state: &State, told: Option<&str>, room: usize) -> Vec<Section> {
         ),
         section(
             "What was done, what failed, what is next",
-            story(state, told),
+            story(state, model_text),
             room / 8,
         ),
         section("What the user said before", said_before(state), room / 16),
@@ -152,9 +152,9 @@ fn spoken(blocks: &[Block]) -> String {
 }
 
 /// What a model wrote of it, else the last summary.
-fn story(state: &State, told: Option<&str>) -> String {
-    match told {
-        Some(told) => told.trim().to_string(),
+fn story(state: &State, model_text: Option<&str>) -> String {
+    match model_text {
+        Some(model_text) => model_text.trim().to_string(),
         None => state
             .preface
             .as_ref()
@@ -191,7 +191,7 @@ fn files(state: &State) -> String {
 }
 
 fn commands(state: &State) -> String {
-    let line = |c: &Command| match c.exit_code {
+    let line = |c: &RanCommand| match c.exit_code {
         Some(code) => format!("- `{}` → exit code {code} (entry {})\n", c.line, c.seq),
         None => format!(
             "- `{}` → ended without an exit code (entry {})\n",

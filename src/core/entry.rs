@@ -147,8 +147,9 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<About>,
     },
-    /// A window was summarised. The summary replaces the one before.
-    Closed {
+    /// The oldest exchanges of the context were summarised. The summary replaces the one before.
+    #[serde(rename = "closed")]
+    Compacted {
         window: u32,
         first: Seq,
         last: Seq,
@@ -163,7 +164,7 @@ pub enum Entry {
         note: String,
         #[serde(default)]
         by: SummaryBy,
-        /// As that of `Closed`.
+        /// As that of `Compacted`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
     },
@@ -205,7 +206,8 @@ pub enum Entry {
         images: Option<Refusal>,
     },
     /// A process took the session up again.
-    Woke {
+    #[serde(rename = "woke")]
+    Resumed {
         by: By,
         /// What was found: one line for the user.
         found: String,
@@ -749,14 +751,14 @@ impl Entry {
             Entry::Stopped { .. } => "stopped",
             Entry::Failed { .. } => "failed",
             Entry::Noted { .. } => "noted",
-            Entry::Closed { .. } => "closed",
+            Entry::Compacted { .. } => "closed",
             Entry::Continued { .. } => "continued",
             Entry::Saved { .. } => "saved",
             Entry::Forked { .. } => "forked",
             Entry::Chose { .. } => "chose",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",
-            Entry::Woke { .. } => "woke",
+            Entry::Resumed { .. } => "woke",
         }
     }
 
@@ -764,7 +766,7 @@ impl Entry {
     pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
         let (answer, besides) = match self {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
-            Entry::Closed { spent, .. } | Entry::Continued { spent, .. } => (None, &spent[..]),
+            Entry::Compacted { spent, .. } | Entry::Continued { spent, .. } => (None, &spent[..]),
             _ => (None, &[][..]),
         };
         answer
@@ -779,7 +781,7 @@ impl Entry {
             Entry::Replied { .. }
                 | Entry::Finished { .. }
                 | Entry::Saved { .. }
-                | Entry::Closed { .. }
+                | Entry::Compacted { .. }
                 | Entry::Continued { .. }
         )
     }

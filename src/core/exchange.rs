@@ -49,7 +49,7 @@ pub fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
 }
 
 /// Whether these entries are the oldest exchanges of the context, and not all of it.
-pub fn is_closable(context: &[Record], first: Seq, last: Seq) -> bool {
+pub fn is_compactable(context: &[Record], first: Seq, last: Seq) -> bool {
     let begins_there = context.first().is_some_and(|r| r.seq == first);
     let next = context.iter().find(|r| r.seq > last);
     let ends_there = context.iter().any(|r| r.seq == last);

@@ -32,7 +32,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     let Some(input) = open.input() else {
         return denied("the call cannot be understood".into());
     };
-    match (policy.judge)(input, state) {
+    match (policy.permission_check)(input, state) {
         Decision::Allow => Fate::Run,
         Decision::Deny { reason } => denied(reason),
         Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule },

@@ -91,7 +91,7 @@ mod tests {
 
         push(
             &mut state,
-            Entry::Closed {
+            Entry::Compacted {
                 window: 1,
                 first: 1,
                 last: 1,

@@ -1,6 +1,6 @@
 //! The built-in list of commands that only look, whatever their options.
 //!
-//! [`look`] says what such a command looks at; whether it may look there is decided by who
+//! [`reads`] says what such a command reads; whether it may look there is decided by who
 //! asks. A command is on the list only if every option that writes, runs a program or
 //! reads a list of further files can be told from its spelling. So these are not on it:
 //! `sed` and `awk` (scripts that write and run), `tee`, `xargs`, `env` and other wrappers,
@@ -18,7 +18,7 @@
 //! are or will be. Any other glob may become an option, as `*` does beside a file named
 //! `-exec`; it is taken only by commands of which no option does harm, such as `ls`. Where
 //! the number or the order of operands matters (`uniq`, `test`) no glob is taken. What is
-//! left is which files are looked at: [`Look::patterns`], judged one by one as if they had
+//! left is which files are looked at: [`Reads::patterns`], judged one by one as if they had
 //! been written out. A file that is made later has that judgement in common with one whose
 //! name is literal: nothing that runs unasked makes a link.
 //!
@@ -37,13 +37,13 @@ mod tests;
 
 use super::path;
 use super::rule::Likeness;
-use super::shell::{Assignment, Command, Word};
+use super::shell::{Assignment, SimpleCommand, Word};
 
 pub use builtin::assigns;
 
-/// What a harmless command looks at.
+/// What a harmless command reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct Reads {
     /// Everything that may be a path, as written, relative ones seen from where it runs.
     pub paths: Vec<String>,
     /// Patterns of the shell: each file that they match is looked at.
@@ -204,12 +204,12 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
 }
 
 /// What a command on the list looks at, or why it is not harmless, in words for a person.
-pub fn look(command: &Command) -> Result<Look, String> {
+pub fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
         return Err(format!("sets `{}`", a.name));
     }
     let Some((name, rest)) = command.words.split_first() else {
-        return Ok(Look::default());
+        return Ok(Reads::default());
     };
     if name.quoted || !name.is_literal() {
         return Err("names its command in quotes".to_string());
@@ -221,11 +221,11 @@ pub fn look(command: &Command) -> Result<Look, String> {
     }
     let name = name.text.as_str();
     match name {
-        "git" => git::look(rest),
+        "git" => git::reads(rest),
         "find" => find(rest),
-        _ if VERSIONED.contains(&name) && is_version(rest) => Ok(Look::default()),
+        _ if VERSIONED.contains(&name) && is_version(rest) => Ok(Reads::default()),
         _ => match LOOKERS.iter().find(|l| l.name == name) {
-            Some(looker) => looker.look(rest),
+            Some(looker) => looker.reads(rest),
             None => Err(format!("`{name}` is not on the list of harmless commands")),
         },
     }
@@ -247,7 +247,7 @@ fn is_version(rest: &[Word]) -> bool {
 }
 
 impl Looker {
-    fn look(&self, rest: &[Word]) -> Result<Look, String> {
+    fn reads(&self, rest: &[Word]) -> Result<Reads, String> {
         for word in rest {
             refuse(self.name, &word.text, self.letters, self.options)?;
         }
@@ -257,9 +257,9 @@ impl Looker {
             let why = "how many words it becomes";
             return Err(format!("`{} {}`: {why} is not known", self.name, word.text));
         }
-        let mut look = Look {
+        let mut reads = Reads {
             files_only: self.name == "diff",
-            ..Look::default()
+            ..Reads::default()
         };
         let mut words: Vec<&Word> = rest.iter().collect();
         match self.name {
@@ -276,14 +276,14 @@ impl Looker {
             "printf" => builtin::printf(rest)?,
             "test" | "[" => builtin::test(rest)?,
             "rg" | "grep" | "egrep" | "fgrep" => {
-                look.recursive = self.name == "rg" || words.iter().any(|w| is_recursive(&w.text));
+                reads.recursive = self.name == "rg" || words.iter().any(|w| is_recursive(&w.text));
                 words = without_pattern(words);
             }
             _ => {}
         }
         let any_option = self.letters.is_empty() && self.options.is_empty();
-        look.add(&words, self.operands, any_option)?;
-        Ok(look)
+        reads.add(&words, self.operands, any_option)?;
+        Ok(reads)
     }
 }
 
@@ -406,7 +406,7 @@ fn refuse(name: &str, word: &str, letters: &str, options: &[&str]) -> Result<(),
     Ok(())
 }
 
-impl Look {
+impl Reads {
     /// Adds everything in the words that may name a file.
     fn add(&mut self, words: &[&Word], operands: Operands, any_option: bool) -> Result<(), String> {
         for word in words {
@@ -464,7 +464,7 @@ fn attached(option: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-fn find(rest: &[Word]) -> Result<Look, String> {
+fn find(rest: &[Word]) -> Result<Reads, String> {
     if let Some(act) = rest
         .iter()
         .find(|w| FIND_ACTS.iter().any(|act| w.text.starts_with(act)))
@@ -477,7 +477,7 @@ fn find(rest: &[Word]) -> Result<Look, String> {
         return Err(format!("`find {}` follows links", option.text));
     }
     let words: Vec<&Word> = rest.iter().collect();
-    let mut look = Look::default();
-    look.add(&words, Names, false)?;
-    Ok(look)
+    let mut reads = Reads::default();
+    reads.add(&words, Names, false)?;
+    Ok(reads)
 }

@@ -1,5 +1,5 @@
 //! What happened in the whole session, from the log and not from the model's memory: files,
-//! commands, failures, the user's words. It outlives every closing of a window.
+//! commands, failures, the user's words. It outlives every compaction.
 //!
 //! Invariant: everything here is bounded, so that the state of a long session is not long.
 
@@ -21,7 +21,7 @@ pub struct Ledger {
     /// By path, with the entry that touched it last.
     pub files: BTreeMap<String, Touched>,
     /// The last ones, oldest first.
-    pub commands: VecDeque<Command>,
+    pub commands: VecDeque<RanCommand>,
     /// What was tried and did not work.
     pub failures: VecDeque<(Seq, String)>,
     /// The user's first words, and the last ones, oldest first.
@@ -46,7 +46,7 @@ pub struct Touched {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct RanCommand {
     pub seq: Seq,
     pub line: String,
     pub exit_code: Option<i32>,
@@ -131,7 +131,7 @@ impl Ledger {
         push(
             &mut self.commands,
             MAX_COMMANDS,
-            Command {
+            RanCommand {
                 seq,
                 line,
                 exit_code,

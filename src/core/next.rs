@@ -12,8 +12,8 @@ use super::state::{OpenCall, State};
 use super::tool::Class;
 use super::window::{self, Pressure};
 
-/// Starts in a row without progress, after which the session is held.
-pub const MAX_WAKES: u32 = 3;
+/// Starts in a row without progress, after which it is a crash loop.
+pub const MAX_RESTARTS: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
@@ -57,7 +57,7 @@ pub enum Step {
     /// Record this version's system prompt and tools.
     Render,
     /// A person asked for it: summarise all but the newest exchange.
-    Compact,
+    CompactAsAsked,
     /// Tell the model that this background command ended.
     ReportEnd(String),
     /// Record the oldest message of the inbox.
@@ -72,14 +72,14 @@ pub enum Step {
     CallModel,
     /// Ask the person about a call.
     Ask(CallId),
-    /// Run these: several pure calls, or one of any class.
+    /// Run these: several idempotent calls, or one of any class.
     Run(Vec<CallId>),
     /// A call was begun and has no result: find out.
     Settle(CallId),
     /// A call will not run: give it the result that [`fate`] says.
     Close(CallId),
     /// Put a summary in place of these; wait for it when it is not made yet.
-    CloseWindow(Range),
+    Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
     Wait(Why),
@@ -92,7 +92,7 @@ pub enum Why {
     /// The user stopped it, or the model call failed for good.
     Halted,
     /// Too many starts came to nothing; a person lifts it.
-    Held,
+    CrashLoop,
     /// The number of answers for one message is used up.
     Turns,
     /// The model's answers cannot be used.
@@ -106,13 +106,13 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     }
     let rest = rest(state, policy);
     if pending.waits_for_person {
-        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::Held));
+        let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {
-        // The user's words lift the hold.
-        (None, Some(Why::Held)) if pending.message => Step::TakeMessage,
-        (_, Some(Why::Held)) => Step::Wait(Why::Held),
+        // The user's words lift it.
+        (None, Some(Why::CrashLoop)) if pending.message => Step::TakeMessage,
+        (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
         (Some(open), _) => next_of_call(state, policy, open),
         (None, _) => take_in(state, policy, pending)
             .or(rest.map(Step::Wait))
@@ -122,8 +122,8 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// Why nothing more is done without a person, as far as the log says.
 pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
-    if state.wakes >= MAX_WAKES {
-        return Some(Why::Held);
+    if state.restarts >= MAX_RESTARTS {
+        return Some(Why::CrashLoop);
     }
     if state.first_open().is_some() {
         return None;
@@ -158,7 +158,7 @@ fn asked_for(state: &State, pending: &Pending) -> Option<Step> {
     match state.first_open() {
         Some(_) => None,
         None if pending.rendering => Some(Step::Render),
-        None if pending.compaction => Some(Step::Compact),
+        None if pending.compaction => Some(Step::CompactAsAsked),
         None => None,
     }
 }
@@ -183,9 +183,9 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
 /// What is due so that the request does not come to its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(Range { first, last }) = summary
-        && exchange::is_closable(&state.context, first, last)
+        && exchange::is_compactable(&state.context, first, last)
     {
-        return Some(Step::CloseWindow(Range { first, last }));
+        return Some(Step::Compact(Range { first, last }));
     }
     let budget = policy.budget_of(state, &state.model);
     if let Some(count) = state.counts.silent_limit()
@@ -199,7 +199,7 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     let due = window::due(state, &budget, &policy.windows)?;
     match summary {
         // A digest stands in at once.
-        BackgroundSummary::Paused => Some(Step::CloseWindow(due)),
+        BackgroundSummary::Paused => Some(Step::Compact(due)),
         _ => Some(Step::Summarise(due)),
     }
 }
@@ -216,21 +216,21 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     let budget = policy.budget_of(state, &state.model);
     match window::pressure(state, &budget, &policy.windows) {
         Pressure::Fits => Step::CallModel,
-        Pressure::Close(range) => Step::CloseWindow(range),
+        Pressure::Compact(range) => Step::Compact(range),
         Pressure::Continue => Step::Continue,
     }
 }
 
-/// The call alone, or with the allowed pure calls directly behind it.
+/// The call alone, or with the allowed idempotent calls directly behind it.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
-    if first.call.class() != Some(Class::Pure) {
+    if first.call.class() != Some(Class::Idempotent) {
         return vec![first.call.id];
     }
     state
         .calls
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
-        .take_while(|c| !c.finished && c.call.class() == Some(Class::Pure))
+        .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| fate(state, policy, c) == Fate::Run)
         .map(|c| c.call.id)
         .collect()

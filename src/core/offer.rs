@@ -6,7 +6,7 @@
 use super::harmless;
 use super::path;
 use super::rule::{Access, Bases, Likeness, Rule};
-use super::shell::{Command, Word};
+use super::shell::{SimpleCommand, Word};
 
 /// Their first two words say what they do.
 #[rustfmt::skip]
@@ -38,7 +38,7 @@ const NEVER: &[&str] = &[
 const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
 
 /// For a command whose words are the only reason to ask.
-pub fn for_command(command: &Command) -> Option<Rule> {
+pub fn for_command(command: &SimpleCommand) -> Option<Rule> {
     let name = command.words.first()?;
     if !command.assignments.is_empty() || NEVER.contains(&name.text.as_str()) {
         return None;

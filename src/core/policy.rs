@@ -81,22 +81,24 @@ pub fn decide(
     place: &Workspace,
     disk: &Disk,
 ) -> Decision {
-    let judge = Judge::new(mode, rules, place, disk);
+    let evaluation = Evaluation::new(mode, rules, place, disk);
     let finding = match input {
-        Input::Read(a) => judge.path(Access::Read, &a.path),
-        Input::Edit(a) => judge.path(Access::Edit, &a.path),
-        Input::Write(a) => judge.path(Access::Write, &a.path),
-        Input::Grep(a) => judge.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
-        Input::Glob(a) => judge.glob(a),
-        Input::Bash(a) => judge.line(&a.command),
+        Input::Read(a) => evaluation.path(Access::Read, &a.path),
+        Input::Edit(a) => evaluation.path(Access::Edit, &a.path),
+        Input::Write(a) => evaluation.path(Access::Write, &a.path),
+        Input::Grep(a) => evaluation.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
+        Input::Glob(a) => evaluation.glob(a),
+        Input::Bash(a) => evaluation.line(&a.command),
         // They see and change only the user's own store.
         Input::MemorySearch(_)
         | Input::MemoryPage(_)
         | Input::MemoryInsert(_)
         | Input::ReviewHistory(_) => Finding::Fine,
         Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
-        Input::SaveSkill(a) => judge.path_from(judge.root(), Access::Write, &skill::path(&a.name)),
-        Input::Foreign { name, .. } => judge.foreign(name),
+        Input::SaveSkill(a) => {
+            evaluation.path_from(evaluation.root(), Access::Write, &skill::path(&a.name))
+        }
+        Input::Foreign { name, .. } => evaluation.foreign(name),
     };
     match finding {
         Finding::Fine => Decision::Allow,
@@ -192,7 +194,8 @@ impl Finding {
     }
 }
 
-struct Judge<'a> {
+/// The evaluation of one call by the rules.
+struct Evaluation<'a> {
     mode: Mode,
     rules: &'a Rules,
     disk: &'a Disk,
@@ -203,14 +206,14 @@ struct Judge<'a> {
     rewakes_own: &'a [String],
 }
 
-impl<'a> Judge<'a> {
-    fn new(mode: Mode, rules: &'a Rules, place: &'a Workspace, disk: &'a Disk) -> Judge<'a> {
+impl<'a> Evaluation<'a> {
+    fn new(mode: Mode, rules: &'a Rules, place: &'a Workspace, disk: &'a Disk) -> Evaluation<'a> {
         let bases = place.bases(&disk.resolve);
         let own = bases.folders.iter().chain(&bases.roots).cloned();
         let more = place.readable.iter();
         let more = more.flat_map(|folder| named_and_real(folder, &disk.resolve));
         let readable = own.chain(more).collect();
-        Judge {
+        Evaluation {
             mode,
             rules,
             disk,

@@ -17,7 +17,7 @@ pub struct Preface {
     /// The rolling summary alone; `None` for a continuation note.
     pub summary: Option<String>,
     pub by: SummaryBy,
-    /// Windows closed so far.
+    /// Compactions so far.
     pub windows: u32,
     /// The last entry that is only behind this.
     pub last: Seq,
@@ -37,7 +37,7 @@ pub struct Carried<'a> {
 }
 
 /// The preface of a summary: the summary, the plan and the user's last words as they are
-/// now. Rendered once, so that it is sent in the same bytes until the next closing.
+/// now. Rendered once, so that it is sent in the same bytes until the next compaction.
 pub fn render(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \

@@ -8,12 +8,12 @@ use super::state::State;
 use super::tool::Input;
 use super::window::Windows;
 
-/// The rules' verdict on a call as things are.
-pub type Judge = Arc<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
+/// Decides by the rules whether a call is allowed, denied or asked about.
+pub type PermissionCheck = Arc<dyn Fn(&Input, &State) -> Decision + Send + Sync>;
 
 /// What the user and the program's start have set.
 pub struct Policy {
-    pub judge: Judge,
+    pub permission_check: PermissionCheck,
     /// A person is there to be asked.
     pub interactive: bool,
     /// Answers for one message of the user, or for one start.

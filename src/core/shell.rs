@@ -27,9 +27,9 @@ const RESERVED: [&str; 24] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubt(pub &'static str);
 
-/// `NAME=value ... word ... >target`: one command with what belongs to it.
+/// A simple command: `NAME=value ... word ... >target`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct SimpleCommand {
     pub assignments: Vec<Assignment>,
     pub words: Vec<Word>,
     /// Only those that name a file: `2>&1` is not here.
@@ -98,7 +98,7 @@ impl Word {
 
 /// The simple commands of a line, in their order. Operators between them are dropped:
 /// whether a part runs depends on the part before, so each must be judged.
-pub fn split(text: &str) -> Result<Vec<Command>, Doubt> {
+pub fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     if text.len() > MAX_LINE_BYTES {
         return Err(Doubt("more than 64 KiB"));
     }
@@ -111,7 +111,7 @@ pub fn split(text: &str) -> Result<Vec<Command>, Doubt> {
         at: 0,
     };
     let mut commands = Vec::new();
-    let mut command = Command::default();
+    let mut command = SimpleCommand::default();
     while let Some(token) = lexer.token()? {
         match token {
             Token::End => commands.push(std::mem::take(&mut command)),
@@ -126,7 +126,7 @@ pub fn split(text: &str) -> Result<Vec<Command>, Doubt> {
         }
     }
     commands.push(command);
-    commands.retain(|c| *c != Command::default());
+    commands.retain(|c| *c != SimpleCommand::default());
     if commands.len() > MAX_COMMANDS {
         return Err(Doubt("more than 256 commands"));
     }
@@ -137,7 +137,7 @@ fn is_foreign_blank(c: char) -> bool {
     c.is_whitespace() && !c.is_ascii()
 }
 
-impl Command {
+impl SimpleCommand {
     /// The assignments and the words, as they were written.
     pub fn spelled(&self) -> Vec<Word> {
         let assigned = self.assignments.iter().map(|a| Word {
@@ -455,7 +455,7 @@ mod tests {
             Ok(commands) => commands,
             Err(Doubt(why)) => return format!("?{why}"),
         };
-        let show = |c: &Command| {
+        let show = |c: &SimpleCommand| {
             let assigned = c
                 .assignments
                 .iter()

@@ -64,7 +64,7 @@ pub struct State {
     pub owed: bool,
     pub halted: Option<Halt>,
     /// Starts in a row that brought nothing forward.
-    pub wakes: u32,
+    pub restarts: u32,
     /// Answers since the user last spoke, or since this start.
     pub turns: u32,
     /// Answers in a row that could not be used.
@@ -197,7 +197,7 @@ impl State {
             Entry::Opened { .. } => Ok(()),
             _ if !opened => Err("the first entry of a session is `opened`".into()),
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
-            Entry::Closed {
+            Entry::Compacted {
                 first,
                 last,
                 summary,
@@ -205,7 +205,7 @@ impl State {
             } => {
                 self.no_open_call()?;
                 not_blank(summary)?;
-                match exchange::is_closable(&self.context, *first, *last) {
+                match exchange::is_compactable(&self.context, *first, *last) {
                     true => Ok(()),
                     false => Err(format!(
                         "entries {first} to {last} are not the oldest exchanges of the context"
@@ -253,7 +253,7 @@ impl State {
             | Entry::Chose { .. }
             | Entry::Named { .. }
             | Entry::Learned { .. }
-            | Entry::Woke { .. } => Ok(()),
+            | Entry::Resumed { .. } => Ok(()),
         }
     }
 
@@ -298,9 +298,9 @@ impl State {
     /// interrupted before that.
     fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
         let open = self.open_call(id)?;
-        let pure = open.call.class() == Some(Class::Pure);
+        let idempotent = open.call.class() == Some(Class::Idempotent);
         match outcome {
-            Outcome::Done { .. } if !pure && open.guard.is_none() => {
+            Outcome::Done { .. } if !idempotent && open.guard.is_none() => {
                 Err(format!("call {id} is done but was never begun"))
             }
             Outcome::Denied { .. } if open.guard.is_some() => {
@@ -418,7 +418,7 @@ impl State {
             // A server that cannot be asked does not make the next start less likely to work.
             Entry::Failed { error, .. } => {
                 self.halted = Some(Halt::Failed(error.clone()));
-                self.wakes = 0;
+                self.restarts = 0;
             }
             Entry::Noted { about, .. } => {
                 match about {
@@ -430,7 +430,7 @@ impl State {
                 }
                 self.keep(record);
             }
-            Entry::Closed {
+            Entry::Compacted {
                 window,
                 first,
                 last,
@@ -439,7 +439,7 @@ impl State {
                 spent,
             } => {
                 self.summarised(spent);
-                self.closed(*window, *first, *last, summary, *by);
+                self.compacted(*window, *first, *last, summary, *by);
             }
             Entry::Continued { note, by, spent } => {
                 self.summarised(spent);
@@ -449,7 +449,7 @@ impl State {
             Entry::Saved {
                 reason: SaveReason::Signal,
                 ..
-            } => self.wakes = 0,
+            } => self.restarts = 0,
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose { model, mode } => {
@@ -489,7 +489,7 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Woke { by, .. } => self.woke(*by),
+            Entry::Resumed { by, .. } => self.resumed(*by),
         }
     }
 
@@ -511,7 +511,7 @@ impl State {
     }
 
     /// The oldest exchanges leave; the summary stands for them and for all before.
-    fn closed(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
+    fn compacted(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
         self.context.retain(|r| r.seq > last);
         let before = self.preface.take();
         let (sound, unsound_from) = match by {
@@ -568,7 +568,7 @@ impl State {
     }
 
     fn progress(&mut self) {
-        self.wakes = 0;
+        self.restarts = 0;
     }
 
     fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut OpenCall)) {
@@ -624,21 +624,21 @@ impl State {
         for open in &mut self.calls {
             open.finished = true;
         }
-        self.wakes = 0;
+        self.restarts = 0;
         self.keep(record);
     }
 
-    fn woke(&mut self, by: By) {
+    fn resumed(&mut self, by: By) {
         if matches!(self.halted, Some(Halt::Failed(_))) {
             self.halted = None;
         }
         self.nonsense = 0;
         self.turns = 0;
         let owing = self.owed || self.first_open().is_some();
-        self.wakes = match (owing, by) {
+        self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
-            (true, By::Start | By::Hook) => self.wakes + 1,
+            (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }
 }
@@ -648,7 +648,7 @@ fn changes_the_context(entry: &Entry) -> bool {
     matches!(
         entry,
         Entry::Rendered { .. }
-            | Entry::Closed { .. }
+            | Entry::Compacted { .. }
             | Entry::Continued { .. }
             | Entry::Learned { .. }
             | Entry::Forked { .. }

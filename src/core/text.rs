@@ -27,6 +27,24 @@ pub fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     }
 }
 
+/// A number and what is counted: `1 file`, `2 files`, `2 entries`, `2 matches`.
+pub fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+    match n == N::from(1) {
+        true => format!("{n} {one}"),
+        false => format!("{n} {}", plural(one)),
+    }
+}
+
+/// The plural of a regular English noun.
+pub fn plural(one: &str) -> String {
+    let vowel = |c: char| "aeiou".contains(c);
+    match one.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(vowel) => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| one.ends_with(end)) => format!("{one}es"),
+        _ => format!("{one}s"),
+    }
+}
+
 /// The last boundary of characters at or before `at`; `at` is inside the text.
 fn boundary_below(text: &str, at: usize) -> usize {
     let mut boundaries = (0..=at).rev();
@@ -127,6 +145,22 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_has_its_singular_and_its_plural() {
+        let counts = [
+            (count(0_usize, "file"), "0 files"),
+            (count(1_u64, "file"), "1 file"),
+            (count(2_u32, "file"), "2 files"),
+            (count(1_usize, "entry"), "1 entry"),
+            (count(2_usize, "entry"), "2 entries"),
+            (count(2_usize, "key"), "2 keys"),
+            (count(2_usize, "match"), "2 matches"),
+        ];
+        for (got, want) in counts {
+            assert_eq!(got, want);
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

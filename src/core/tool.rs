@@ -11,16 +11,16 @@ use serde_json::Value;
 use super::entry::{CallId, MemoryKind, Plan, PlanStep, StepState};
 use super::{skill, text};
 
-/// What is to be thought of a call that was begun and has no result.
+/// How a call that was begun and has no result is settled after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// No effect, or one that may be repeated: run it again.
-    Pure,
-    /// A file replaced as a whole: look at it.
+    /// Idempotent: no effect, or one that may be repeated. Run it again.
+    Idempotent,
+    /// A file replaced as a whole: its hash says whether it was done.
     Checked,
     /// A command under a keeper: ask the keeper.
     Supervised,
-    /// Nobody knows: tell the model.
+    /// Nobody can know: tell the model that it was interrupted.
     Opaque,
 }
 
@@ -361,7 +361,7 @@ impl Input {
             // Its row is written in the transaction of its result, and not before.
             | Input::MemoryInsert(_)
             // Stopping a command twice is stopping it once.
-            | Input::BashStop(_) => Class::Pure,
+            | Input::BashStop(_) => Class::Idempotent,
             Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_) => Class::Checked,
             Input::Bash(_) => Class::Supervised,
             Input::Foreign { .. } => Class::Opaque,
@@ -378,7 +378,7 @@ impl Input {
             Input::BashStop(a) => a.id.clone(),
             Input::Grep(a) => a.pattern.clone(),
             Input::Glob(a) => a.pattern.clone(),
-            Input::Plan(a) => format!("{} steps", a.steps.len()),
+            Input::Plan(a) => text::count(a.steps.len(), "step"),
             Input::SaveSkill(a) => skill::path(&a.name),
             Input::MemorySearch(a) => a.query.clone(),
             Input::MemoryPage(a) => a.address.clone(),

@@ -1,8 +1,8 @@
 //! Which exchanges are in full, and which are to be summarised.
 //!
-//! An exchange is one user message, or one answer with its results. Windows are closed in
-//! steps, oldest exchanges first, so that the prefix of the requests stays the same between
-//! closings. The newest exchange is never closed.
+//! An exchange is one user message, or one answer with its results. The context is compacted in
+//! steps, oldest exchanges first, so that the prefix of the requests stays the same in
+//! between. The newest exchange is never summarised.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::prompt;
 use super::size::layers_bytes;
 use super::state::State;
 
-/// How it is decided that a window is to be closed.
+/// How it is decided when the context is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
@@ -68,7 +68,7 @@ pub enum Pressure {
     /// It can be sent.
     Fits,
     /// It can be sent once these are summarised.
-    Close(Range),
+    Compact(Range),
     /// Summarising is not enough: the context begins again from a note.
     Continue,
 }
@@ -93,12 +93,12 @@ pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
         };
     }
     match by_tokens(state, budget, windows) {
-        Some((range, after)) if after <= budget.hard() => Pressure::Close(range),
+        Some((range, after)) if after <= budget.hard() => Pressure::Compact(range),
         _ => Pressure::Continue,
     }
 }
 
-/// What may be closed in the background, while the loop goes on.
+/// What may be summarised in the background, while the loop goes on.
 pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Range> {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     match windows.strategy {
@@ -140,10 +140,10 @@ pub fn compactable(state: &State) -> Option<Range> {
 }
 
 fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
-    let closing = all.len().checked_sub(keep.max(1)).filter(|n| *n > 0)?;
+    let leaving = all.len().checked_sub(keep.max(1)).filter(|n| *n > 0)?;
     Some(Range {
         first: all[0].range.first,
-        last: all[closing - 1].range.last,
+        last: all[leaving - 1].range.last,
     })
 }
 
@@ -159,17 +159,17 @@ fn by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<(Range
     // In a small window what is fixed takes more than half: then half of the rest is freed.
     let target = (soft / 2).max(fixed + soft.saturating_sub(fixed) / 2);
     let mut left: usize = all.iter().map(|e| e.bytes).sum();
-    let mut closing = None;
+    let mut leaving = None;
     for exchange in &all[..all.len().checked_sub(1)?] {
-        if closing.is_some() && fixed + budget.tokens(left) <= target {
+        if leaving.is_some() && fixed + budget.tokens(left) <= target {
             break;
         }
         left -= exchange.bytes;
-        closing = Some(exchange.range.last);
+        leaving = Some(exchange.range.last);
     }
     let range = Range {
         first: all.first()?.range.first,
-        last: closing?,
+        last: leaving?,
     };
     Some((range, fixed + budget.tokens(left)))
 }

@@ -1,5 +1,5 @@
 //! What goes on while a step is in progress: commands, streamed text, the timer; and, while
-//! nothing is heard from it, what the store has to tidy.
+//! the step is silent, what the store has to tidy.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// The streamed text of the answer that is being made.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct StreamDraft {
     /// All of it.
     text: String,
     /// How much of it is in the store.
@@ -34,7 +34,7 @@ pub(super) struct Draft {
     due: Option<Instant>,
 }
 
-impl Draft {
+impl StreamDraft {
     fn add(&mut self, piece: &str) {
         self.text.push_str(piece);
         self.due
@@ -42,7 +42,7 @@ impl Draft {
     }
 
     pub(super) fn reset(&mut self) {
-        *self = Draft::default();
+        *self = StreamDraft::default();
     }
 
     pub(super) fn words(&self) -> Option<String> {
@@ -75,7 +75,7 @@ impl<W: World> Engine<W> {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
-                    if self.overhear(command).await? {
+                    if self.accept_during_step(command).await? {
                         return Ok(None);
                     }
                 }
@@ -142,7 +142,7 @@ impl<W: World> Engine<W> {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(command) => {
-                        if self.hear(command).await? {
+                        if self.accept(command).await? {
                             return Ok(());
                         }
                         // Decided, or settled by another mode or other rules.
@@ -169,29 +169,30 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What came while no step was in progress.
+    /// Applies the commands that came while no step was in progress.
     pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
-        self.hear_all().await?;
+        self.accept_pending().await?;
         while let Ok(command) = self.commands.try_recv() {
-            self.hear(command).await?;
+            self.accept(command).await?;
         }
         Ok(())
     }
 
-    /// True when the step in progress is to be dropped. A command that cannot be obeyed, since
-    /// there is no room to record it, is obeyed when there is, before all that came after it.
-    pub(super) async fn hear(&mut self, command: Command) -> Result<bool, EngineError> {
-        self.unheard.push_back(command);
-        self.hear_all().await
+    /// True when the step in progress is to be dropped. A command that finds no room to be
+    /// recorded stays pending: it is applied when there is room, before all that came later.
+    pub(super) async fn accept(&mut self, command: Command) -> Result<bool, EngineError> {
+        self.pending_commands.push_back(command);
+        self.accept_pending().await
     }
 
-    async fn hear_all(&mut self) -> Result<bool, EngineError> {
+    /// Applies the pending commands, oldest first.
+    async fn accept_pending(&mut self) -> Result<bool, EngineError> {
         let mut drops_step = false;
-        while let Some(command) = self.unheard.pop_front() {
-            match self.obey(command.clone()).await {
+        while let Some(command) = self.pending_commands.pop_front() {
+            match self.apply(command.clone()).await {
                 Ok(drops) => drops_step |= drops,
                 Err(error) => {
-                    self.unheard.push_front(command);
+                    self.pending_commands.push_front(command);
                     return Err(error);
                 }
             }
@@ -199,22 +200,22 @@ impl<W: World> Engine<W> {
         Ok(drops_step)
     }
 
-    /// [`Engine::hear`] beside a step: a full disk or a busy store does not end the step, unless
-    /// it is to be dropped anyway. No other one is begun before the command is obeyed.
-    async fn overhear(&mut self, command: Command) -> Result<bool, EngineError> {
+    /// [`Engine::accept`] beside a step: a full disk or a busy store does not end the step, unless
+    /// it is to be dropped anyway. No other step is begun before the command is applied.
+    async fn accept_during_step(&mut self, command: Command) -> Result<bool, EngineError> {
         let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
-        match self.hear(command).await {
+        match self.accept(command).await {
             Err(EngineError::Store(error))
-                if error.is_passing() && !self.unheard.iter().any(drops_step) =>
+                if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
             {
                 (self.on_event)(&self.state, Event::Kept(Err(&error)));
                 Ok(false)
             }
-            heard => heard,
+            accepted => accepted,
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<bool, EngineError> {
+    async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
                 self.send(message, &blobs)?;
@@ -228,7 +229,7 @@ impl<W: World> Engine<W> {
                 self.inbox_is_held = true;
                 self.compaction_wished = false;
                 if self.state.is_stopped() {
-                    // It is being obeyed already.
+                    // It is in effect already.
                     return Ok(false);
                 }
                 let waits = self.store.oldest_queued(self.head.session())?.is_some();
@@ -278,8 +279,8 @@ impl<W: World> Engine<W> {
                 self.compaction_wished = true;
                 Ok(false)
             }
-            Command::Judge(judge) => {
-                self.settings.policy.judge = judge;
+            Command::SetPermissionCheck(check) => {
+                self.settings.policy.permission_check = check;
                 Ok(false)
             }
         }

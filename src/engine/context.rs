@@ -1,4 +1,4 @@
-//! Context without end: windows that are closed, notes to go on from, limits that are learnt.
+//! Context without end: compaction, notes to go on from, limits that are learnt.
 //!
 //! A summary is made in the background while the loop goes on. What is to be summarised
 //! follows from the state, so after a crash it is begun again; one whose range is no longer
@@ -73,7 +73,7 @@ struct Written {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextChange {
-    Closed,
+    Compacted,
     Continued,
     Learned,
     /// Learnt without an error: the server cut long requests and said nothing.
@@ -98,7 +98,7 @@ pub(super) struct SummaryTask {
 pub(super) struct Summaries {
     pending: Option<SummaryTask>,
     failed_at: Option<Instant>,
-    near_limit_told: bool,
+    near_limit_emitted: bool,
     pub(super) recalled: Option<u64>,
     /// What was asked since the last entry that says so, also for what was dropped.
     spent: Vec<Spent>,
@@ -171,7 +171,7 @@ impl<W: World> Engine<W> {
 
     /// Puts a summary in place of these. When none was begun in the background, or it is still
     /// being made, it is waited for; when the summary model cannot be asked, a digest stands in.
-    pub(super) async fn close_window(&mut self, range: Range) -> Result<(), EngineError> {
+    pub(super) async fn compact_range(&mut self, range: Range) -> Result<(), EngineError> {
         let is_begun = self
             .summaries
             .pending
@@ -180,12 +180,12 @@ impl<W: World> Engine<W> {
         if !is_begun {
             // One that covers another range would come too late for this one.
             if self.summaries.is_left_alone() {
-                return self.close(range, None).await;
+                return self.record_compaction(range, None).await;
             }
             self.begin_summary(range)?;
         }
         let Some(pending) = self.summaries.pending.take() else {
-            return self.close(range, None).await;
+            return self.record_compaction(range, None).await;
         };
         let made = match (pending.made, pending.work) {
             (Some(made), _) => made,
@@ -198,10 +198,10 @@ impl<W: World> Engine<W> {
             },
             (None, None) => Err(unanswered("nothing was asked")),
         };
-        self.close_with(range, made).await
+        self.finish_compaction(range, made).await
     }
 
-    async fn close_with(
+    async fn finish_compaction(
         &mut self,
         range: Range,
         made: Result<Written, Failure>,
@@ -217,11 +217,15 @@ impl<W: World> Engine<W> {
             }
         };
         self.summaries.failed_at = accepted.is_none().then(Instant::now);
-        self.close(range, accepted).await
+        self.record_compaction(range, accepted).await
     }
 
-    /// The summary a model made, else what stands in for it.
-    async fn close(&mut self, range: Range, made: Option<String>) -> Result<(), EngineError> {
+    /// Records the summary that a model made, else what stands in for it.
+    async fn record_compaction(
+        &mut self,
+        range: Range,
+        made: Option<String>,
+    ) -> Result<(), EngineError> {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
         let (summary, by) = match (made, self.settings.summarising.fallback) {
@@ -236,7 +240,7 @@ impl<W: World> Engine<W> {
         let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
         let Range { first, last } = range;
         let spent = std::mem::take(&mut self.summaries.spent);
-        self.record(Write::of(Entry::Closed {
+        self.record(Write::of(Entry::Compacted {
             window,
             first,
             last,
@@ -245,8 +249,8 @@ impl<W: World> Engine<W> {
             spent,
         }))
         .await?;
-        self.summaries.near_limit_told = false;
-        self.tell(ContextChange::Closed);
+        self.summaries.near_limit_emitted = false;
+        self.emit_context(ContextChange::Compacted);
         Ok(())
     }
 
@@ -328,10 +332,10 @@ impl<W: World> Engine<W> {
             self.record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
         }
-        let told = match self.summaries.is_left_alone() || self.state.context.is_empty() {
+        let story = match self.summaries.is_left_alone() || self.state.context.is_empty() {
             true => None,
             false => match self.ask_for_story().await? {
-                Some(told) => told,
+                Some(story) => story,
                 None => return Ok(()),
             },
         };
@@ -339,8 +343,8 @@ impl<W: World> Engine<W> {
             budget.bytes(budget.hard()),
             layers_bytes(&self.state.layers),
         );
-        let note = continuation::note(&self.state, room, told.as_deref());
-        let by = if told.is_some() {
+        let note = continuation::note(&self.state, room, story.as_deref());
+        let by = if story.is_some() {
             SummaryBy::Model
         } else {
             SummaryBy::Digest
@@ -348,8 +352,8 @@ impl<W: World> Engine<W> {
         let spent = std::mem::take(&mut self.summaries.spent);
         self.record(Write::of(Entry::Continued { note, by, spent }))
             .await?;
-        self.summaries.near_limit_told = false;
-        self.tell(ContextChange::Continued);
+        self.summaries.near_limit_emitted = false;
+        self.emit_context(ContextChange::Continued);
         Ok(())
     }
 
@@ -368,15 +372,15 @@ impl<W: World> Engine<W> {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
         let made = self.summaries.words(made);
-        let told = made.ok().and_then(|text| summary::accept(&text, max_bytes));
-        self.summaries.failed_at = told.is_none().then(Instant::now);
-        Ok(Some(told))
+        let story = made.ok().and_then(|text| summary::accept(&text, max_bytes));
+        self.summaries.failed_at = story.is_none().then(Instant::now);
+        Ok(Some(story))
     }
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
         match window::compactable(&self.state) {
-            Some(range) => self.close_window(range).await.map(|()| true),
+            Some(range) => self.compact_range(range).await.map(|()| true),
             None => Ok(false),
         }
     }
@@ -412,7 +416,7 @@ impl<W: World> Engine<W> {
             images: None,
         };
         self.record(Write::of(learned).clearing_stream()).await?;
-        self.tell(ContextChange::Learned);
+        self.emit_context(ContextChange::Learned);
         Ok(true)
     }
 
@@ -441,7 +445,7 @@ impl<W: World> Engine<W> {
             images: Some(refusal),
         };
         self.record(Write::of(learned).clearing_stream()).await?;
-        self.tell(ContextChange::ImagesRefused);
+        self.emit_context(ContextChange::ImagesRefused);
         Ok(true)
     }
 
@@ -461,7 +465,7 @@ impl<W: World> Engine<W> {
         };
         self.record(Write::of(learned)).await?;
         self.keep_ratio();
-        self.tell(ContextChange::LearnedSilently);
+        self.emit_context(ContextChange::LearnedSilently);
         Ok(())
     }
 
@@ -486,14 +490,14 @@ impl<W: World> Engine<W> {
         }
     }
 
-    pub(super) fn tell_near_limit(&mut self, tokens: u64, budget: &Budget) {
-        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_told {
-            self.summaries.near_limit_told = true;
-            self.tell(ContextChange::NearLimit);
+    pub(super) fn emit_near_limit(&mut self, tokens: u64, budget: &Budget) {
+        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_emitted {
+            self.summaries.near_limit_emitted = true;
+            self.emit_context(ContextChange::NearLimit);
         }
     }
 
-    fn tell(&mut self, what: ContextChange) {
+    fn emit_context(&mut self, what: ContextChange) {
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let parts = Parts::of(&self.state, &budget, windows);

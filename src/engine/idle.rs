@@ -27,7 +27,7 @@ impl<W: World> Engine<W> {
                 biased;
                 command = self.commands.recv() => {
                     match command {
-                        Some(command) => drop(self.hear(command).await?),
+                        Some(command) => drop(self.accept(command).await?),
                         None => self.left = Some(SaveReason::Exit),
                     }
                     return Ok(());
@@ -48,25 +48,25 @@ impl<W: World> Engine<W> {
     /// Nobody is left who could say something, or somebody asked to leave.
     pub fn is_abandoned(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
-            self.unheard.push_back(command);
+            self.pending_commands.push_back(command);
         }
         let leaves = |command: &Command| matches!(command, Command::Leave(_));
-        self.left.is_some() || self.commands.is_closed() || self.unheard.iter().any(leaves)
+        self.left.is_some() || self.commands.is_closed() || self.pending_commands.iter().any(leaves)
     }
 
-    /// What waits behind a stop is said; a failure and a hold are lifted, which is recorded.
+    /// What waits behind a stop is said. A failure and a crash loop are lifted, which is recorded.
     pub(super) async fn go_on(&mut self) -> Result<(), EngineError> {
         self.waits_for_person = false;
         let lifted = rest(&self.state, &self.settings.policy)
             .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
         if lifted {
             let found = "asked to go on".to_string();
-            let woke = Entry::Woke {
+            let resumed = Entry::Resumed {
                 by: By::Person,
                 found,
                 draft: None,
             };
-            self.record(Write::of(woke)).await?;
+            self.record(Write::of(resumed)).await?;
         }
         self.inbox_is_held = false;
         Ok(())

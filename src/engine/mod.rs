@@ -26,7 +26,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::core::entry::{By, CallId, Entry, Layers, Mode, Record, SaveReason, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
-use crate::core::settings::{Judge, Policy};
+use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
 use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
@@ -46,7 +46,7 @@ pub enum Command {
     },
     /// Stop what is in progress.
     Stop,
-    /// Do what waits after a stop or a failure, and lift a hold.
+    /// Do what waits after a stop or a failure, and lift a stop after a crash loop.
     GoOn,
     /// Another text for a queued message; `None` takes it out. When it was said already the
     /// new text is one more message.
@@ -63,17 +63,17 @@ pub enum Command {
     },
     Name(String),
     /// What the model is told besides, when no call is open. It waits in the inbox, also
-    /// when the rest of that is held.
+    /// when the rest of that waits.
     Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
     /// The rules changed.
-    Judge(Judge),
+    SetPermissionCheck(PermissionCheck),
     /// Leave, with all that runs going on.
     Leave(SaveReason),
 }
 
-/// What whoever looks on is told.
+/// What an observer of the engine receives.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// It is in the log.
@@ -140,7 +140,7 @@ pub struct Log {
     pub state: State,
 }
 
-/// Told of everything, with the state after it.
+/// Called with every event and the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
 
 /// How often a busy store is tried again, each time for as long as the store waits.
@@ -156,11 +156,11 @@ pub struct Engine<W> {
     world: Rc<W>,
     settings: Settings,
     commands: UnboundedReceiver<Command>,
-    /// What could not be obeyed, since nothing could be recorded: it comes first.
-    unheard: VecDeque<Command>,
+    /// Commands that were received and not applied yet, since nothing could be recorded.
+    pending_commands: VecDeque<Command>,
     on_event: OnEvent,
     timer: tokio::time::Interval,
-    draft: attend::Draft,
+    draft: attend::StreamDraft,
     summaries: context::Summaries,
     /// Something happened since the last checkpoint.
     changed: bool,
@@ -199,10 +199,10 @@ impl<W: World> Engine<W> {
             world,
             settings,
             commands,
-            unheard: VecDeque::new(),
+            pending_commands: VecDeque::new(),
             on_event,
             timer,
-            draft: attend::Draft::default(),
+            draft: attend::StreamDraft::default(),
             summaries: context::Summaries::default(),
             changed: false,
             printed_bytes: 0,
@@ -221,14 +221,14 @@ impl<W: World> Engine<W> {
 
     /// Records that a process took the session up again. What was streaming at the crash
     /// moves from the drafts into the entry.
-    pub async fn wake(&mut self, by: By, found: String) -> Result<(), EngineError> {
+    pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
         let draft = self.store.drafts(self.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let entry = Entry::Woke { by, found, draft };
+        let entry = Entry::Resumed { by, found, draft };
         self.record(Write::of(entry).clearing_stream()).await
     }
 
-    /// What is owed waits until a person says something or asks to go on, whatever else is heard
+    /// What is owed waits until a person says something or asks to go on, whatever else comes
     /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {
@@ -249,7 +249,7 @@ impl<W: World> Engine<W> {
             match next(&self.state, &self.settings.policy, &self.pending()?) {
                 Step::RecordChoice => self.record_choice().await?,
                 Step::Render => self.render().await?,
-                Step::Compact => self.compact_as_asked().await?,
+                Step::CompactAsAsked => self.compact_as_asked().await?,
                 Step::ReportEnd(id) => self.report_end(&id).await?,
                 Step::TakeMessage => self.take_message().await?,
                 Step::Summarise(range) => self.begin_summary(range)?,
@@ -259,7 +259,7 @@ impl<W: World> Engine<W> {
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
-                Step::CloseWindow(range) => self.close_window(range).await?,
+                Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),

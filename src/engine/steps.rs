@@ -36,7 +36,7 @@ impl<W: World> Engine<W> {
         let inline_max_bytes = windows.inline_max_bytes;
         let request = request(&self.state, &budget, inline_max_bytes);
         let asked_bytes = request_bytes(&self.state, budget.inline_bytes(inline_max_bytes));
-        self.tell_near_limit(budget.tokens(asked_bytes), &budget);
+        self.emit_near_limit(budget.tokens(asked_bytes), &budget);
         let asked_bytes = asked_bytes as u64;
         let images = self.images(&request)?;
         let has_images = !images.is_empty();
@@ -103,7 +103,7 @@ impl<W: World> Engine<W> {
         Ok(images)
     }
 
-    /// Several pure calls, or one call of any class.
+    /// Several idempotent calls, or one call of any class.
     pub(super) async fn run_calls(&mut self, ids: Vec<CallId>) -> Result<(), EngineError> {
         let calls: Vec<ToolCall> = ids
             .iter()
@@ -111,7 +111,7 @@ impl<W: World> Engine<W> {
             .map(|open| open.call.clone())
             .collect();
         match calls.first().and_then(ToolCall::class) {
-            Some(Class::Pure) => self.run_pure(calls).await,
+            Some(Class::Idempotent) => self.run_idempotent(calls).await,
             Some(Class::Checked | Class::Supervised | Class::Opaque) => {
                 for call in &calls {
                     self.begin(call).await?;
@@ -123,16 +123,16 @@ impl<W: World> Engine<W> {
     }
 
     /// All at once; their results are one transaction.
-    async fn run_pure(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
+    async fn run_idempotent(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
         let world = Rc::clone(&self.world);
         let running = calls.clone();
         let room = self
             .budget()
             .inline_bytes(self.settings.policy.windows.inline_max_bytes);
         let step = async move {
-            world.boundary(Boundary::BeforePure).await;
-            let results = join_all(running.iter().map(|c| world.run_pure(c, room))).await;
-            world.boundary(Boundary::AfterPure).await;
+            world.boundary(Boundary::BeforeIdempotent).await;
+            let results = join_all(running.iter().map(|c| world.run_idempotent(c, room))).await;
+            world.boundary(Boundary::AfterIdempotent).await;
             results
         };
         let Some(results) = self.attend_quiet(step, Stoppable::Yes).await? else {

@@ -16,7 +16,7 @@ use crate::session::{Session, short_id};
 use crate::store::{Message, StoreError};
 
 use print::Printer;
-pub use print::{Format, entry_line, note, trouble};
+pub use print::{Format, entry_line, note, note_background, trouble};
 
 /// Process exit codes, as the manual names them.
 pub mod exit {
@@ -34,7 +34,7 @@ pub mod exit {
 pub struct Task {
     pub prompt: Option<String>,
     pub format: Format,
-    /// The user named this session: a hold is lifted.
+    /// The user named this session: a crash loop is lifted.
     pub by: By,
 }
 
@@ -61,13 +61,13 @@ async fn work(mut session: Session, task: Task) -> u8 {
     let found = session.found.take();
     let id = session.id.clone();
     let (commands, inbox) = unbounded_channel();
-    let told = std::rc::Rc::clone(&printer);
+    let event_printer = std::rc::Rc::clone(&printer);
     let mut engine = Engine::new(
         session.log,
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told.borrow_mut().event(state, &event)),
+        Box::new(move |state, event| event_printer.borrow_mut().event(state, &event)),
     );
     // First of all: who is told of the session may count on its having the words.
     let said = task.prompt.as_ref().map(|prompt| {
@@ -91,7 +91,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
             print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
             printer
                 .borrow_mut()
-                .result(engine.state(), &Verdict::of(exit::DONE, None));
+                .result(engine.state(), &RunResult::of(exit::DONE, None));
             return exit::DONE;
         }
     }
@@ -103,7 +103,7 @@ async fn work(mut session: Session, task: Task) -> u8 {
             } else {
                 task.by
             };
-            engine.wake(by, found.line()).await?;
+            engine.record_resumed(by, found.line()).await?;
         }
         engine.run().await
     };
@@ -112,24 +112,24 @@ async fn work(mut session: Session, task: Task) -> u8 {
         never = signals::forward(commands) => match never {},
         rest = life => rest,
     };
-    let verdict = match rest {
-        Ok(rest) => verdict(&engine, rest, printer.borrow().stop()),
+    let result = match rest {
+        Ok(rest) => run_result(&engine, rest, printer.borrow().stop()),
         Err(error) => return refused(engine.state(), &printer, &id, &error),
     };
-    finish(&mut engine, &printer, verdict, &id).await
+    finish(&mut engine, &printer, result, &id).await
 }
 
-/// How a run ended: the exit code, and what is to be said of it.
-struct Verdict {
+/// How a run ended: the exit code, and why.
+struct RunResult {
     code: u8,
     why: Option<String>,
     hint: Option<String>,
     is_error: bool,
 }
 
-impl Verdict {
-    fn of(code: u8, why: Option<&str>) -> Verdict {
-        Verdict {
+impl RunResult {
+    fn of(code: u8, why: Option<&str>) -> RunResult {
+        RunResult {
             code,
             why: why.map(str::to_string),
             hint: None,
@@ -137,62 +137,64 @@ impl Verdict {
         }
     }
 
-    fn failed(failure: &Failure) -> Verdict {
-        Verdict {
+    fn failed(failure: &Failure) -> RunResult {
+        RunResult {
             hint: failure.hint.clone(),
             is_error: true,
-            ..Verdict::of(code_of(failure.class), Some(&failure.message))
+            ..RunResult::of(code_of(failure.class), Some(&failure.message))
         }
     }
 }
 
-fn verdict<W: crate::world::World>(
+fn run_result<W: crate::world::World>(
     engine: &Engine<W>,
     rest: Rest,
     stop: Option<StopReason>,
-) -> Verdict {
+) -> RunResult {
     match rest {
         Rest::Waiting(Why::Idle) => ended(stop),
-        Rest::Waiting(Why::Turns) => Verdict::of(
+        Rest::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
         ),
-        Rest::Waiting(Why::Held) => Verdict::of(
+        Rest::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
-                "held: the last starts all ended without getting anywhere, so what they ran into is not \
+                "crash loop: the last starts all ended without getting anywhere, so what they ran into is not \
                  tried again by itself",
             ),
         ),
-        Rest::Waiting(Why::Nonsense) => Verdict::of(
+        Rest::Waiting(Why::Nonsense) => RunResult::of(
             exit::FAILED,
             Some(
                 "the model's last answers cannot be used: no words, or only calls that make no sense",
             ),
         ),
         Rest::Waiting(Why::Halted) => match &engine.state().halted {
-            Some(Halt::Failed(failure)) => Verdict::failed(failure),
-            Some(Halt::Stopped) | None => Verdict::of(exit::SIGINT, Some("stopped")),
+            Some(Halt::Failed(failure)) => RunResult::failed(failure),
+            Some(Halt::Stopped) | None => RunResult::of(exit::SIGINT, Some("stopped")),
         },
         Rest::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
-            Verdict::of(code, Some("left; what runs goes on"))
+            RunResult::of(code, Some("left; what runs goes on"))
         }
     }
 }
 
 /// The exit code when the model has nothing more to say.
-fn ended(stop: Option<StopReason>) -> Verdict {
+fn ended(stop: Option<StopReason>) -> RunResult {
     match stop {
-        None | Some(StopReason::EndTurn | StopReason::ToolUse) => Verdict::of(exit::DONE, None),
-        Some(StopReason::MaxTokens) => Verdict::of(
+        None | Some(StopReason::EndTurn | StopReason::ToolUse) => RunResult::of(exit::DONE, None),
+        Some(StopReason::MaxTokens) => RunResult::of(
             exit::RESUMABLE,
             Some("the answer is not whole: it was cut by the output limit"),
         ),
-        Some(StopReason::Refusal) => Verdict::of(exit::FAILED, Some("the model refused to answer")),
+        Some(StopReason::Refusal) => {
+            RunResult::of(exit::FAILED, Some("the model refused to answer"))
+        }
         // A server may name no reason, or one of its own: that alone is no failure.
-        Some(StopReason::Other) => Verdict::of(
+        Some(StopReason::Other) => RunResult::of(
             exit::DONE,
             Some("the answer may not be whole: the server gave no known reason for its end"),
         ),
@@ -216,7 +218,7 @@ fn code_of(class: FailureClass) -> u8 {
 async fn finish<W: crate::world::World>(
     engine: &mut Engine<W>,
     printer: &print::Shared,
-    verdict: Verdict,
+    result: RunResult,
     id: &str,
 ) -> u8 {
     // Told apart from a kill by the next start.
@@ -227,19 +229,15 @@ async fn finish<W: crate::world::World>(
         tracing::warn!(%error, "the leaving was not recorded");
     }
     let mut printer = printer.borrow_mut();
-    let code = verdict.code;
-    printer.result(engine.state(), &verdict);
-    match &verdict.why {
-        Some(why) if verdict.is_error => print::trouble(why, verdict.hint.as_deref()),
+    let code = result.code;
+    printer.result(engine.state(), &result);
+    match &result.why {
+        Some(why) if result.is_error => print::trouble(why, result.hint.as_deref()),
         Some(why) => print::note(why),
         None => {}
     }
     let background = engine.state().background.len();
-    if background > 0 {
-        print::note(&format!(
-            "{background} background command(s) go on; rewake ps lists them"
-        ));
-    }
+    print::note_background(background);
     if code != exit::DONE {
         let short = short_id(id);
         let how = match code {
@@ -274,13 +272,13 @@ fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError
         EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
     };
     let why = error.to_string();
-    let verdict = Verdict {
+    let result = RunResult {
         hint,
         is_error: true,
-        ..Verdict::of(code, Some(&why))
+        ..RunResult::of(code, Some(&why))
     };
-    printer.borrow_mut().result(state, &verdict);
-    print::trouble(&why, verdict.hint.as_deref());
+    printer.borrow_mut().result(state, &result);
+    print::trouble(&why, result.hint.as_deref());
     print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
     code
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::{Verdict, is_denied};
+use super::{RunResult, is_denied};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
 use crate::core::text::one_line;
@@ -128,7 +128,7 @@ impl Printer {
 
     fn context(&mut self, figures: &ContextFigures) {
         let (name, words) = match figures.what {
-            ContextChange::Closed => ("context.closed", Some("a window was summarised")),
+            ContextChange::Compacted => ("context.closed", Some("a window was summarised")),
             ContextChange::Continued => (
                 "context.continued",
                 Some("the context began again from a note"),
@@ -190,30 +190,33 @@ impl Printer {
     }
 
     /// The last thing on stdout.
-    pub fn result(&mut self, state: &State, verdict: &Verdict) {
+    pub fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
-                "{} call(s) were denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
+                "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \
                  [permissions] in the config allows some",
-                self.denied
+                match self.denied {
+                    1 => "1 call was".to_string(),
+                    n => format!("{n} calls were"),
+                }
             ));
         }
         match self.format {
             Format::Text if self.answer.is_empty() => {}
             Format::Text => out(&shown(&self.answer, std::io::stdout().is_terminal())),
-            Format::Json | Format::StreamJson => out(&self.summary(state, verdict).to_string()),
+            Format::Json | Format::StreamJson => out(&self.summary(state, result).to_string()),
         }
     }
 
-    fn summary(&self, state: &State, verdict: &Verdict) -> Value {
+    fn summary(&self, state: &State, result: &RunResult) -> Value {
         json!({
             "type": "result",
             "session": self.session,
             "title": state.title(),
-            "exit_code": verdict.code,
-            "resumable": verdict.code != super::exit::DONE,
-            "why": verdict.why,
-            "hint": verdict.hint,
+            "exit_code": result.code,
+            "resumable": result.code != super::exit::DONE,
+            "why": result.why,
+            "hint": result.hint,
             "result": self.answer,
             "stop": self.stop,
             "model": state.model,
@@ -281,6 +284,17 @@ fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     match on_terminal {
         true => visible(answer),
         false => Cow::Borrowed(answer),
+    }
+}
+
+/// Says on stderr that background commands outlive the program.
+pub fn note_background(running: usize) {
+    match running {
+        0 => {}
+        1 => note("1 background command goes on; rewake ps lists it"),
+        n => note(&format!(
+            "{n} background commands go on; rewake ps lists them"
+        )),
     }
 }
 

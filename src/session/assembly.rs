@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    Opened, Session, SessionError, Surroundings, VERSION, judge, now_ms, unseen_by_commands,
+    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, unseen_by_commands,
 };
 use crate::config::Origin;
 use crate::core::settings::Policy;
 use crate::core::state::State;
 use crate::engine::{Choice, Settings};
 use crate::model::{Figures, Models};
-use crate::tools::{Limits, Place};
+use crate::tools::{Limits, ToolContext};
 use crate::world::machine::{Machine, Shell};
 
-impl Surroundings {
+impl AppContext {
     pub(super) fn assemble(
         &self,
         opened: Opened,
@@ -37,8 +37,9 @@ impl Surroundings {
         let config = self.config();
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
-        let (judge, hidden) = judge::judge(self, &folder, runs.clone())?;
-        let place = Place {
+        let (permission_check, hidden) =
+            permissions::permission_check(self, &folder, runs.clone())?;
+        let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),
             home: self.env.home().map(PathBuf::from),
@@ -78,7 +79,7 @@ impl Surroundings {
             ));
         }
         let world = Machine::new(
-            place,
+            ctx,
             shell,
             runs,
             asked,
@@ -89,7 +90,7 @@ impl Surroundings {
         models.extend(config.summary_model.as_deref());
         let known = Known::read(self, &log.store, &models)?;
         let policy = Policy {
-            judge,
+            permission_check,
             interactive,
             max_turns: config
                 .max_turns

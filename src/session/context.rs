@@ -1,11 +1,12 @@
 //! What the config, the catalogue and the store know of context windows, for the engine and
 //! for whoever shows the context.
 
+use crate::core::text::count;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Surroundings;
+use super::AppContext;
 use crate::config::Config;
 use crate::core::budget::Budget;
 use crate::core::gauge::Parts;
@@ -54,18 +55,14 @@ impl Source {
 }
 
 impl Known {
-    pub fn read(
-        around: &Surroundings,
-        store: &Store,
-        models: &[&str],
-    ) -> Result<Known, StoreError> {
+    pub fn read(ctx: &AppContext, store: &Store, models: &[&str]) -> Result<Known, StoreError> {
         let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
         for model in models {
             learnt.insert(model.to_string(), store.learnt(model)?);
         }
         Ok(Known {
             learnt,
-            ..Known::of(around.config())
+            ..Known::of(ctx.config())
         })
     }
 
@@ -136,7 +133,7 @@ pub struct Gauge {
     /// A request over this is not sent.
     pub hard: u64,
     pub parts: Parts,
-    pub closed: u32,
+    pub compacted: u32,
     pub continuations: u32,
     /// Learnt in this session, by model.
     pub limits: BTreeMap<String, u64>,
@@ -158,7 +155,7 @@ impl Gauge {
             source,
             hard: budget.hard(),
             parts: Parts::of(state, &budget, windows),
-            closed: windows_left.saturating_sub(state.continuations),
+            compacted: windows_left.saturating_sub(state.continuations),
             continuations: state.continuations,
             limits: state.limits.clone(),
             cached: state.usage.cached,
@@ -183,8 +180,10 @@ impl Gauge {
                 self.hard,
             ),
             format!(
-                "{} window(s) summarised, {} continuation(s); that took {} tokens",
-                self.closed, self.continuations, self.summarising,
+                "{} summarised, {}; that took {} tokens",
+                count(self.compacted, "window"),
+                count(self.continuations, "continuation"),
+                self.summarising,
             ),
         ];
         if self.asked > 0 {

@@ -5,7 +5,7 @@
 //!
 //! Invariant: what it quotes is in quotes, in one line, and marked as data.
 
-use super::found::Ending;
+use super::resume_report::Ending;
 use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, Seq, StepState};
 use crate::core::text::{clip, one_line};
 use crate::store::{SessionFilter, SessionInfo, Store, StoreError};
@@ -30,7 +30,7 @@ pub fn last_session(
 ) -> Option<String> {
     match newest(store, workspace) {
         Ok(None) => None,
-        Ok(Some((info, records))) => told(&info, &records, is_in_use(&info.id), max_bytes),
+        Ok(Some((info, records))) => describe(&info, &records, is_in_use(&info.id), max_bytes),
         Err(error) => {
             tracing::warn!(%error, "the last session is not told of");
             None
@@ -54,7 +54,12 @@ fn newest(
     Ok(Some((info, records)))
 }
 
-fn told(info: &SessionInfo, records: &[Record], in_use: bool, max_bytes: usize) -> Option<String> {
+fn describe(
+    info: &SessionInfo,
+    records: &[Record],
+    in_use: bool,
+    max_bytes: usize,
+) -> Option<String> {
     let room = max_bytes
         .min(MAX_BYTES)
         .checked_sub(HEAD.len() + END.len() + 1)?;
@@ -99,7 +104,7 @@ fn ending(records: &[Record]) -> Ending {
         Some(last) if in_order(&last.entry) => Ending::Left,
         _ => Ending::Killed,
     };
-    let told = records.iter().rev().find_map(|r| match &r.entry {
+    let ending = records.iter().rev().find_map(|r| match &r.entry {
         Entry::Stopped { .. } => Some(Ending::Stopped),
         Entry::Failed { .. } => Some(Ending::Failed),
         Entry::Replied { blocks, .. } => {
@@ -109,7 +114,7 @@ fn ending(records: &[Record]) -> Ending {
         Entry::Said { .. } | Entry::Finished { .. } | Entry::Started { .. } => Some(left),
         _ => None,
     });
-    told.unwrap_or(left)
+    ending.unwrap_or(left)
 }
 
 fn last_words(records: &[Record]) -> Option<String> {
@@ -245,7 +250,7 @@ mod tests {
                 ("test it", StepState::Left),
             ]),
         ];
-        let text = told(&info(), &records(entries), false, 4_000).unwrap();
+        let text = describe(&info(), &records(entries), false, 4_000).unwrap();
         let body = text.strip_prefix(HEAD).unwrap().strip_suffix(END).unwrap();
         assert_eq!(
             body,
@@ -292,11 +297,11 @@ mod tests {
         ];
         let records = records(entries);
         for room in [0, 100, 437, 1_200, 9_000] {
-            let text = told(&info(), &records, false, room).unwrap_or_default();
+            let text = describe(&info(), &records, false, room).unwrap_or_default();
             assert!(text.len() <= room.min(MAX_BYTES), "{room}: {}", text.len());
         }
         assert!(
-            told(&info(), &records, true, 437)
+            describe(&info(), &records, true, 437)
                 .unwrap()
                 .contains("another process")
         );

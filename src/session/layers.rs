@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::skills::skill_list;
-use super::{Surroundings, VERSION};
+use super::{AppContext, VERSION};
 use crate::config::InstructionsConfig;
 use crate::core::budget::Budget;
 use crate::core::entry::Layers;
@@ -33,12 +33,12 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(around: &Surroundings) -> Renderer {
+    pub fn new(ctx: &AppContext) -> Renderer {
         Renderer {
-            here: around.here.clone(),
-            config_dir: around.paths.config_dir.clone(),
-            instructions: around.config().instructions.clone(),
-            shell: around.config().shell.program(&around.env),
+            here: ctx.here.clone(),
+            config_dir: ctx.paths.config_dir.clone(),
+            instructions: ctx.config().instructions.clone(),
+            shell: ctx.config().shell.program(&ctx.env),
         }
     }
 
@@ -96,8 +96,11 @@ impl Renderer {
         let list = skill_list(&found.found, &self.here, list_bytes(budget));
         if !list.left_out.is_empty() {
             warnings.push(format!(
-                "{} skill(s) are not listed, there is room for {} in a context window of {} tokens: {}",
-                list.left_out.len(),
+                "{} not listed, there is room for {} in a context window of {} tokens: {}",
+                match list.left_out.len() {
+                    1 => "1 skill is".to_string(),
+                    n => format!("{n} skills are"),
+                },
                 found.found.len() - list.left_out.len(),
                 budget.window,
                 list.left_out.join(", ")

@@ -6,23 +6,23 @@
 mod assembly;
 pub mod context;
 pub mod export;
-mod found;
-mod judge;
 mod last;
 mod layers;
 mod lost;
 mod offer;
 mod opening;
+mod permissions;
 mod reading;
 mod rename;
+mod resume_report;
 mod skills;
 mod takeover;
 
-pub use found::{Ending, Found, ago, clock, short_id};
-pub use judge::DISK;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
+pub use permissions::DISK;
 pub use rename::rename;
+pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use context::{Gauging, Known};
 use crate::command::{self, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting};
 use crate::core::entry::{Record, Seq, Usage};
-use crate::core::settings::Judge;
+use crate::core::settings::PermissionCheck;
 use crate::core::state::Illegal;
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
@@ -50,9 +50,9 @@ const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
 /// The version that renders layers and opens sessions.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where and with what settings rewake was started.
+/// The context of the application: environment, paths, folder and config of this start.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct AppContext {
     pub env: Env,
     pub paths: Paths,
     pub here: Here,
@@ -141,7 +141,7 @@ pub struct Session {
     pub figures: Figures,
     pub gauging: Gauging,
     /// What was there, when it is not new.
-    pub found: Option<Found>,
+    pub found: Option<ResumeReport>,
     /// The last of its entries, when somebody looks on.
     pub recent: Vec<Record>,
     /// What each model was asked for so far.
@@ -154,7 +154,7 @@ pub struct Session {
 struct Opened {
     log: Log,
     lock: SessionLock,
-    found: Option<Found>,
+    found: Option<ResumeReport>,
     /// What the config says holds for it.
     as_new: bool,
     recent: Vec<Record>,
@@ -170,14 +170,14 @@ pub enum Parting {
     Behind(Seq),
 }
 
-impl Surroundings {
+impl AppContext {
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
 
     /// The same start in the folder of a session: its rules and its workspace hold there, not
     /// those of the folder it is resumed from.
-    fn of(&self, info: &SessionInfo) -> Result<Surroundings, SessionError> {
+    fn of(&self, info: &SessionInfo) -> Result<AppContext, SessionError> {
         let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
             session: info.id.clone(),
             why,
@@ -187,7 +187,7 @@ impl Surroundings {
             true => self.loaded.clone(),
             false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
         };
-        Ok(Surroundings {
+        Ok(AppContext {
             env: self.env.clone(),
             paths: self.paths.clone(),
             here,
@@ -197,8 +197,8 @@ impl Surroundings {
     }
 
     /// The same start with another config.
-    pub fn with(&self, loaded: Loaded) -> Surroundings {
-        Surroundings {
+    pub fn with(&self, loaded: Loaded) -> AppContext {
+        AppContext {
             env: self.env.clone(),
             paths: self.paths.clone(),
             here: self.here.clone(),
@@ -214,12 +214,12 @@ impl Surroundings {
     }
 
     /// The rules as they are now, for a session that works in this folder.
-    pub fn judge_of(&self, folder: &str) -> Result<Judge, SessionError> {
+    pub fn permission_check_of(&self, folder: &str) -> Result<PermissionCheck, SessionError> {
         let folder = match folder {
             "" => &self.here.folder,
             folder => Path::new(folder),
         };
-        Ok(judge::judge(self, folder, self.runs()?)?.0)
+        Ok(permissions::permission_check(self, folder, self.runs()?)?.0)
     }
 
     /// How full a context is, for one who only looks on.

@@ -3,13 +3,13 @@
 //!
 //! Looking changes nothing: a session that is offered is neither locked nor woken.
 
-use super::found::{Ending, Found};
 use super::reading::{Recent, fold};
-use super::{SessionError, Surroundings, now_ms};
+use super::resume_report::{Ending, ResumeReport};
+use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
 
 /// Of the end of what a command printed, this is looked at for its last line.
@@ -47,7 +47,7 @@ pub struct StillRunning {
     pub last_line: Option<String>,
 }
 
-impl Surroundings {
+impl AppContext {
     /// The newest first, without the details.
     pub fn offers(&self, store: &Store) -> Result<Vec<Offer>, SessionError> {
         let unfinished = self.unfinished(store)?.into_iter();
@@ -71,7 +71,7 @@ impl Surroundings {
         let queued = store.queued(&info.id)?.len();
         let drafts = store.drafts(&info.id)?;
         let title = info.title.as_deref();
-        let found = Found::look(
+        let found = ResumeReport::look(
             &info.id,
             title,
             last.as_ref(),
@@ -82,11 +82,11 @@ impl Surroundings {
         );
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
-            let count = words.split_whitespace().count();
-            recovered.push(format!("{count} words of an answer that was streaming"));
+            let words = count(words.split_whitespace().count(), "word");
+            recovered.push(format!("{words} of an answer that was streaming"));
         }
         if queued > 0 {
-            recovered.push(format!("{queued} queued message(s)"));
+            recovered.push(count(queued, "queued message"));
         }
         if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
             recovered.push("what you were typing".to_string());

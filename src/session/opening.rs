@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::context::Known;
-use super::found::Found;
 use super::last::last_session;
 use super::layers::{self, Renderer};
 use super::lost::Lost;
 use super::reading::{Recent, fold, readable};
-use super::{Opened, Parting, Session, SessionError, Surroundings, VERSION, Which, now_ms};
+use super::resume_report::ResumeReport;
+use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, now_ms};
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
@@ -33,7 +33,7 @@ enum Taking {
     Blank,
 }
 
-impl Surroundings {
+impl AppContext {
     /// Opens a session; a new one, or a fork, is recorded.
     ///
     /// # Errors
@@ -159,8 +159,8 @@ impl Surroundings {
         if self.config().context.cross_session {
             let workspace = self.workspace();
             let room = layers::list_bytes(budget);
-            let told = last_session(store, &workspace, |id| self.is_in_use(id), room);
-            layers.instructions = layers::joined([layers.instructions, told.unwrap_or_default()]);
+            let last = last_session(store, &workspace, |id| self.is_in_use(id), room);
+            layers.instructions = layers::joined([layers.instructions, last.unwrap_or_default()]);
         }
         layers
     }
@@ -255,7 +255,8 @@ impl Surroundings {
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();
         let title = info.title.as_deref();
-        let mut found = Found::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
+        let mut found =
+            ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
         found.forked = matches!(taking, Taking::Copy(_));
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };

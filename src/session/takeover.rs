@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::{SessionError, Surroundings};
+use super::{AppContext, SessionError};
 use crate::store::{SessionLock, StoreError};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl Surroundings {
+impl AppContext {
     /// Returns when the session is free; the other process gets `patience` to record that it
     /// leaves. Nobody holds the session for us meanwhile: opening it may still find it taken.
     ///

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rusqlite::Statement;
 
 use super::StoreError;
-use super::row::{BodyReader, KeptRow, Place, RawRow};
+use super::row::{BodyReader, KeptRow, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
 
 const WHAT: &str = "read the session";
@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 /// Batches that were read and not yet given.
 const AHEAD: usize = 3;
 
-type Read<'a> = Result<(Place<'a>, KeptRow), StoreError>;
+type Read<'a> = Result<(RowPosition<'a>, KeptRow), StoreError>;
 type Checked = Vec<Result<Record, StoreError>>;
 
 /// Gives the records of `chain`, which is newest first, from the first entry on.
@@ -38,18 +38,18 @@ pub(super) fn records<E: From<StoreError>>(
 ) -> Result<(), E> {
     let parents = std::iter::once(None).chain(chain.iter().rev().copied().map(Some));
     let ids = (0..).zip(chain.iter().rev().copied()).zip(parents);
-    let mut places = ids.map(|((seq, id), parent): ((Seq, i64), _)| Place {
+    let mut positions = ids.map(|((seq, id), parent): ((Seq, i64), _)| RowPosition {
         session,
         id,
         parent,
         seq,
     });
     if chain.len() >= LONG {
-        return ahead(&mut places, statement, each);
+        return ahead(&mut positions, statement, each);
     }
     let mut bodies = BodyReader::new()?;
-    for place in places {
-        each(record(statement, &place, &mut bodies)?)?;
+    for position in positions {
+        each(record(statement, &position, &mut bodies)?)?;
     }
     Ok(())
 }
@@ -57,18 +57,18 @@ pub(super) fn records<E: From<StoreError>>(
 /// The one record at this place.
 pub(super) fn record(
     statement: &mut Statement<'_>,
-    place: &Place<'_>,
+    position: &RowPosition<'_>,
     bodies: &mut BodyReader,
 ) -> Result<Record, StoreError> {
     statement
-        .query_row([place.id], |row| {
-            RawRow::take(row).map(|row| row.verify(place, bodies))
+        .query_row([position.id], |row| {
+            RawRow::take(row).map(|row| row.verify(position, bodies))
         })
-        .map_err(|e| place.failed(WHAT, e))?
+        .map_err(|e| position.failed(WHAT, e))?
 }
 
 fn ahead<'a, E: From<StoreError>>(
-    places: &mut dyn Iterator<Item = Place<'a>>,
+    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -84,7 +84,7 @@ fn ahead<'a, E: From<StoreError>>(
         let to_check = to_check;
         let mut under_way = 0;
         loop {
-            let batch = read(places, statement);
+            let batch = read(positions, statement);
             let is_last = batch.is_empty();
             if !is_last {
                 // A thread that ended has given its last records.
@@ -110,19 +110,19 @@ fn ahead<'a, E: From<StoreError>>(
 
 /// The next rows as they lie there. An error is the last of them.
 fn read<'a>(
-    places: &mut dyn Iterator<Item = Place<'a>>,
+    positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,
 ) -> Vec<Read<'a>> {
     let mut batch = Vec::with_capacity(BATCH_ROWS);
     let mut bytes = 0;
     while batch.len() < BATCH_ROWS && bytes < BATCH_BYTES {
-        let Some(place) = places.next() else {
+        let Some(position) = positions.next() else {
             break;
         };
         let row = statement
-            .query_row([place.id], |row| RawRow::take(row).map(|row| row.keep()))
-            .map_err(|e| place.failed(WHAT, e));
-        let row = row.map(|row| (place, row));
+            .query_row([position.id], |row| RawRow::take(row).map(|row| row.keep()))
+            .map_err(|e| position.failed(WHAT, e));
+        let row = row.map(|row| (position, row));
         bytes += row.as_ref().map_or(BATCH_BYTES, |(_, row)| row.bytes());
         batch.push(row);
     }
@@ -132,8 +132,8 @@ fn read<'a>(
 fn check(mut bodies: BodyReader, read: &Receiver<Vec<Read<'_>>>, checked: &Sender<Checked>) {
     for batch in read {
         let records = batch.into_iter().map(|row| {
-            let (place, row) = row?;
-            row.as_raw().verify(&place, &mut bodies)
+            let (position, row) = row?;
+            row.as_raw().verify(&position, &mut bodies)
         });
         if checked.send(records.collect()).is_err() {
             return;

@@ -240,7 +240,7 @@ fn insert_entry(
 fn derive_rows(tx: &Transaction<'_>, head: &Head, record: &Record) -> rusqlite::Result<()> {
     let Record { seq, at_ms, entry } = record;
     match entry {
-        Entry::Closed { last, summary, .. } => summarised(tx, head, summary, *last, *at_ms),
+        Entry::Compacted { last, summary, .. } => summarised(tx, head, summary, *last, *at_ms),
         Entry::Finished {
             fact: Some(Fact::Remembered { memory }),
             ..

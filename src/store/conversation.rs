@@ -1,5 +1,5 @@
 //! The rolling summary of each session, as a row that can be asked for without reading the
-//! session. It follows from the last `Closed` of the chain.
+//! session. It follows from the last `Compacted` of the chain.
 //!
 //! Invariant: nothing is folded from it. When it is gone, it is made from the entries.
 
@@ -73,7 +73,7 @@ pub(super) fn summarised(
     Ok(())
 }
 
-/// Range, summary and time of the newest `Closed` of the chain.
+/// Range, summary and time of the newest `Compacted` of the chain.
 fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i64)>, StoreError> {
     let mut bodies = BodyReader::new()?;
     conn.prepare_cached(
@@ -88,7 +88,7 @@ fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i6
         s.query_row([head.row], |row| {
             let at_ms = row.get(0)?;
             Ok(match bodies.read(row.get_ref(1)?) {
-                Ok(Entry::Closed { last, summary, .. }) => Some((last, summary, at_ms)),
+                Ok(Entry::Compacted { last, summary, .. }) => Some((last, summary, at_ms)),
                 // A damaged entry is told when its session is read.
                 _ => None,
             })

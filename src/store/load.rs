@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::row::{BodyReader, Place, SELECT_ROW};
+use super::row::{BodyReader, RowPosition, SELECT_ROW};
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
 
@@ -76,13 +76,13 @@ impl Store {
         let mut bodies = BodyReader::new()?;
         let mut records = Vec::new();
         for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
-            let place = Place {
+            let position = RowPosition {
                 session,
                 id,
                 parent,
                 seq,
             };
-            let record = ahead::record(&mut statement, &place, &mut bodies)?;
+            let record = ahead::record(&mut statement, &position, &mut bodies)?;
             records.push(record);
             parent = Some(id);
         }

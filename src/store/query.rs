@@ -40,9 +40,9 @@ pub(super) fn telling(text: &str) -> Vec<&str> {
         .into_iter()
         .map(|t| t.trim_matches(|c: char| !c.is_alphanumeric()))
         .collect();
-    let tells = |w: &&str| !IN_EVERY_TEXT.contains(&w.to_lowercase().as_str());
-    match words.iter().any(tells) {
-        true => words.into_iter().filter(tells).collect(),
+    let is_distinctive = |w: &&str| !IN_EVERY_TEXT.contains(&w.to_lowercase().as_str());
+    match words.iter().any(is_distinctive) {
+        true => words.into_iter().filter(is_distinctive).collect(),
         false => words,
     }
 }

@@ -128,15 +128,15 @@ pub(super) struct RawRow<'a> {
     body: ValueRef<'a>,
 }
 
-/// Where the reader is: what the row must say to be the one that is looked for.
-pub(super) struct Place<'a> {
+/// The position of the reader: what the row must say to be the one that is wanted.
+pub(super) struct RowPosition<'a> {
     pub session: &'a str,
     pub id: i64,
     pub parent: Option<i64>,
     pub seq: Seq,
 }
 
-impl Place<'_> {
+impl RowPosition<'_> {
     pub(super) fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt {
             session: self.session.to_string(),
@@ -226,23 +226,23 @@ impl<'a> RawRow<'a> {
 
     pub(super) fn verify(
         &self,
-        place: &Place<'_>,
+        position: &RowPosition<'_>,
         bodies: &mut BodyReader,
     ) -> Result<Record, StoreError> {
-        let corrupt = |what: String| place.corrupt(what);
-        if self.id != place.id || self.parent != place.parent {
+        let corrupt = |what: String| position.corrupt(what);
+        if self.id != position.id || self.parent != position.parent {
             return Err(corrupt("it does not follow the entry before it".into()));
         }
-        if self.seq != int(place.seq) {
+        if self.seq != int(position.seq) {
             return Err(corrupt(format!("it says it is entry {}", self.seq)));
         }
         let body = self.body.as_bytes().unwrap_or_default();
-        if self.checksum != checksum(self.parent, place.seq, self.at_ms, body) {
+        if self.checksum != checksum(self.parent, position.seq, self.at_ms, body) {
             return Err(corrupt("its checksum is wrong".into()));
         }
         let entry = bodies.read(self.body).map_err(|why| StoreError::Unknown {
-            session: place.session.to_string(),
-            seq: place.seq,
+            session: position.session.to_string(),
+            seq: position.seq,
             kind: String::from_utf8_lossy(self.kind).into_owned(),
             why,
         })?;
@@ -250,7 +250,7 @@ impl<'a> RawRow<'a> {
             return Err(corrupt(format!("it is {:?} inside", entry.kind())));
         }
         Ok(Record {
-            seq: place.seq,
+            seq: position.seq,
             at_ms: self.at_ms,
             entry,
         })

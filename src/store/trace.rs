@@ -5,7 +5,7 @@ use rusqlite::Row;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
-use super::row::{BodyReader, Place, RawRow, count};
+use super::row::{BodyReader, RawRow, RowPosition, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};
 
@@ -79,7 +79,7 @@ impl Store {
         let mut statement = tx.prepare_cached(SELECT_TRACED).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
         for (seq, id) in rows {
-            let place = Place {
+            let position = RowPosition {
                 session,
                 id,
                 parent,
@@ -87,11 +87,11 @@ impl Store {
             };
             let read = |row: &Row<'_>| {
                 let plan_step = row.get(7)?;
-                let record = RawRow::take(row)?.verify(&place, &mut bodies);
+                let record = RawRow::take(row)?.verify(&position, &mut bodies);
                 Ok(record.map(|record| Traced { record, plan_step }))
             };
             let row = statement.query_row([id], read);
-            each(row.map_err(|e| place.failed(WHAT, e))??)?;
+            each(row.map_err(|e| position.failed(WHAT, e))??)?;
             parent = Some(id);
         }
         Ok(())

@@ -4,20 +4,21 @@
 //! has the hash that was recorded; anything else on disk is somebody else's, and is left
 //! alone and told to the model.
 
+use crate::core::text::count;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::diff::Diff;
 use super::file::{self, CommitError, MAX_FILE_BYTES};
-use super::place::{self, Place, path_key};
+use super::paths::{self, ToolContext, path_key};
 use super::{Ran, edit};
 use crate::core::entry::{Fact, Guard, Outcome};
 use crate::core::skill;
 use crate::core::tool::Input;
 
-/// What the file says of a call that was begun.
+/// The state of the file of a call that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum FileState {
     /// It was done.
     After,
     /// It was not begun: it can be run.
@@ -29,13 +30,13 @@ pub enum Look {
 /// Looks at the file of a checked call and says what it will be. `seen` is the hash of
 /// what the model last saw of it, found by [`path_key`]. An error is for the model; nothing
 /// was done.
-pub fn prepare(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, Outcome> {
-    guard(input, place, seen).map_err(Outcome::error)
+pub fn prepare(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, Outcome> {
+    guard(input, ctx, seen).map_err(Outcome::error)
 }
 
-fn guard(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, String> {
-    let name = &target(input, place)?;
-    let path = place::resolve(name, place)?;
+fn guard(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, String> {
+    let name = &target(input, ctx)?;
+    let path = paths::resolve(name, ctx)?;
     let Some(path_text) = path.to_str() else {
         return Err(format!(
             "{name} leads to a path that is not UTF-8: {path:?}"
@@ -67,15 +68,15 @@ fn guard(input: &Input, place: &Place, seen: Option<&str>) -> Result<Guard, Stri
 }
 
 /// Does what the guard says, if the file still is what the guard says.
-pub fn apply(input: &Input, guard: &Guard, place: &Place) -> Ran {
-    match replace(input, guard, place) {
+pub fn apply(input: &Input, guard: &Guard, ctx: &ToolContext) -> Ran {
+    match replace(input, guard, ctx) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
-    let name = &target(input, place)?;
+fn replace(input: &Input, guard: &Guard, ctx: &ToolContext) -> Result<Ran, String> {
+    let name = &target(input, ctx)?;
     let Guard::Checked {
         path: path_text,
         before,
@@ -87,7 +88,7 @@ fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
         ));
     };
     let path = Path::new(path_text);
-    if path_key(name, place) != *path_text {
+    if path_key(name, ctx) != *path_text {
         return Err(format!(
             "{name} now leads to another file: nothing was changed"
         ));
@@ -125,30 +126,30 @@ fn replace(input: &Input, guard: &Guard, place: &Place) -> Result<Ran, String> {
 }
 
 /// After a crash: what the file says. Removes what the interrupted call left beside it.
-pub fn look(guard: &Guard) -> Look {
+pub fn settle_file(guard: &Guard) -> FileState {
     let Guard::Checked {
         path,
         before,
         after,
     } = guard
     else {
-        return Look::Conflict("the call has no hash of a file".to_string());
+        return FileState::Conflict("the call has no hash of a file".to_string());
     };
     file::remove_leftovers(Path::new(path), after);
     match file::hash_at(Path::new(path)) {
         // Killed between the rename and the sync of the folder: a power cut could undo it yet.
         Ok(now) if now.as_ref() == Some(after) => match file::sync_parent(Path::new(path)) {
-            Ok(()) => Look::After,
-            Err(e) => Look::Conflict(format!(
+            Ok(()) => FileState::After,
+            Err(e) => FileState::Conflict(format!(
                 "{path} was written, but its folder could not be synced: {e}"
             )),
         },
-        Ok(now) if now == *before => Look::Before,
-        Ok(None) => Look::Conflict(format!("{path} was removed by somebody else")),
-        Ok(Some(_)) => Look::Conflict(format!(
+        Ok(now) if now == *before => FileState::Before,
+        Ok(None) => FileState::Conflict(format!("{path} was removed by somebody else")),
+        Ok(Some(_)) => FileState::Conflict(format!(
             "{path} was changed by somebody else: it is neither what it was nor what it was to become"
         )),
-        Err(e) => Look::Conflict(format!("cannot look at {path}: {e}")),
+        Err(e) => FileState::Conflict(format!("cannot look at {path}: {e}")),
     }
 }
 
@@ -159,18 +160,18 @@ fn changed(name: &str) -> String {
 }
 
 /// The file of a checked call, as [`path_key`] gives it.
-pub fn target_key(input: &Input, place: &Place) -> String {
-    target(input, place).map_or_else(|_| input.subject(), |name| path_key(&name, place))
+pub fn target_key(input: &Input, ctx: &ToolContext) -> String {
+    target(input, ctx).map_or_else(|_| input.subject(), |name| path_key(&name, ctx))
 }
 
 /// The file as it is named.
-fn target(input: &Input, place: &Place) -> Result<String, String> {
+fn target(input: &Input, ctx: &ToolContext) -> Result<String, String> {
     match input {
         Input::Write(args) => Ok(args.path.clone()),
         Input::Edit(args) => Ok(args.path.clone()),
         // Found from every folder of the workspace.
         Input::SaveSkill(args) => {
-            let path = place.root.join(skill::path(&args.name));
+            let path = ctx.root.join(skill::path(&args.name));
             let text = path.to_str().map(str::to_string);
             text.ok_or_else(|| format!("{path:?} is not UTF-8"))
         }
@@ -226,7 +227,7 @@ fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String>
         }
         (Input::Edit(args), None) => Err(format!(
             "cannot edit: {}\nhint: write makes a new file",
-            place::missing(&args.path, &PathBuf::from(path))
+            paths::missing(&args.path, &PathBuf::from(path))
         )),
         _ => Err("this call does not replace a file".to_string()),
     }
@@ -235,14 +236,14 @@ fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String>
 fn report(name: &str, old: Option<&[u8]>, new: &New) -> String {
     let text = String::from_utf8_lossy(&new.bytes);
     let Some(old) = old else {
-        let lines = text.lines().count();
-        return format!("created {name}: {lines} lines, {} bytes", new.bytes.len());
+        let lines = count(text.lines().count(), "line");
+        let bytes = count(new.bytes.len(), "byte");
+        return format!("created {name}: {lines}, {bytes}");
     };
     let diff = Diff::of(&String::from_utf8_lossy(old), &text);
     let what = match new.replaced {
         None => format!("overwrote {name}"),
-        Some(1) => format!("edited {name}: 1 replacement"),
-        Some(n) => format!("edited {name}: {n} replacements"),
+        Some(n) => format!("edited {name}: {}", count(n, "replacement")),
     };
     format!(
         "{what}, +{} -{} lines\n{}",
@@ -271,7 +272,7 @@ mod tests {
     }
 
     fn refused(room: &Room, input: &Input, seen: Option<&str>) -> String {
-        let outcome = prepare(input, &room.place, seen).unwrap_err();
+        let outcome = prepare(input, &room.ctx, seen).unwrap_err();
         error_of(&outcome).to_string()
     }
 
@@ -279,13 +280,13 @@ mod tests {
     fn a_new_file_is_written_and_said() {
         let room = Room::new();
         let input = write("dir/new", "a\nb\n");
-        let guard = prepare(&input, &room.place, None).unwrap();
-        assert_eq!(look(&guard), Look::Before);
+        let guard = prepare(&input, &room.ctx, None).unwrap();
+        assert_eq!(settle_file(&guard), FileState::Before);
         assert!(room.names().is_empty(), "prepare changes nothing");
-        let ran = apply(&input, &guard, &room.place);
+        let ran = apply(&input, &guard, &room.ctx);
         assert_eq!(done(&ran), "created dir/new: 2 lines, 4 bytes");
         assert_eq!(room.get("dir/new"), "a\nb\n");
-        assert_eq!(look(&guard), Look::After);
+        assert_eq!(settle_file(&guard), FileState::After);
         let wrote = Fact::Wrote {
             path: room.key("dir/new"),
             hash: hash("a\nb\n"),
@@ -298,8 +299,8 @@ mod tests {
         let room = Room::new();
         room.put("a", "one\r\ntwo\r\n");
         let input = edit("a", "two", "2\n3");
-        let guard = prepare(&input, &room.place, Some(&hash("one\r\ntwo\r\n"))).unwrap();
-        let ran = apply(&input, &guard, &room.place);
+        let guard = prepare(&input, &room.ctx, Some(&hash("one\r\ntwo\r\n"))).unwrap();
+        let ran = apply(&input, &guard, &room.ctx);
         assert_eq!(
             done(&ran),
             "edited a: 1 replacement, +2 -1 lines\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"
@@ -318,7 +319,7 @@ mod tests {
                 stale.contains("changed on disk since it was read"),
                 "{stale}"
             );
-            prepare(&input, &room.place, Some(&hash("theirs"))).unwrap();
+            prepare(&input, &room.ctx, Some(&hash("theirs"))).unwrap();
         }
         assert_eq!(room.get("a"), "theirs");
         let missing = refused(&room, &edit("aa", "x", "y"), None);
@@ -332,30 +333,30 @@ mod tests {
     fn a_skill_is_a_file_of_the_workspace_however_deep_one_is() {
         let mut room = Room::new();
         room.put("deep/down/x", "");
-        room.place.folder = room.path("deep/down");
+        room.ctx.folder = room.path("deep/down");
         let skill = |body: &str| {
             let arguments = json!({"name": "run-tests", "description": "How: \"x\"", "body": body});
             input("save_skill", arguments)
         };
         let input = skill("Do it.");
-        let guard = prepare(&input, &room.place, None).unwrap();
+        let guard = prepare(&input, &room.ctx, None).unwrap();
         // Killed before it was written, and after.
-        assert_eq!(look(&guard), Look::Before);
-        done(&apply(&input, &guard, &room.place));
-        assert_eq!(look(&guard), Look::After);
-        let path = room.place.root.join(".rewake/skills/run-tests/SKILL.md");
+        assert_eq!(settle_file(&guard), FileState::Before);
+        done(&apply(&input, &guard, &room.ctx));
+        assert_eq!(settle_file(&guard), FileState::After);
+        let path = room.ctx.root.join(".rewake/skills/run-tests/SKILL.md");
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(
             text,
             "---\nname: run-tests\ndescription: \"How: \\\"x\\\"\"\n---\n\nDo it.\n"
         );
-        assert_eq!(target_key(&input, &room.place), path.to_str().unwrap());
+        assert_eq!(target_key(&input, &room.ctx), path.to_str().unwrap());
         // One that is there is not overwritten unseen.
         let other = skill("Do it otherwise.");
         assert!(refused(&room, &other, None).contains("read it first"));
-        let guard = prepare(&other, &room.place, Some(&hash(&text))).unwrap();
+        let guard = prepare(&other, &room.ctx, Some(&hash(&text))).unwrap();
         fs::write(&path, "somebody else's").unwrap();
-        assert!(matches!(look(&guard), Look::Conflict(_)));
+        assert!(matches!(settle_file(&guard), FileState::Conflict(_)));
     }
 
     #[test]
@@ -363,13 +364,13 @@ mod tests {
         let room = Room::new();
         room.put("a", "x");
         let input = edit("a", "x", "xx");
-        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
-        done(&apply(&input, &guard, &room.place));
-        let again = apply(&input, &guard, &room.place);
+        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
+        done(&apply(&input, &guard, &room.ctx));
+        let again = apply(&input, &guard, &room.ctx);
         assert!(error(&again).contains("changed on disk"));
         assert_eq!(again.fact, None);
         assert_eq!(room.get("a"), "xx");
-        assert_eq!(look(&guard), Look::After);
+        assert_eq!(settle_file(&guard), FileState::After);
     }
 
     #[test]
@@ -377,27 +378,30 @@ mod tests {
         let room = Room::new();
         let path = room.put("a", "old");
         let input = write("a", "new");
-        let guard = prepare(&input, &room.place, Some(&hash("old"))).unwrap();
+        let guard = prepare(&input, &room.ctx, Some(&hash("old"))).unwrap();
 
         let staged = file::stage(&path, b"new").unwrap();
         // Killed before the rename: what was beside the file stays, as nobody drops it.
         std::mem::forget(staged);
         assert_eq!(room.names().len(), 2);
-        assert_eq!(look(&guard), Look::Before);
+        assert_eq!(settle_file(&guard), FileState::Before);
         assert_eq!(room.names(), ["a"], "and is cleared away");
 
         let staged = file::stage(&path, b"new").unwrap();
         staged.commit(Some(&hash("old"))).unwrap();
-        assert_eq!(look(&guard), Look::After);
+        assert_eq!(settle_file(&guard), FileState::After);
 
         room.put("a", "theirs");
-        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("changed")));
-        assert!(error(&apply(&input, &guard, &room.place)).contains("nothing was changed"));
+        assert!(matches!(settle_file(&guard), FileState::Conflict(why) if why.contains("changed")));
+        assert!(error(&apply(&input, &guard, &room.ctx)).contains("nothing was changed"));
         fs::remove_file(&path).unwrap();
-        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("removed")));
+        assert!(matches!(settle_file(&guard), FileState::Conflict(why) if why.contains("removed")));
         fs::create_dir(&path).unwrap();
-        assert!(matches!(look(&guard), Look::Conflict(why) if why.contains("folder")));
-        assert!(matches!(look(&Guard::Opaque), Look::Conflict(_)));
+        assert!(matches!(settle_file(&guard), FileState::Conflict(why) if why.contains("folder")));
+        assert!(matches!(
+            settle_file(&Guard::Opaque),
+            FileState::Conflict(_)
+        ));
     }
 
     #[test]
@@ -407,8 +411,8 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("real/a", room.path("link")).unwrap();
         let input = edit("link", "old", "new");
-        let guard = prepare(&input, &room.place, Some(&hash("old"))).unwrap();
-        let ran = apply(&input, &guard, &room.place);
+        let guard = prepare(&input, &room.ctx, Some(&hash("old"))).unwrap();
+        let ran = apply(&input, &guard, &room.ctx);
         assert!(matches!(&ran.fact, Some(Fact::Wrote { path, .. }) if *path == room.key("real/a")));
         assert!(
             fs::symlink_metadata(room.path("link"))
@@ -426,10 +430,10 @@ mod tests {
         room.put("two", "x");
         symlink("one", room.path("link")).unwrap();
         let input = write("link", "y");
-        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
+        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
         fs::remove_file(room.path("link")).unwrap();
         symlink("two", room.path("link")).unwrap();
-        assert!(error(&apply(&input, &guard, &room.place)).contains("another file"));
+        assert!(error(&apply(&input, &guard, &room.ctx)).contains("another file"));
         assert_eq!((room.get("one"), room.get("two")), ("x".into(), "x".into()));
     }
 
@@ -478,8 +482,8 @@ mod tests {
         let path = room.put("a", "x");
         let inode = fs::metadata(&path).unwrap().ino();
         let input = write("a", "x");
-        let guard = prepare(&input, &room.place, Some(&hash("x"))).unwrap();
-        assert!(done(&apply(&input, &guard, &room.place)).contains("already"));
+        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
+        assert!(done(&apply(&input, &guard, &room.ctx)).contains("already"));
         assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
     }
 
@@ -492,16 +496,16 @@ mod tests {
             let room = Room::new();
             room.put("a", &before);
             let input = edit("a", &old, &new);
-            let Ok(guard) = prepare(&input, &room.place, Some(&hash(&before))) else {
+            let Ok(guard) = prepare(&input, &room.ctx, Some(&hash(&before))) else {
                 prop_assert_eq!(room.get("a"), before);
                 return Ok(());
             };
-            prop_assert_eq!(look(&guard), Look::Before);
-            done(&apply(&input, &guard, &room.place));
-            prop_assert_eq!(look(&guard), Look::After);
+            prop_assert_eq!(settle_file(&guard), FileState::Before);
+            done(&apply(&input, &guard, &room.ctx));
+            prop_assert_eq!(settle_file(&guard), FileState::After);
             let after = room.get("a");
             prop_assert_ne!(&after, &before);
-            error(&apply(&input, &guard, &room.place));
+            error(&apply(&input, &guard, &room.ctx));
             prop_assert_eq!(room.get("a"), after);
             prop_assert_eq!(room.names(), ["a"]);
         }

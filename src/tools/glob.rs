@@ -1,25 +1,26 @@
 //! Finding files by name.
 
+use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Place};
+use super::paths::{self, ToolContext};
 use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GlobArgs;
 
 const MAX_PATHS: usize = 1_000;
 
-pub fn run(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match glob(args, place, cancel) {
+pub fn run(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match glob(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn glob(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let (folder, rest) = split(&args.pattern);
     let start = match args.path.as_deref() {
         Some(start) if !folder.starts_with('~') => Path::new(start),
@@ -28,10 +29,10 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     };
     let named = start.join(folder);
     let named = named.to_string_lossy();
-    let root = place::resolve(&named, place)?;
+    let root = paths::resolve(&named, ctx)?;
     match file::kind(&root).map_err(|e| format!("cannot look into {named}: {e}"))? {
         Kind::Folder => {}
-        Kind::Missing => return Err(place::missing(&named, &root)),
+        Kind::Missing => return Err(paths::missing(&named, &root)),
         Kind::Regular(_) | Kind::Special(_) => return Err(format!("{named} is not a folder")),
     }
     let pattern = match folder {
@@ -39,9 +40,9 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
         _ => PathGlob::on_paths(rest)?,
     };
     let with_dots = rest.split('/').any(|part| part.starts_with('.'));
-    let mut found = Found::new(place);
-    let watch = Watch::new(place.limits, cancel);
-    let mut walk = Walk::new(&root, with_dots, &place.hidden, &watch);
+    let mut found = Matches::new(ctx);
+    let watch = Watch::new(ctx.limits, cancel);
+    let mut walk = Walk::new(&root, with_dots, &ctx.hidden, &watch);
     let mut last = root.clone();
     for entry in walk.by_ref() {
         match entry {
@@ -59,7 +60,7 @@ fn glob(args: &GlobArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     if stopped == Some(Stop::Cancelled) {
         return Ok(Ran::cancelled(found.text));
     }
-    let last = place::shown(&last, &found.folder);
+    let last = paths::shown(&last, &found.folder);
     let hints = hints(stopped, &last, &walk.unused());
     Ok(Ran::done(found.report(&args.pattern) + &hints))
 }
@@ -74,7 +75,7 @@ fn split(pattern: &str) -> (&str, &str) {
     pattern.split_at(at)
 }
 
-struct Found {
+struct Matches {
     folder: PathBuf,
     max_bytes: usize,
     text: String,
@@ -83,11 +84,11 @@ struct Found {
     unreadable: usize,
 }
 
-impl Found {
-    fn new(place: &Place) -> Found {
-        Found {
-            folder: place::real_folder(place),
-            max_bytes: place.inline_max_bytes,
+impl Matches {
+    fn new(ctx: &ToolContext) -> Matches {
+        Matches {
+            folder: paths::real_folder(ctx),
+            max_bytes: ctx.inline_max_bytes,
             text: String::new(),
             shown: 0,
             more: 0,
@@ -96,7 +97,7 @@ impl Found {
     }
 
     fn add(&mut self, path: &Path) {
-        let line = printable(&place::shown(path, &self.folder));
+        let line = printable(&paths::shown(path, &self.folder));
         let is_full = self.more > 0
             || self.shown >= MAX_PATHS
             || self.text.len() + line.len() > self.max_bytes;
@@ -115,13 +116,17 @@ impl Found {
         }
         if self.more > 0 {
             self.text.push_str(&format!(
-                "[{} files; {} more match: narrow the pattern]\n",
-                self.shown, self.more
+                "[{}; {} more {}: narrow the pattern]\n",
+                count(self.shown, "file"),
+                self.more,
+                if self.more == 1 { "matches" } else { "match" }
             ));
         }
         if self.unreadable > 0 {
-            self.text
-                .push_str(&format!("[{} paths could not be read]\n", self.unreadable));
+            self.text.push_str(&format!(
+                "[{} could not be read]\n",
+                count(self.unreadable, "path")
+            ));
         }
         self.text
     }
@@ -153,7 +158,7 @@ mod tests {
     }
 
     fn glob(room: &Room, pattern: &str) -> String {
-        done(&room.pure("glob", json!({"pattern": pattern}))).to_string()
+        done(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
     }
 
     #[test]
@@ -189,12 +194,12 @@ mod tests {
     #[test]
     fn a_path_is_where_it_starts() {
         let room = room();
-        let ran = room.pure("glob", json!({"pattern": "../b.rs", "path": "a"}));
+        let ran = room.idempotent("glob", json!({"pattern": "../b.rs", "path": "a"}));
         assert_eq!(done(&ran), "b.rs\n");
         let outside = tempfile::tempdir().unwrap();
         let file = outside.path().canonicalize().unwrap().join("x");
         std::fs::write(&file, "").unwrap();
-        let ran = room.pure("glob", json!({"pattern": "x", "path": outside.path()}));
+        let ran = room.idempotent("glob", json!({"pattern": "x", "path": outside.path()}));
         assert_eq!(done(&ran), format!("{}\n", file.display()));
     }
 
@@ -202,8 +207,9 @@ mod tests {
     fn what_finds_nothing_says_so() {
         let room = room();
         assert!(glob(&room, "*.py").contains("no file matches *.py"));
-        let refused =
-            |pattern: &str| error(&room.pure("glob", json!({"pattern": pattern}))).to_string();
+        let refused = |pattern: &str| {
+            error(&room.idempotent("glob", json!({"pattern": pattern}))).to_string()
+        };
         assert!(refused("a[").contains("cannot be used"));
         assert!(refused("nowhere/*").contains("does not exist"));
         assert!(refused("b.rs/*").contains("not a folder"));
@@ -212,7 +218,7 @@ mod tests {
     #[test]
     fn a_search_that_is_stopped_says_where() {
         let mut room = room();
-        room.place.limits.paths = 3;
+        room.ctx.limits.paths = 3;
         assert_eq!(
             glob(&room, "*.rs"),
             "no file matches *.rs (ignored files are not looked at)\n\
@@ -220,10 +226,10 @@ mod tests {
              below as path, or a narrower pattern or glob]\n"
         );
         // The four paths at the top and the three in `a`, not those in `a/b`.
-        room.place.limits.paths = 8;
+        room.ctx.limits.paths = 8;
         let text = glob(&room, "*.{rs,txt}");
         assert!(text.contains("[stopped after 8 paths, at a"), "{text}");
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: Duration::ZERO,
             ..Limits::TOOL
         };
@@ -233,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_pattern_without_end_is_refused() {
-        let ran = room().pure("glob", json!({"pattern": "[a]".repeat(2_000)}));
+        let ran = room().idempotent("glob", json!({"pattern": "[a]".repeat(2_000)}));
         assert!(error(&ran).contains("over 4096 bytes"));
     }
 

@@ -1,5 +1,6 @@
 //! Finding text in files, on the crates of ripgrep.
 
+use crate::core::text::count;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use grep_searcher::{
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Hidden, Place};
+use super::paths::{self, Hidden, ToolContext};
 use super::walk::{PathGlob, Walk, hints};
 use super::{Ran, printable};
 use crate::core::tool::GrepArgs;
@@ -32,36 +33,36 @@ const LEAD_BYTES: usize = 100;
 /// line, and some patterns take a second for each such line.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-pub fn run(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match grep(args, place, cancel) {
+pub fn run(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match grep(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn grep(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let matcher = matcher(args)?;
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let named = args.path.as_deref().unwrap_or(".");
-    let root = place::resolve(named, place)?;
+    let root = paths::resolve(named, ctx)?;
     let is_folder = match file::kind(&root).map_err(|e| format!("cannot search {named}: {e}"))? {
         Kind::Folder => true,
         Kind::Regular(_) => false,
-        Kind::Missing => return Err(place::missing(named, &root)),
+        Kind::Missing => return Err(paths::missing(named, &root)),
         Kind::Special(what) => return Err(format!("cannot search {named}: it is {what}")),
     };
-    let watch = Watch::new(place.limits, cancel);
+    let watch = Watch::new(ctx.limits, cancel);
     let mut search = Search {
         matcher,
         searcher: searcher(args),
         files_only: args.files_only,
-        folder: place::real_folder(place),
-        hidden: Arc::clone(&place.hidden),
+        folder: paths::real_folder(ctx),
+        hidden: Arc::clone(&ctx.hidden),
         watch: &watch,
         last: root.clone(),
         unused: Vec::new(),
         stopped: None,
-        found: Found::new(args, place),
+        found: Matches::new(args, ctx),
     };
     if is_folder {
         search.folder(&root, glob.as_ref());
@@ -71,7 +72,7 @@ fn grep(args: &GrepArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
     if search.stopped == Some(Stop::Cancelled) {
         return Ok(Ran::cancelled(search.found.text));
     }
-    let last = place::shown(&search.last, &search.folder);
+    let last = paths::shown(&search.last, &search.folder);
     let hints = hints(search.stopped, &last, &search.unused);
     Ok(Ran::done(
         search.found.report(&args.pattern, named) + &hints,
@@ -121,7 +122,7 @@ struct Search<'a> {
     last: PathBuf,
     unused: Vec<String>,
     stopped: Option<Stop>,
-    found: Found,
+    found: Matches,
 }
 
 impl Search<'_> {
@@ -152,7 +153,7 @@ impl Search<'_> {
         };
         self.found.searched += 1;
         let hits = FileHits {
-            name: printable(&place::shown(path, &self.folder)),
+            name: printable(&paths::shown(path, &self.folder)),
             is_named: false,
             had_break: false,
             files_only: self.files_only,
@@ -199,7 +200,7 @@ impl Read for Watched<'_> {
 }
 
 /// What was found, within bounds.
-struct Found {
+struct Matches {
     text: String,
     max_bytes: usize,
     limit: u64,
@@ -214,11 +215,11 @@ struct Found {
     unreadable: u64,
 }
 
-impl Found {
-    fn new(args: &GrepArgs, place: &Place) -> Found {
-        Found {
+impl Matches {
+    fn new(args: &GrepArgs, ctx: &ToolContext) -> Matches {
+        Matches {
             text: String::new(),
-            max_bytes: MAX_TEXT_BYTES.min(place.inline_max_bytes),
+            max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes),
             limit: args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS),
             is_full: false,
             hits: 0,
@@ -254,17 +255,26 @@ impl Found {
                 self.shown
             ));
         }
-        for (count, what) in [
-            (self.binary, "binary files were not searched to their end"),
-            (
-                self.long,
-                "files with a line of over 1 MiB were not searched to their end",
-            ),
-            (self.unreadable, "paths could not be read"),
+        for (n, what, cut) in [
+            (self.binary, "binary file", ""),
+            (self.long, "file", " with a line of over 1 MiB"),
         ] {
-            if count > 0 {
-                self.text.push_str(&format!("[{count} {what}]\n"));
+            let (were, their) = if n == 1 {
+                ("was", "its")
+            } else {
+                ("were", "their")
+            };
+            if n > 0 {
+                let files = count(n, what);
+                self.text.push_str(&format!(
+                    "[{files}{cut} {were} not searched to {their} end]\n"
+                ));
             }
+        }
+        if self.unreadable > 0 {
+            let paths = count(self.unreadable, "path");
+            self.text
+                .push_str(&format!("[{paths} could not be read]\n"));
         }
         self.text
     }
@@ -277,7 +287,7 @@ struct FileHits<'a> {
     had_break: bool,
     files_only: bool,
     matcher: &'a RegexMatcher,
-    found: &'a mut Found,
+    found: &'a mut Matches,
 }
 
 impl FileHits<'_> {
@@ -370,7 +380,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::support::{Room, done, error, input};
-    use super::super::{Limits, run_pure};
+    use super::super::{Limits, run_idempotent};
     use super::*;
     use crate::core::entry::Outcome;
 
@@ -386,7 +396,7 @@ mod tests {
     }
 
     fn grep(room: &Room, arguments: Value) -> String {
-        done(&room.pure("grep", arguments)).to_string()
+        done(&room.idempotent("grep", arguments)).to_string()
     }
 
     #[test]
@@ -448,7 +458,7 @@ mod tests {
         let room = room();
         let text = grep(&room, json!({"pattern": "absent"}));
         assert_eq!(text, "no match for absent in .; files searched: 3\n");
-        let refused = |arguments| error(&room.pure("grep", arguments)).to_string();
+        let refused = |arguments| error(&room.idempotent("grep", arguments)).to_string();
         assert!(refused(json!({"pattern": "("})).contains("cannot be used"));
         assert!(refused(json!({"pattern": "a\nb"})).contains("one by one"));
         assert!(refused(json!({"pattern": ""})).contains("empty"));
@@ -466,7 +476,7 @@ mod tests {
         let text = grep(&room, json!({"pattern": "one$|caf"}));
         assert_eq!(
             text,
-            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary files were not searched to their end]\n"
+            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary file was not searched to its end]\n"
         );
     }
 
@@ -497,7 +507,7 @@ mod tests {
             &room,
             json!({"pattern": "hit", "limit": 1_000, "path": "b"}),
         );
-        assert!(text.len() < room.place.inline_max_bytes + 200);
+        assert!(text.len() < room.ctx.inline_max_bytes + 200);
         assert!(
             text.contains("shown, over "),
             "{}",
@@ -509,7 +519,7 @@ mod tests {
     fn a_search_that_is_stopped_says_where() {
         let mut room = room();
         // Two files, and the third is one too many.
-        room.place.limits.bytes = 40;
+        room.ctx.limits.bytes = 40;
         let text = grep(&room, json!({"pattern": "two|ONE"}));
         assert_eq!(
             text,
@@ -517,7 +527,7 @@ mod tests {
              [stopped after 40 bytes, at b.rs: what comes behind it was not looked at; name a \
              folder below as path, or a narrower pattern or glob]\n"
         );
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: Duration::ZERO,
             ..Limits::TOOL
         };
@@ -537,7 +547,7 @@ mod tests {
         room.put("b", "one\n");
         assert_eq!(
             grep(&room, json!({"pattern": "one"})),
-            "a\n1:one\nb\n1:one\n[1 files with a line of over 1 MiB were not searched to their end]\n"
+            "a\n1:one\nb\n1:one\n[1 file with a line of over 1 MiB was not searched to its end]\n"
         );
     }
 
@@ -549,7 +559,7 @@ mod tests {
             .status();
         assert!(made.unwrap().success());
         for (path, what) in [("fifo", "a FIFO"), ("/dev/zero", "a device")] {
-            let ran = room.pure("grep", json!({"pattern": "one", "path": path}));
+            let ran = room.idempotent("grep", json!({"pattern": "one", "path": path}));
             assert!(error(&ran).contains(what), "{ran:?}");
         }
         assert!(grep(&room, json!({"pattern": "one"})).contains("files searched: 0"));
@@ -559,7 +569,7 @@ mod tests {
     fn a_search_that_is_cancelled_ends() {
         let room = room();
         let grep = input("grep", json!({"pattern": "one"}));
-        let ran = run_pure(&grep, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&grep, &room.ctx, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

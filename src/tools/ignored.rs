@@ -111,7 +111,11 @@ impl Ignored {
     pub fn unused(&self) -> Vec<String> {
         let mut lines = self.unused.clone();
         if self.unnamed > 0 {
-            lines.push(format!("{} more ignore files were not used", self.unnamed));
+            let (files, were) = match self.unnamed {
+                1 => ("ignore file", "was"),
+                _ => ("ignore files", "were"),
+            };
+            lines.push(format!("{} more {files} {were} not used", self.unnamed));
         }
         lines
     }
@@ -256,7 +260,7 @@ mod tests {
             ("glob", json!({"pattern": "**/*.log"})),
             ("grep", json!({"pattern": "needle"})),
         ] {
-            let ran = room.pure(tool, arguments);
+            let ran = room.idempotent(tool, arguments);
             let text = done(&ran);
             assert!(text.contains("sub/a.log"), "{tool}: {text}");
             assert!(text.contains(&said), "{tool}: {text}");
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn an_ignore_file_is_used() {
-        let ran = room().pure("grep", json!({"pattern": "needle"}));
+        let ran = room().idempotent("grep", json!({"pattern": "needle"}));
         assert_eq!(done(&ran), "sub/a.txt\n1:needle\n");
     }
 
@@ -295,7 +299,7 @@ mod tests {
     fn a_git_file_that_never_ends_is_not_read() {
         let room = room();
         symlink("/dev/zero", room.path("sub/.git")).unwrap();
-        let ran = room.pure("grep", json!({"pattern": "needle"}));
+        let ran = room.idempotent("grep", json!({"pattern": "needle"}));
         assert_eq!(done(&ran), "sub/a.txt\n1:needle\n");
     }
 
@@ -332,7 +336,7 @@ mod tests {
             room.put(&format!("{n}/.gitignore"), "*.log\n".repeat(MAX_PATTERNS));
             room.put(&format!("{n}/a.log"), "");
         }
-        let ran = room.pure("glob", json!({"pattern": "**/*.log"}));
+        let ran = room.idempotent("glob", json!({"pattern": "**/*.log"}));
         assert!(done(&ran).starts_with("no file matches"), "{ran:?}");
     }
 
@@ -343,7 +347,7 @@ mod tests {
             room.put(&format!("{n}/x"), "");
             symlink("/dev/zero", room.path(&format!("{n}/.ignore"))).unwrap();
         }
-        let text = done(&room.pure("glob", json!({"pattern": "*"}))).to_string();
+        let text = done(&room.idempotent("glob", json!({"pattern": "*"}))).to_string();
         assert_eq!(text.matches("was not used").count(), MAX_NAMED);
         assert!(
             text.contains("[4 more ignore files were not used]"),

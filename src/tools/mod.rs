@@ -1,15 +1,15 @@
 //! The tools of the model, except the running of commands.
 //!
-//! Three families. *Pure* tools ([`run_pure`]) look and change nothing, so they may be run
+//! Three families. *Idempotent* tools ([`run_idempotent`]) change nothing, so they may be run
 //! again after a crash. *Checked* tools replace one file as a whole: [`prepare`] looks and
 //! says what the file will be, that is recorded, [`apply`] does it, and after a crash
-//! [`look`] says from the file alone whether it was done. The third *looks back*
-//! ([`look_back`]): pure too, but over the store instead of the files.
+//! [`settle_file`] says from the file alone whether it was done. The third *looks back*
+//! ([`look_back`]): idempotent too, but over the store instead of the files.
 //!
 //! All of it blocks and belongs on a thread of its own. What the model reads of each tool
 //! is in `assets/tools/NAME.md`.
 //!
-//! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`look`]
+//! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
 //! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
 //! of what is found below that path, [`Hidden`] says what may be shown.
@@ -26,7 +26,7 @@ mod ignored;
 mod limit;
 mod memory;
 mod near;
-mod place;
+mod paths;
 mod plan;
 mod read;
 mod short;
@@ -38,13 +38,13 @@ use std::sync::atomic::AtomicBool;
 use crate::core::entry::{Fact, Outcome, Output};
 use crate::core::tool::Input;
 
-pub use checked::{Look, apply, look, prepare, target_key};
+pub use checked::{FileState, apply, prepare, settle_file, target_key};
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;
 pub use limit::{Limits, Stop, Watch};
 pub use memory::{Past, look_back};
-pub use place::{Hidden, Place, path_key, real_path};
+pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use short::short_specs;
 pub use specs::specs;
 
@@ -89,11 +89,11 @@ impl Ran {
 }
 
 /// Runs a tool that changes nothing. Returns soon after `cancel` is set.
-pub fn run_pure(input: &Input, place: &Place, cancel: &AtomicBool) -> Ran {
+pub fn run_idempotent(input: &Input, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
     match input {
-        Input::Read(args) => read::run(args, place, cancel),
-        Input::Grep(args) => grep::run(args, place, cancel),
-        Input::Glob(args) => glob::run(args, place, cancel),
+        Input::Read(args) => read::run(args, ctx, cancel),
+        Input::Grep(args) => grep::run(args, ctx, cancel),
+        Input::Glob(args) => glob::run(args, ctx, cancel),
         Input::Plan(args) => plan::run(args),
         Input::MemoryInsert(args) => memory::insert(args),
         Input::Write(_)

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_counted_and_kept() {
-        let ran = Room::new().pure(
+        let ran = Room::new().idempotent(
             "plan",
             json!({"steps": [
                 {"text": "look", "state": "done"},
@@ -57,7 +57,8 @@ mod tests {
     fn a_plan_has_bounds() {
         let room = Room::new();
         let steps = |text: &str, count| vec![json!({"text": text, "state": "left"}); count];
-        let plan = |text: &str, count| room.pure("plan", json!({"steps": steps(text, count)}));
+        let plan =
+            |text: &str, count| room.idempotent("plan", json!({"steps": steps(text, count)}));
         assert!(error(&plan("x", 101)).contains("100"));
         assert!(error(&plan(" ", 1)).contains("text"));
         assert!(error(&plan(&"x".repeat(1_001), 1)).contains("text"));

@@ -3,13 +3,14 @@
 //! A page never has a hole: it ends where the limit of an output is reached and says how
 //! to read on. The file is streamed, so memory is flat whatever its size.
 
+use crate::core::text::count;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
-use super::place::{self, Place};
+use super::paths::{self, ToolContext};
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
@@ -27,19 +28,19 @@ const MAX_NAMES_READ: usize = 10_000;
 const SNIFFED_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub fn run(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Ran {
-    match read(args, place, cancel) {
+pub fn run(args: &ReadArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+    match read(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, String> {
+fn read(args: &ReadArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let name = &args.path;
-    let path = place::resolve(name, place)?;
+    let path = paths::resolve(name, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
     let size = match file::kind(&path).map_err(cannot)? {
-        Kind::Missing => return Err(place::missing(name, &path)),
+        Kind::Missing => return Err(paths::missing(name, &path)),
         Kind::Special(what) => return Err(format!("cannot read {name}: it is {what}, not a file")),
         Kind::Folder => return Err(listing(name, &path)),
         Kind::Regular(metadata) => metadata.len(),
@@ -60,9 +61,9 @@ fn read(args: &ReadArgs, place: &Place, cancel: &AtomicBool) -> Result<Ran, Stri
             "cannot show {name}: it is {what}, {size} bytes\n{HINT_BINARY}"
         ));
     }
-    let mut page = Page::new(args, place);
+    let mut page = Page::new(args, ctx);
     let whole = io::Cursor::new(start).chain(file);
-    let watch = Watch::new(place.limits, cancel);
+    let watch = Watch::new(ctx.limits, cancel);
     match stream(whole, &mut page, &watch).map_err(cannot)? {
         Ended::Stopped(Stop::Cancelled) => Ok(Ran::cancelled(page.text)),
         Ended::Stopped(stop) => page.stopped(name, size, stop),
@@ -205,11 +206,11 @@ struct Page {
 }
 
 impl Page {
-    fn new(args: &ReadArgs, place: &Place) -> Page {
+    fn new(args: &ReadArgs, ctx: &ToolContext) -> Page {
         Page {
             first: args.offset.unwrap_or(1).max(1),
             limit: args.limit.unwrap_or(DEFAULT_LINES).max(1),
-            max_bytes: MAX_PAGE_BYTES.min(place.inline_max_bytes),
+            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes),
             text: String::new(),
             shown: 0,
             lines: 0,
@@ -295,8 +296,9 @@ impl Page {
         }
         if self.shown == 0 {
             return Err(format!(
-                "{name} has {} lines: there is no line {}",
-                self.lines, self.first
+                "{name} has {}: there is no line {}",
+                count(self.lines, "line"),
+                self.first
             ));
         }
         let last = self.first + self.shown - 1;
@@ -355,11 +357,11 @@ mod tests {
     use serde_json::json;
 
     use super::super::support::{Room, done, error, hash, input};
-    use super::super::{Limits, run_pure};
+    use super::super::{Limits, run_idempotent};
     use super::*;
 
     fn read(room: &Room, path: &str) -> Ran {
-        room.pure("read", json!({"path": path}))
+        room.idempotent("read", json!({"path": path}))
     }
 
     fn seen(room: &Room, name: &str, content: impl AsRef<[u8]>) -> Option<Fact> {
@@ -382,13 +384,13 @@ mod tests {
     fn a_part_says_how_to_read_on_and_the_whole_counts_as_seen() {
         let room = Room::new();
         room.put("a", "1\n2\n3\n4\n5\n");
-        let ran = room.pure("read", json!({"path": "a", "offset": 2, "limit": 2}));
+        let ran = room.idempotent("read", json!({"path": "a", "offset": 2, "limit": 2}));
         assert_eq!(
             done(&ran),
             "     2\t2\n     3\t3\n[lines 2-3 of 5; read on with offset 4]\n"
         );
         assert_eq!(ran.fact, seen(&room, "a", "1\n2\n3\n4\n5\n"));
-        let ran = room.pure("read", json!({"path": "a", "offset": 6}));
+        let ran = room.idempotent("read", json!({"path": "a", "offset": 6}));
         assert!(error(&ran).contains("has 5 lines: there is no line 6"));
     }
 
@@ -401,9 +403,9 @@ mod tests {
         room.put("a", lines.join("\n"));
         let mut got = Vec::new();
         while got.len() < lines.len() {
-            let ran = room.pure("read", json!({"path": "a", "offset": got.len() + 1}));
+            let ran = room.idempotent("read", json!({"path": "a", "offset": got.len() + 1}));
             let text = done(&ran);
-            assert!(text.len() <= room.place.inline_max_bytes + 100);
+            assert!(text.len() <= room.ctx.inline_max_bytes + 100);
             let page = text.lines().filter_map(|l| l.split_once('\t'));
             let before = got.len();
             got.extend(page.map(|(_, line)| line.to_string()));
@@ -433,7 +435,7 @@ mod tests {
         room.put("a", "\u{feff}one\r\ntwo\r\n");
         assert_eq!(done(&read(&room, "a")), "     1\tone\n     2\ttwo\n");
         room.put("late-nul", format!("{}\0\n", "x\n".repeat(SNIFFED_BYTES)));
-        let ran = room.pure(
+        let ran = room.idempotent(
             "read",
             json!({"path": "late-nul", "offset": SNIFFED_BYTES + 1}),
         );
@@ -531,7 +533,7 @@ mod tests {
         let filler = "x".repeat(SNIFFED_BYTES);
         std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 13).unwrap();
         huge.set_len(1 << 40).unwrap();
-        let ran = room.pure("read", json!({"path": "huge", "limit": 2}));
+        let ran = room.idempotent("read", json!({"path": "huge", "limit": 2}));
         assert!(done(&ran).ends_with("of a file of 1099511627776 bytes; read on with offset 3]\n"));
         assert_eq!(ran.fact, None);
     }
@@ -544,9 +546,10 @@ mod tests {
         let huge = std::fs::File::options().write(true).open(path).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 6).unwrap();
         huge.set_len(1 << 40).unwrap();
-        room.place.limits.bytes = 200_000;
-        let far =
-            |room: &Room, offset: u64| room.pure("read", json!({"path": "huge", "offset": offset}));
+        room.ctx.limits.bytes = 200_000;
+        let far = |room: &Room, offset: u64| {
+            room.idempotent("read", json!({"path": "huge", "offset": offset}))
+        };
         // No line in sight: nothing is shown.
         let ran = far(&room, 9);
         let said = "from line 9: stopped after 200000 bytes, at line 5 of a file of 1099511627776 bytes\nhint: ";
@@ -561,7 +564,7 @@ mod tests {
         let said = "[lines 2-4 of a file of 1099511627776 bytes; stopped after 200000 bytes, at line 5]\n[hint: ";
         assert!(text.contains(said), "{text}");
         assert_eq!(ran.fact, None);
-        room.place.limits = Limits {
+        room.ctx.limits = Limits {
             time: std::time::Duration::ZERO,
             ..Limits::TOOL
         };
@@ -573,7 +576,7 @@ mod tests {
         let room = Room::new();
         room.put("a", "x\n");
         let read = input("read", json!({"path": "a"}));
-        let ran = run_pure(&read, &room.place, &AtomicBool::new(true));
+        let ran = run_idempotent(&read, &room.ctx, &AtomicBool::new(true));
         assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Hidden, Place, Ran, path_key, run_pure};
+use super::{Hidden, Ran, ToolContext, path_key, run_idempotent};
 use crate::core::entry::Outcome;
 use crate::core::policy::{Rule, Rules, Workspace};
 use crate::core::tool::Input;
@@ -12,7 +12,7 @@ use crate::core::tool::Input;
 pub struct Room {
     // Removed when the test ends.
     _folder: tempfile::TempDir,
-    pub place: Place,
+    pub ctx: ToolContext,
 }
 
 impl Room {
@@ -21,7 +21,7 @@ impl Room {
         let path = folder.path().canonicalize().unwrap();
         Room {
             _folder: folder,
-            place: Place {
+            ctx: ToolContext {
                 folder: path.clone(),
                 root: path.clone(),
                 home: Some(path.join("home")),
@@ -34,13 +34,13 @@ impl Room {
 
     /// The user denies this, with the room as the workspace.
     pub fn hide(&mut self, rules: &[&str]) {
-        let folder = self.place.folder.to_str().unwrap().to_string();
+        let folder = self.ctx.folder.to_str().unwrap().to_string();
         let workspace = Workspace {
             folder: folder.clone(),
             root: folder,
             ..Workspace::default()
         };
-        self.place.hidden = Arc::new(Hidden {
+        self.ctx.hidden = Arc::new(Hidden {
             rules: Rules {
                 deny: rules.iter().map(|r| Rule::parse(r).unwrap()).collect(),
                 ..Rules::default()
@@ -50,7 +50,7 @@ impl Room {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.place.folder.join(name)
+        self.ctx.folder.join(name)
     }
 
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -65,12 +65,12 @@ impl Room {
     }
 
     pub fn key(&self, name: &str) -> String {
-        path_key(name, &self.place)
+        path_key(name, &self.ctx)
     }
 
     /// The names of everything in the folder, sorted: a leftover would show.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(&self.place.folder)
+        let mut names: Vec<String> = std::fs::read_dir(&self.ctx.folder)
             .unwrap()
             .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
             .collect();
@@ -78,12 +78,8 @@ impl Room {
         names
     }
 
-    pub fn pure(&self, name: &str, arguments: serde_json::Value) -> Ran {
-        run_pure(
-            &input(name, arguments),
-            &self.place,
-            &AtomicBool::new(false),
-        )
+    pub fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
+        run_idempotent(&input(name, arguments), &self.ctx, &AtomicBool::new(false))
     }
 }
 

@@ -13,7 +13,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::ignored::Ignored;
 use super::limit::{Stop, Watch};
-use super::place::Hidden;
+use super::paths::Hidden;
 
 /// Names of a folder are sorted, so all of them are held at once.
 const MAX_NAMES: usize = 1_000_000;
@@ -23,7 +23,7 @@ const MAX_GLOB_BYTES: usize = 4_096;
 
 /// What is found below a folder.
 #[derive(Debug)]
-pub struct Found {
+pub struct WalkEntry {
     pub path: PathBuf,
     pub of: FileType,
 }
@@ -32,7 +32,7 @@ pub struct Found {
 /// hidden or ignored: it was named.
 pub struct Walk<'a> {
     /// Names of each folder that are still to come, in the order they are taken from.
-    folders: Vec<Vec<Found>>,
+    folders: Vec<Vec<WalkEntry>>,
     ignored: Ignored,
     with_dots: bool,
     hidden: Arc<Hidden>,
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn names(&mut self, folder: &Path) -> io::Result<Vec<Found>> {
+    fn names(&mut self, folder: &Path) -> io::Result<Vec<WalkEntry>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(folder)? {
             self.watch.path();
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
                 break;
             }
             match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
-                Ok((of, path)) => names.push(Found { path, of }),
+                Ok((of, path)) => names.push(WalkEntry { path, of }),
                 // The others are still of use.
                 Err(error) => self.failed = Some(error),
             }
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
         Ok(names)
     }
 
-    fn is_left_out(&self, found: &Found) -> bool {
+    fn is_left_out(&self, found: &WalkEntry) -> bool {
         let name = found.path.file_name().unwrap_or_default();
         // What git itself keeps is never what is looked for.
         if name == ".git" {
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = io::Result<Found>;
+    type Item = io::Result<WalkEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

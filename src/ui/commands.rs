@@ -10,7 +10,7 @@ use nucleo_matcher::{Config, Matcher};
 use crate::core::text::{clip, nearest};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum SlashCommand {
     Help,
     New,
     Resume,
@@ -38,7 +38,7 @@ pub enum Command {
 /// A command as a person meets it.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
-    pub command: Command,
+    pub command: SlashCommand,
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     /// `[optional]` or `<needed>`; empty when it takes no argument.
@@ -55,32 +55,32 @@ impl Entry {
 
 #[rustfmt::skip]
 pub const COMMANDS: &[Entry] = &[
-    entry(Command::Help, "help", &["h", "?"], "", "keys and commands"),
-    entry(Command::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
-    entry(Command::Resume, "resume", &["continue"], "[session]", "go on with another session"),
-    entry(Command::Fork, "fork", &["branch"], "[entry]", "go on from here, or behind an entry, in a copy"),
-    entry(Command::Rewind, "rewind", &["undo"], "", "go on from an earlier message, in a fork"),
-    entry(Command::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
-    entry(Command::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
-    entry(Command::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
-    entry(Command::Plan, "plan", &["todos"], "", "the plan and where it stands"),
-    entry(Command::Model, "model", &["m"], "[provider/model]", "choose the model"),
-    entry(Command::Permissions, "permissions", &["mode", "allow"], "[mode]", "the mode and the rules in force"),
-    entry(Command::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
-    entry(Command::Skills, "skills", &["skill"], "", "the skills found here"),
-    entry(Command::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
-    entry(Command::Diff, "diff", &["changes"], "", "what changed since the last commit"),
-    entry(Command::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
-    entry(Command::Rename, "rename", &["title"], "<title>", "give this session another title"),
-    entry(Command::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
-    entry(Command::Reload, "reload", &["config"], "", "read the config again, also what the session changed in it"),
-    entry(Command::Status, "status", &["about"], "", "session, model, folder, configuration"),
-    entry(Command::Doctor, "doctor", &["check"], "", "check what rewake needs"),
-    entry(Command::Quit, "quit", &["exit", "q"], "", "leave; everything is saved"),
+    entry(SlashCommand::Help, "help", &["h", "?"], "", "keys and commands"),
+    entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
+    entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "go on with another session"),
+    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "go on from here, or behind an entry, in a copy"),
+    entry(SlashCommand::Rewind, "rewind", &["undo"], "", "go on from an earlier message, in a fork"),
+    entry(SlashCommand::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
+    entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
+    entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
+    entry(SlashCommand::Plan, "plan", &["todos"], "", "the plan and where it stands"),
+    entry(SlashCommand::Model, "model", &["m"], "[provider/model]", "choose the model"),
+    entry(SlashCommand::Permissions, "permissions", &["mode", "allow"], "[mode]", "the mode and the rules in force"),
+    entry(SlashCommand::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
+    entry(SlashCommand::Skills, "skills", &["skill"], "", "the skills found here"),
+    entry(SlashCommand::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
+    entry(SlashCommand::Diff, "diff", &["changes"], "", "what changed since the last commit"),
+    entry(SlashCommand::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
+    entry(SlashCommand::Rename, "rename", &["title"], "<title>", "give this session another title"),
+    entry(SlashCommand::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
+    entry(SlashCommand::Reload, "reload", &["config"], "", "read the config again, also what the session changed in it"),
+    entry(SlashCommand::Status, "status", &["about"], "", "session, model, folder, configuration"),
+    entry(SlashCommand::Doctor, "doctor", &["check"], "", "check what rewake needs"),
+    entry(SlashCommand::Quit, "quit", &["exit", "q"], "", "leave; everything is saved"),
 ];
 
 const fn entry(
-    command: Command,
+    command: SlashCommand,
     name: &'static str,
     aliases: &'static [&'static str],
     argument: &'static str,
@@ -129,7 +129,7 @@ pub fn is_command(line: &str) -> bool {
 }
 
 /// The command of a line that begins with a slash, and what is behind it.
-pub fn parse(line: &str) -> Result<(Command, String), NotRun> {
+pub fn parse(line: &str) -> Result<(SlashCommand, String), NotRun> {
     let line = line.trim();
     let rest = line.strip_prefix('/').unwrap_or(line);
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -212,14 +212,14 @@ mod tests {
     #[test]
     fn lines_are_parsed() {
         for (line, want) in [
-            ("/help", Ok((Command::Help, ""))),
-            ("/HELP ", Ok((Command::Help, ""))),
-            ("/q", Ok((Command::Quit, ""))),
+            ("/help", Ok((SlashCommand::Help, ""))),
+            ("/HELP ", Ok((SlashCommand::Help, ""))),
+            ("/q", Ok((SlashCommand::Quit, ""))),
             (
                 "/rename  a new  title ",
-                Ok((Command::Rename, "a new  title")),
+                Ok((SlashCommand::Rename, "a new  title")),
             ),
-            ("/new\nfix it", Ok((Command::New, "fix it"))),
+            ("/new\nfix it", Ok((SlashCommand::New, "fix it"))),
             ("/rename", Err("/rename needs <title>")),
             (
                 "/quit now",

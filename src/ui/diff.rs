@@ -4,6 +4,7 @@
 //!
 //! Invariant: the number of lines and the time it takes to find them are bounded.
 
+use crate::core::text::count;
 use std::time::Duration;
 
 use ratatui::style::Style;
@@ -252,8 +253,7 @@ impl<'a> Sheet<'a> {
         self.end_blank();
         match self.left_out {
             0 => {}
-            1 => self.note("… 1 more line"),
-            more => self.note(&format!("… {more} more lines")),
+            more => self.note(&format!("… {}", count(more, "more line"))),
         }
         let theme = self.shape.theme;
         let counts = format!("+{} -{}", self.added, self.removed);

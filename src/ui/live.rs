@@ -1,4 +1,4 @@
-//! The session that is worked in: the engine on a thread of its own, commands in, news out.
+//! The session that is worked in: the engine on a thread of its own, commands in, events out.
 //!
 //! The screen never touches the store or the world; what it shows are the entries that the
 //! engine recorded, in their order. A full disk pauses the engine, not the screen: it is told,
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::Tell;
+use super::OnEngineEvent;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
 use crate::core::state::State;
 use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
-use crate::session::{Found, Session, SessionError, Surroundings, Which};
+use crate::session::{AppContext, ResumeReport, Session, SessionError, Which};
 use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
@@ -42,9 +42,9 @@ pub struct Open {
     pub named: bool,
 }
 
-/// What the engine's thread tells the screen.
+/// What the engine's thread sends to the screen.
 #[derive(Debug)]
-pub enum News {
+pub enum EngineEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
     /// It is in the log; what is so after it.
@@ -80,7 +80,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct Opening {
     pub id: String,
-    pub found: Option<Found>,
+    pub found: Option<ResumeReport>,
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
@@ -153,17 +153,17 @@ pub struct Live {
 
 impl Live {
     /// Opens a session and works in it. `tell` is called from the engine's thread.
-    pub fn start(around: Arc<Surroundings>, open: Open, tell: Tell) -> Live {
+    pub fn start(ctx: Arc<AppContext>, open: Open, on_event: OnEngineEvent) -> Live {
         let (commands, inbox) = unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(&around, &open, inbox, &tell))
+            .spawn(move || work(&ctx, &open, inbox, &on_event))
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
         Live { commands, thread }
     }
 
-    /// An engine that has ended hears nothing; that was told.
+    /// An engine that has ended receives nothing; its end was sent to the screen.
     pub fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
@@ -195,14 +195,19 @@ impl Drop for Live {
     }
 }
 
-fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, tell: &Tell) {
+fn work(
+    ctx: &AppContext,
+    open: &Open,
+    inbox: UnboundedReceiver<Command>,
+    on_event: &OnEngineEvent,
+) {
     let opened = match (&open.which, open.take_over) {
-        (Which::Named { id, .. }, true) => around.take_over(id, TAKING_OVER),
+        (Which::Named { id, .. }, true) => ctx.take_over(id, TAKING_OVER),
         _ => Ok(()),
     };
-    let session = match opened.and_then(|()| around.open(&open.which, true)) {
+    let session = match opened.and_then(|()| ctx.open(&open.which, true)) {
         Ok(session) => session,
-        Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+        Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -211,33 +216,33 @@ fn work(around: &Surroundings, open: &Open, inbox: UnboundedReceiver<Command>, t
         Ok(runtime) => runtime,
         Err(error) => {
             let why = format!("cannot start the runtime: {error}");
-            return tell(News::Ended(Some((why, None))));
+            return on_event(EngineEvent::Ended(Some((why, None))));
         }
     };
-    let ended = runtime.block_on(live(session, open.named, inbox, tell));
+    let ended = runtime.block_on(live(session, open.named, inbox, on_event));
     runtime.shutdown_background();
-    tell(News::Ended(ended));
+    on_event(EngineEvent::Ended(ended));
 }
 
 async fn live(
     mut session: Session,
     named: bool,
     inbox: UnboundedReceiver<Command>,
-    tell: &Tell,
+    on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
     let found = session.found.take();
     let gauging = session.gauging.clone();
     match opening(&mut session, found.clone(), &gauging) {
-        Ok(opening) => tell(News::Opened(Box::new(opening))),
+        Ok(opening) => on_event(EngineEvent::Opened(Box::new(opening))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
-    let told = Arc::clone(tell);
+    let forward = Arc::clone(on_event);
     let mut engine = Engine::new(
         session.log,
         session.world,
         session.settings,
         inbox,
-        Box::new(move |state, event| told(news(state, event, &gauging))),
+        Box::new(move |state, event| forward(engine_event(state, event, &gauging))),
     );
     let _lock = session.lock;
     if found.as_ref().is_some_and(|found| waits(found, named)) {
@@ -248,14 +253,14 @@ async fn live(
     loop {
         let step = async {
             if let Some(found) = &wake {
-                engine.wake(By::Person, found.clone()).await?;
+                engine.record_resumed(By::Person, found.clone()).await?;
                 wake = None;
             }
-            tell(News::Working);
+            on_event(EngineEvent::Working);
             match engine.run().await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {
-                    tell(News::Resting(why));
+                    on_event(EngineEvent::Resting(why));
                     engine.idle().await?;
                     Ok(false)
                 }
@@ -269,10 +274,10 @@ async fn live(
                 return Some((error.to_string(), error.hint()));
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                tell(News::Paused(error.to_string(), error.hint()));
+                on_event(EngineEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
                 is_last_try = engine.is_abandoned();
-                tell(News::GoesOn);
+                on_event(EngineEvent::GoesOn);
             }
             Err(error) => {
                 tracing::error!(%error, "the engine stopped");
@@ -289,13 +294,13 @@ async fn live(
 /// Who makes a copy wants to say what is to be another in it. And a session that asks for
 /// nothing does nothing before the person was asked, unless they named it when they started the
 /// program.
-fn waits(found: &Found, named: bool) -> bool {
+fn waits(found: &ResumeReport, named: bool) -> bool {
     found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
 
 fn opening(
     session: &mut Session,
-    found: Option<Found>,
+    found: Option<ResumeReport>,
     gauging: &Gauging,
 ) -> Result<Opening, StoreError> {
     let store = &session.log.store;
@@ -323,22 +328,22 @@ pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, Store
     Ok(queued)
 }
 
-fn news(state: &State, event: Event<'_>, gauging: &Gauging) -> News {
+fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEvent {
     match event {
         Event::Recorded(record) => {
             let now = Now::of(state, gauging);
-            News::Recorded(Box::new(record.clone()), Box::new(now))
+            EngineEvent::Recorded(Box::new(record.clone()), Box::new(now))
         }
-        Event::Delta(delta) => News::Delta(delta.clone()),
-        Event::Queued(queued) => News::Queued(queued.clone()),
-        Event::Requeued(queued) => News::Requeued(queued.to_vec()),
-        Event::Asked { call, why, rule } => News::Asked {
+        Event::Delta(delta) => EngineEvent::Delta(delta.clone()),
+        Event::Queued(queued) => EngineEvent::Queued(queued.clone()),
+        Event::Requeued(queued) => EngineEvent::Requeued(queued.to_vec()),
+        Event::Asked { call, why, rule } => EngineEvent::Asked {
             call,
             why: why.to_string(),
             rule: rule.map(ToString::to_string),
         },
-        Event::Kept(kept) => News::Kept(kept.map_err(ToString::to_string)),
-        Event::Context(figures) => News::Context(figures),
+        Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
+        Event::Context(figures) => EngineEvent::Context(figures),
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  keyboard ─┐                         ┌─► commands ─► engine, on its own thread
-//!  engine ───┼─► Msg ─► App::update ─► Intent ─► Hands ─► files, runs, config, history
+//!  engine ───┼─► Msg ─► App::update ─► Intent ─► Effects ─► files, runs, config, history
 //!  threads ──┘            │                               │
 //!                         ▼                               └─► Msg …
 //!                    view::draw
 //! ```
 //!
 //! [`app`] is all that is shown and what becomes of it: no I/O, so a test gives it a log and
-//! keys and looks at the screen. [`hands`] carries out what it wants. The [`live`] engine
+//! keys and looks at the screen. [`effects`] carries out what it wants. The [`live`] engine
 //! knows nothing of a screen.
 //!
 //! Invariant: the thread that draws never waits for the store, the model or a command.
@@ -19,7 +19,7 @@ pub mod app;
 pub mod commands;
 pub mod composer;
 pub mod diff;
-pub mod hands;
+pub mod effects;
 pub mod highlight;
 pub mod history;
 pub mod input;
@@ -45,17 +45,17 @@ use crossterm::event::Event;
 
 use crate::core::entry::SaveReason;
 use crate::headless::exit;
-use crate::session::{Surroundings, now_ms, short_id};
+use crate::session::{AppContext, now_ms, short_id};
 
 use app::{App, Intent, Msg};
-use hands::{After, Hands};
-use live::News;
+use effects::{After, Effects};
+use live::EngineEvent;
 use terminal::Screen;
 
 pub use start::{Start, begin};
 
 /// Tells the screen, from whatever thread.
-pub type Tell = Arc<dyn Fn(News) + Send + Sync>;
+pub type OnEngineEvent = Arc<dyn Fn(EngineEvent) + Send + Sync>;
 
 /// What wakes the loop.
 pub enum Wake {
@@ -90,12 +90,12 @@ const TAILS: Duration = Duration::from_millis(150);
 const BRANCH: Duration = Duration::from_secs(5);
 
 /// Runs until the person leaves. `plain`: not on the terminal's other screen.
-pub fn run(around: Surroundings, start: Start) -> Closed {
+pub fn run(ctx: AppContext, start: Start) -> Closed {
     let plain = start.no_alt_screen;
     let (sender, wakes) = channel();
-    let around = Arc::new(around);
-    let mut hands = Hands::new(Arc::clone(&around), sender.clone());
-    let (mut app, begin) = match start::app(&around, start) {
+    let ctx = Arc::new(ctx);
+    let mut effects = Effects::new(Arc::clone(&ctx), sender.clone());
+    let (mut app, begin) = match start::app(&ctx, start) {
         Ok(begun) => begun,
         Err(error) => return failed(&error.to_string(), error.hint().as_deref()),
     };
@@ -104,23 +104,23 @@ pub fn run(around: Surroundings, start: Start) -> Closed {
         Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
     };
     let signals = Signals::catch();
-    let _watching = start::watch_config(&around, sender);
-    if let Err(e) = hands.listen() {
+    let _watching = start::watch_config(&ctx, sender);
+    if let Err(e) = effects.listen() {
         drop(screen);
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
-    hands.begin(&mut app);
+    effects.begin(&mut app);
     let intents = app.begin(begin);
     let ended = Loop {
         app: &mut app,
-        hands: &mut hands,
+        effects: &mut effects,
         screen: &mut screen,
         wakes: &wakes,
         signals: &signals,
         config_changed: None,
     }
     .run(intents);
-    close(app, hands, screen, plain, ended)
+    close(app, effects, screen, plain, ended)
 }
 
 /// How the loop came to its end.
@@ -133,7 +133,7 @@ enum Ended {
 
 struct Loop<'a> {
     app: &'a mut App,
-    hands: &'a mut Hands,
+    effects: &'a mut Effects,
     screen: &'a mut Screen,
     wakes: &'a Receiver<Wake>,
     signals: &'a Signals,
@@ -169,19 +169,19 @@ impl Loop<'_> {
                 .is_some_and(|at| at.elapsed() >= SETTLED)
             {
                 self.config_changed = None;
-                self.hands.reload(self.app);
+                self.effects.reload(self.app);
             }
-            self.hands.settle_config();
+            self.effects.settle_config();
             if let Some(code) = self.signals.last() {
                 return Ended::Signal(code);
             }
             if tails_at.elapsed() >= TAILS {
                 tails_at = Instant::now();
-                self.hands.tails(self.app);
+                self.effects.tails(self.app);
             }
             if branch_at.elapsed() >= BRANCH {
                 branch_at = Instant::now();
-                self.hands.branch();
+                self.effects.branch();
             }
             if let Some(ended) = self.msg(Msg::Tick(Instant::now())) {
                 return ended;
@@ -211,7 +211,7 @@ impl Loop<'_> {
             let ended = match wake {
                 Wake::Msg(msg) => self.msg(msg),
                 Wake::Config => {
-                    self.hands.look_at_config();
+                    self.effects.look_at_config();
                     self.config_changed = Some(Instant::now());
                     None
                 }
@@ -234,7 +234,7 @@ impl Loop<'_> {
 
     fn perform(&mut self, intents: Vec<Intent>) -> Option<Ended> {
         for intent in intents {
-            match self.hands.perform(intent, self.app, self.screen) {
+            match self.effects.perform(intent, self.app, self.screen) {
                 After::GoOn => {}
                 After::Quit => return Some(Ended::Left),
                 After::Demo => return Some(Ended::Demo),
@@ -245,18 +245,18 @@ impl Loop<'_> {
 }
 
 /// Everything is in the log before the terminal is given back.
-fn close(mut app: App, mut hands: Hands, screen: Screen, plain: bool, ended: Ended) -> Closed {
+fn close(mut app: App, mut effects: Effects, screen: Screen, plain: bool, ended: Ended) -> Closed {
     let reason = match ended {
         Ended::Left | Ended::Demo => SaveReason::Exit,
         Ended::Signal(_) | Ended::TerminalGone => SaveReason::Signal,
     };
     for intent in app.keep_input() {
         if let Intent::Engine(command) = intent {
-            hands.engine(command);
+            effects.engine(command);
         }
     }
-    hands.end_shells();
-    let left = hands.leave(reason);
+    effects.end_shells();
+    let left = effects.leave(reason);
     let words = match (plain, &ended) {
         (true, Ended::Left) => app.printed(),
         _ => String::new(),
@@ -285,11 +285,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
         return;
     };
     let background = app.now.background.len();
-    if background > 0 {
-        crate::headless::note(&format!(
-            "{background} background command(s) go on; rewake ps lists them"
-        ));
-    }
+    crate::headless::note_background(background);
     crate::headless::note(&format!(
         "to go on: rewake -c, or rewake -r {}",
         short_id(id)

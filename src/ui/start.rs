@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, Place, Quiet};
+use super::app::{App, Begin, LaunchInfo, Quiet};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
 use crate::config;
 use crate::model::{Figures, Models};
-use crate::session::{SessionError, Surroundings, VERSION, Which, now_ms};
+use crate::session::{AppContext, SessionError, VERSION, Which, now_ms};
 
 /// What the command line asks of the screen.
 #[derive(Debug, Clone, Default)]
@@ -25,32 +25,32 @@ pub struct Start {
     pub no_alt_screen: bool,
 }
 
-pub(super) fn app(around: &Arc<Surroundings>, start: Start) -> Result<(App, Begin), SessionError> {
-    let (theme, trouble) = match style::theme(around, None) {
+pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), SessionError> {
+    let (theme, trouble) = match style::theme(ctx, None) {
         Ok(theme) => (theme, None),
         Err(why) => (
             Theme::named("dark").unwrap_or_else(|_| Theme::plain()),
             Some(why),
         ),
     };
-    let place = Place {
-        folder: around.here.folder.to_string_lossy().into_owned(),
-        workspace: around.workspace(),
-        home: around.env.home().map(|h| h.to_string_lossy().into_owned()),
+    let launch = LaunchInfo {
+        folder: ctx.here.folder.to_string_lossy().into_owned(),
+        workspace: ctx.workspace(),
+        home: ctx.env.home().map(|h| h.to_string_lossy().into_owned()),
         version: VERSION,
     };
-    let mut app = App::new(place, theme, Figures::new(around.config()), now_ms());
-    app.quiet = Quiet::new(Duration::from_millis(around.config().ui.quiet_ms));
-    app.theme_name = around.config().theme.clone();
-    let warnings = around.loaded.warnings.iter();
+    let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
+    app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
+    app.theme_name = ctx.config().theme.clone();
+    let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
-    let begin = begin(around, start)?;
+    let begin = begin(ctx, start)?;
     Ok((app, begin))
 }
 
 /// A person who names a session gets it; else unfinished work is offered before anything new.
-pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError> {
+pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     let Start {
         which,
         pick,
@@ -61,10 +61,10 @@ pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError>
         Some(which) => Begin::Open { which, prompt },
         None if pick => Begin::History,
         None => {
-            let offers = around.offers(&around.open_store()?)?;
-            match (offers.is_empty(), no_model(around)) {
+            let offers = ctx.offers(&ctx.open_store()?)?;
+            match (offers.is_empty(), no_model(ctx)) {
                 (false, _) => Begin::Offers { offers, prompt },
-                (true, Some(why)) => Begin::FirstRun(FirstRun::new(why, providers(around))),
+                (true, Some(why)) => Begin::FirstRun(FirstRun::new(why, providers(ctx))),
                 (true, None) => Begin::Open {
                     which: Which::New,
                     prompt,
@@ -72,9 +72,9 @@ pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError>
             }
         }
     };
-    Ok(match asks_for_trust(around) {
+    Ok(match asks_for_trust(ctx) {
         true => Begin::Trust {
-            project: Box::new(around.loaded.project.clone()),
+            project: Box::new(ctx.loaded.project.clone()),
             then: Box::new(then),
         },
         false => then,
@@ -82,43 +82,38 @@ pub fn begin(around: &Surroundings, start: Start) -> Result<Begin, SessionError>
 }
 
 /// Why no model can be asked.
-fn no_model(around: &Surroundings) -> Option<String> {
-    let name = match around.config().model_name(&around.env) {
+fn no_model(ctx: &AppContext) -> Option<String> {
+    let name = match ctx.config().model_name(&ctx.env) {
         Ok(name) => name.to_string(),
         Err(e) => return Some(e.to_string()),
     };
-    let models = Models::new(around.config().clone(), around.env.clone());
+    let models = Models::new(ctx.config().clone(), ctx.env.clone());
     models.check(&name).err().map(|e| e.to_string())
 }
 
 /// A config of the folder's own that is not used as a whole, and nobody declined.
-fn asks_for_trust(around: &Surroundings) -> bool {
-    let declined = config::trust::was_declined(&around.paths, &around.here.root);
-    around.loaded.project.needs_trust() && matches!(declined, Ok(false))
+fn asks_for_trust(ctx: &AppContext) -> bool {
+    let declined = config::trust::was_declined(&ctx.paths, &ctx.here.root);
+    ctx.loaded.project.needs_trust() && matches!(declined, Ok(false))
 }
 
 /// What was looked for, and what of it can be used.
-fn providers(around: &Surroundings) -> Vec<Provider> {
+fn providers(ctx: &AppContext) -> Vec<Provider> {
     let mut providers: Vec<Provider> = ["anthropic", "openai", "gemini", "openrouter"]
         .into_iter()
-        .map(|name| keyed(around, name))
+        .map(|name| keyed(ctx, name))
         .collect();
-    providers.push(local(
-        around,
-        "ollama",
-        "http://127.0.0.1:11434",
-        "/api/tags",
-    ));
-    providers.push(local(around, "llama.cpp", LLAMA_CPP, "/v1/models"));
+    providers.push(local(ctx, "ollama", "http://127.0.0.1:11434", "/api/tags"));
+    providers.push(local(ctx, "llama.cpp", LLAMA_CPP, "/v1/models"));
     providers
 }
 
-fn keyed(around: &Surroundings, name: &str) -> Provider {
+fn keyed(ctx: &AppContext, name: &str) -> Provider {
     let env = format!("{}_API_KEY", name.to_uppercase());
-    let key = around
+    let key = ctx
         .config()
         .provider(name)
-        .and_then(|provider| provider.key(&around.env));
+        .and_then(|provider| provider.key(&ctx.env));
     let is_ready = matches!(key, Ok(Some(_)));
     let default = config::default_model(name);
     Provider {
@@ -137,9 +132,9 @@ fn keyed(around: &Surroundings, name: &str) -> Provider {
 pub(super) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
 
 /// A server on this machine, asked for its models. It is there at once or not at all.
-fn local(around: &Surroundings, name: &str, usual: &str, path: &str) -> Provider {
+fn local(ctx: &AppContext, name: &str, usual: &str, path: &str) -> Provider {
     let named = match name {
-        "ollama" => around.config().provider("ollama").ok().map(|p| p.base_url),
+        "ollama" => ctx.config().provider("ollama").ok().map(|p| p.base_url),
         _ => None,
     };
     let base = named.unwrap_or_else(|| usual.to_string());
@@ -209,14 +204,11 @@ fn probe(base: &str, path: &str) -> Option<Vec<String>> {
 
 /// Tells when a file of the config changes. `None` when that cannot be known: then a change
 /// holds from the next start on.
-pub(super) fn watch_config(
-    around: &Surroundings,
-    wakes: Sender<Wake>,
-) -> Option<RecommendedWatcher> {
-    let own = around.paths.config_dir.clone();
-    let project = around.here.root.join(".rewake");
+pub(super) fn watch_config(ctx: &AppContext, wakes: Sender<Wake>) -> Option<RecommendedWatcher> {
+    let own = ctx.paths.config_dir.clone();
+    let project = ctx.here.root.join(".rewake");
     let is_config = |path: &std::path::Path| path.extension().is_some_and(|end| end == "toml");
-    let told = move |event: notify::Result<notify::Event>| {
+    let on_change = move |event: notify::Result<notify::Event>| {
         if let Ok(event) = event
             && !event.kind.is_access()
             && event.paths.iter().any(|path| is_config(path))
@@ -224,7 +216,7 @@ pub(super) fn watch_config(
             let _ = wakes.send(Wake::Config);
         }
     };
-    let mut watcher = notify::recommended_watcher(told)
+    let mut watcher = notify::recommended_watcher(on_change)
         .inspect_err(|error| tracing::warn!(%error, "changes of the config are not seen"))
         .ok()?;
     for folder in [own, project] {

@@ -1,22 +1,22 @@
 //! Which colours: the config's theme, the user's own files, and what the terminal can show.
 
-use crate::session::Surroundings;
+use crate::session::AppContext;
 use crate::ui::theme::{Depth, Theme};
 
 /// A theme of this size is none.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The theme of this name, else the config's. `NO_COLOR` wins over both.
-pub fn theme(around: &Surroundings, name: Option<&str>) -> Result<Theme, String> {
-    let env = &around.env;
+pub fn theme(ctx: &AppContext, name: Option<&str>) -> Result<Theme, String> {
+    let env = &ctx.env;
     if env.var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) {
         return Ok(Theme::plain());
     }
-    let name = name.unwrap_or(&around.config().theme);
+    let name = name.unwrap_or(&ctx.config().theme);
     let depth = Depth::of(env.var("COLORTERM"), env.var("TERM"));
     let theme = match Theme::names().any(|built_in| built_in == name) {
         true => Theme::named(name),
-        false => own(around, name)?,
+        false => own(ctx, name)?,
     };
     theme
         .map(|t| t.at_depth(depth))
@@ -24,14 +24,14 @@ pub fn theme(around: &Surroundings, name: Option<&str>) -> Result<Theme, String>
 }
 
 fn own(
-    around: &Surroundings,
+    ctx: &AppContext,
     name: &str,
 ) -> Result<Result<Theme, crate::ui::theme::ThemeError>, String> {
     // A name, not a path: the workspace's config may choose it.
     if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         return Err(format!("theme {name:?} is not a name"));
     }
-    let file = around
+    let file = ctx
         .paths
         .config_dir
         .join("themes")
@@ -41,16 +41,16 @@ fn own(
         format!(
             "there is no theme {name:?}: built in are {}, own ones lie in {}",
             known.join(" and "),
-            around.paths.config_dir.join("themes").display()
+            ctx.paths.config_dir.join("themes").display()
         )
     })?;
     Ok(Theme::parse(&file.to_string_lossy(), &text))
 }
 
 /// All themes there are, the built-in ones first.
-pub fn names(around: &Surroundings) -> Vec<String> {
+pub fn names(ctx: &AppContext) -> Vec<String> {
     let mut names: Vec<String> = Theme::names().map(str::to_string).collect();
-    let own = std::fs::read_dir(around.paths.config_dir.join("themes"));
+    let own = std::fs::read_dir(ctx.paths.config_dir.join("themes"));
     let mut files: Vec<String> = own
         .into_iter()
         .flatten()

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use super::Tell;
-use super::live::{News, NotOpened, Now, Opening, waiting};
+use super::OnEngineEvent;
+use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
 use crate::core::state::State;
 use crate::model::Delta;
-use crate::session::{SessionError, Surroundings};
+use crate::session::{AppContext, SessionError};
 use crate::store::Store;
 
 /// How far behind the screen is.
@@ -24,17 +24,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn start(around: Arc<Surroundings>, id: String, tell: Tell) -> Watch {
+    pub fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
         let (stop, stopped) = channel();
         std::thread::spawn(move || {
-            let mut look = match Look::begin(&around, &id, &tell) {
-                Ok(look) => look,
-                Err(error) => return tell(News::NotOpened(NotOpened::from(error))),
+            let mut follower = match Follower::begin(&ctx, &id, &on_event) {
+                Ok(follower) => follower,
+                Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
             };
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
-                if let Err(error) = look.again(&around, &tell) {
+                if let Err(error) = follower.again(&ctx, &on_event) {
                     tracing::warn!(%error, "a session cannot be watched any more");
-                    return tell(News::Ended(Some((error.to_string(), error.hint()))));
+                    return on_event(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
             }
         });
@@ -42,61 +42,66 @@ impl Watch {
     }
 }
 
-struct Look {
+/// Follows a session that another process works in.
+struct Follower {
     store: Store,
     id: String,
     state: State,
-    /// The streamed words that were told.
-    told: String,
+    /// The streamed text that was sent to the screen.
+    streamed: String,
 }
 
-impl Look {
-    fn begin(around: &Surroundings, id: &str, tell: &Tell) -> Result<Look, SessionError> {
-        let store = around.open_store()?;
+impl Follower {
+    fn begin(
+        ctx: &AppContext,
+        id: &str,
+        on_event: &OnEngineEvent,
+    ) -> Result<Follower, SessionError> {
+        let store = ctx.open_store()?;
         let id = store.find(id)?.id;
-        let mut look = Look {
+        let mut follower = Follower {
             store,
             id,
             state: State::default(),
-            told: String::new(),
+            streamed: String::new(),
         };
         let mut recent = Vec::new();
-        let state = &mut look.state;
-        let length = look.store.find(&look.id)?.entries;
-        look.store.load_each(&look.id, |record| {
+        let state = &mut follower.state;
+        let length = follower.store.find(&follower.id)?.entries;
+        follower.store.load_each(&follower.id, |record| {
             let folded = state.fold(&record);
             if record.seq + RECENT >= length {
                 recent.push(record);
             }
             folded.map_err(|why| SessionError::Illegal {
-                session: look.id.clone(),
+                session: follower.id.clone(),
                 why,
             })
         })?;
-        tell(News::Opened(Box::new(Opening {
-            id: look.id.clone(),
+        on_event(EngineEvent::Opened(Box::new(Opening {
+            id: follower.id.clone(),
             found: None,
             warnings: Vec::new(),
             recent,
             // Only the tokens are shown: the price is the other process's to tell.
             cost_usd: None,
-            queued: waiting(&look.store, &look.id)?,
+            queued: waiting(&follower.store, &follower.id)?,
             input: None,
             now: Now::of(
-                &look.state,
-                &around.gauging(&look.store, &look.state.model)?,
+                &follower.state,
+                &ctx.gauging(&follower.store, &follower.state.model)?,
             ),
         })));
-        tell(News::Watching);
-        look.again(around, tell)?;
-        Ok(look)
+        on_event(EngineEvent::Watching);
+        follower.again(ctx, on_event)?;
+        Ok(follower)
     }
 
-    fn again(&mut self, around: &Surroundings, tell: &Tell) -> Result<(), SessionError> {
+    fn again(&mut self, ctx: &AppContext, on_event: &OnEngineEvent) -> Result<(), SessionError> {
         let next = self.state.next_seq();
         let length = self.store.find(&self.id)?.entries;
         if length > next {
-            let gauging = around.gauging(&self.store, &self.state.model)?;
+            let gauging = ctx.gauging(&self.store, &self.state.model)?;
             for record in self.store.records(&self.id, next..=length - 1)? {
                 self.state
                     .fold(&record)
@@ -105,18 +110,21 @@ impl Look {
                         why,
                     })?;
                 let now = Now::of(&self.state, &gauging);
-                tell(News::Recorded(Box::new(record), Box::new(now)));
+                on_event(EngineEvent::Recorded(Box::new(record), Box::new(now)));
             }
-            tell(News::Requeued(waiting(&self.store, &self.id)?));
-            self.told.clear();
+            on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
+            self.streamed.clear();
         }
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
-        if let Some(more) = stream.strip_prefix(&self.told).filter(|m| !m.is_empty()) {
-            tell(News::Delta(Delta::Text(more.to_string())));
+        if let Some(more) = stream
+            .strip_prefix(&self.streamed)
+            .filter(|m| !m.is_empty())
+        {
+            on_event(EngineEvent::Delta(Delta::Text(more.to_string())));
         }
-        self.told = stream;
-        if !around.is_in_use(&self.id) {
-            tell(News::Free);
+        self.streamed = stream;
+        if !ctx.is_in_use(&self.id) {
+            on_event(EngineEvent::Free);
         }
         Ok(())
     }

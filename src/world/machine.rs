@@ -12,13 +12,15 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::archive::Archive;
 use super::{BackgroundEnd, Images, Settled, Unready, World, report};
-use crate::command::{self, Ended, Found, How, RunInfo, RunState, Running, Runs, Spec, Stopped};
+use crate::command::{
+    self, Ended, How, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped,
+};
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
 use crate::core::state::Background;
 use crate::core::tool::{BashArgs, Input, ToolCall};
 use crate::model::{Delta, Models, Reply};
-use crate::tools::{self, Look, Place, Ran};
+use crate::tools::{self, FileState, Ran, ToolContext};
 
 /// How commands are run.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ pub struct Shell {
 }
 
 pub struct Machine {
-    place: Place,
+    ctx: ToolContext,
     shell: Shell,
     runs: Runs,
     models: Models,
@@ -45,7 +47,7 @@ pub struct Machine {
 impl Machine {
     /// `data_dir` is where the store of the session is.
     pub fn new(
-        place: Place,
+        ctx: ToolContext,
         shell: Shell,
         runs: Runs,
         models: Models,
@@ -53,7 +55,7 @@ impl Machine {
         data_dir: PathBuf,
     ) -> Machine {
         Machine {
-            place,
+            ctx,
             shell,
             runs,
             models,
@@ -68,7 +70,7 @@ impl Machine {
         let own_limit = args.timeout_ms.unwrap_or(self.shell.timeout_ms);
         Spec {
             command: args.command.clone(),
-            folder: self.place.folder.clone(),
+            folder: self.ctx.folder.clone(),
             // A background command lives until it ends or is stopped, unless a limit is named.
             timeout_ms: match (args.background, args.timeout_ms) {
                 (true, None) => u64::MAX,
@@ -102,14 +104,16 @@ impl Machine {
             // Only what has begun goes on in the background: until then any look at the run
             // could be the one that decides that it never will.
             Ok(mut running) if args.background => self.runs.begun(&mut running).await,
-            Ok(running) => Ok(Found::Running(running)),
+            Ok(running) => Ok(SettledRun::Running(running)),
             Err(e) => Err(e),
         };
         // An error says nothing of the command, which may run all the same; its folder does.
         let found = match begun {
             Ok(found) => found,
             Err(e) => match self.runs.settle(run, &self.boot) {
-                Ok(Found::NotBegun) => return Ran::error(format!("cannot start the command: {e}")),
+                Ok(SettledRun::NotBegun) => {
+                    return Ran::error(format!("cannot start the command: {e}"));
+                }
                 Ok(found) => found,
                 Err(_) => return uncertain(&format!("cannot start the command: {e}")),
             },
@@ -118,15 +122,19 @@ impl Machine {
     }
 
     /// What is told of a run once it is known whether it was begun.
-    async fn outcome(&self, call: CallId, args: &BashArgs, run: &str, found: Found) -> Ran {
+    async fn outcome(&self, call: CallId, args: &BashArgs, run: &str, found: SettledRun) -> Ran {
         match found {
-            Found::NotBegun => Ran::error("cannot start the command: its keeper did not begin"),
-            Found::Ended(ended) if !args.background || matches!(ended.how, How::NotRun(_)) => {
+            SettledRun::NotBegun => {
+                Ran::error("cannot start the command: its keeper did not begin")
+            }
+            SettledRun::Ended(ended) if !args.background || matches!(ended.how, How::NotRun(_)) => {
                 self.result(&ended)
             }
-            Found::Running(mut running) if !args.background => self.end_of(&mut running).await,
+            SettledRun::Running(mut running) if !args.background => self.end_of(&mut running).await,
             // A keeper is nobody's child once this process is gone; until then tokio reaps it.
-            Found::Running(_) | Found::Ended(_) => self.in_background(call, run, &args.command),
+            SettledRun::Running(_) | SettledRun::Ended(_) => {
+                self.in_background(call, run, &args.command)
+            }
         }
     }
 
@@ -164,7 +172,7 @@ impl Machine {
     }
 
     fn result(&self, ended: &Ended) -> Ran {
-        report::result(&self.runs, ended, self.place.inline_max_bytes)
+        report::result(&self.runs, ended, self.ctx.inline_max_bytes)
     }
 
     async fn settle_run(
@@ -178,17 +186,21 @@ impl Machine {
             return unsettled("it was begun as another kind of call");
         };
         match self.runs.settle(run, boot) {
-            Ok(Found::NotBegun) if stop => Settled::NotBegun(guard.clone()),
-            Ok(Found::NotBegun) => match self.prepare_run(call.id, args) {
+            Ok(SettledRun::NotBegun) if stop => Settled::NotBegun(guard.clone()),
+            Ok(SettledRun::NotBegun) => match self.prepare_run(call.id, args) {
                 Ok(guard) => Settled::NotBegun(guard),
                 Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
                 Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
             },
-            Ok(Found::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
-            Ok(Found::Running(mut running)) if stop => Settled::Ended(match self.runs.stop(run) {
-                Ok(_) => self.end_of(&mut running).await,
-                Err(e) => interrupted(format!("cannot stop the command: {e}; it may still run")),
-            }),
+            Ok(SettledRun::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
+            Ok(SettledRun::Running(mut running)) if stop => {
+                Settled::Ended(match self.runs.stop(run) {
+                    Ok(_) => self.end_of(&mut running).await,
+                    Err(e) => {
+                        interrupted(format!("cannot stop the command: {e}; it may still run"))
+                    }
+                })
+            }
             Ok(found) => {
                 let ran = self.outcome(call.id, args, run, found).await;
                 Settled::Ended(match args.background {
@@ -287,7 +299,7 @@ impl World for Machine {
         self.models.call(&request, &none, &mut |_| {}).await
     }
 
-    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
         let input = match &call.input {
             Ok(Input::BashStop(args)) => {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
@@ -299,7 +311,7 @@ impl World for Machine {
                 input @ (Input::MemorySearch(_) | Input::MemoryPage(_) | Input::ReviewHistory(_)),
             ) => {
                 let (archive, input, now_ms) = (self.archive.clone(), input.clone(), self.now_ms());
-                let room = room.min(self.place.inline_max_bytes);
+                let room = room.min(self.ctx.inline_max_bytes);
                 let found = blocking(move || archive.look_back(&input, now_ms, room)).await;
                 let nothing = || Ran::error("this call does not look back");
                 return found.map_or_else(Ran::error, |found| found.unwrap_or_else(nothing));
@@ -309,8 +321,8 @@ impl World for Machine {
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancel));
-        let place = self.place.clone();
-        match blocking(move || tools::run_pure(&input, &place, &cancel)).await {
+        let ctx = self.ctx.clone();
+        match blocking(move || tools::run_idempotent(&input, &ctx, &cancel)).await {
             Ok(ran) => ran,
             Err(why) => Ran::error(why),
         }
@@ -325,9 +337,9 @@ impl World for Machine {
         match &call.input {
             Ok(Input::Bash(args)) => self.prepare_run(call.id, args),
             Ok(input @ (Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_))) => {
-                let key = tools::target_key(input, &self.place);
-                let (input, place, seen) = (input.clone(), self.place.clone(), seen(&key));
-                match blocking(move || tools::prepare(&input, &place, seen.as_deref())).await {
+                let key = tools::target_key(input, &self.ctx);
+                let (input, ctx, seen) = (input.clone(), self.ctx.clone(), seen(&key));
+                match blocking(move || tools::prepare(&input, &ctx, seen.as_deref())).await {
                     Ok(prepared) => prepared.map_err(Unready::Refused),
                     Err(why) => refused(why),
                 }
@@ -344,8 +356,8 @@ impl World for Machine {
                 self.run_command(call.id, args, run).await
             }
             (Ok(input), Guard::Checked { .. }) => {
-                let (input, guard, place) = (input.clone(), guard.clone(), self.place.clone());
-                match blocking(move || tools::apply(&input, &guard, &place)).await {
+                let (input, guard, ctx) = (input.clone(), guard.clone(), self.ctx.clone());
+                match blocking(move || tools::apply(&input, &guard, &ctx)).await {
                     Ok(ran) => ran,
                     Err(why) => interrupted(why),
                 }
@@ -357,9 +369,9 @@ impl World for Machine {
     async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
         match (&call.input, guard) {
             (Ok(Input::Bash(args)), _) => self.settle_run(call, args, guard, stop).await,
-            (Ok(_), Guard::Checked { path, after, .. }) => match tools::look(guard) {
-                Look::Before => Settled::NotBegun(guard.clone()),
-                Look::After => {
+            (Ok(_), Guard::Checked { path, after, .. }) => match tools::settle_file(guard) {
+                FileState::Before => Settled::NotBegun(guard.clone()),
+                FileState::After => {
                     let fact = Fact::Wrote {
                         path: path.clone(),
                         hash: after.clone(),
@@ -370,7 +382,7 @@ impl World for Machine {
                         ..Ran::done(text)
                     })
                 }
-                Look::Conflict(why) => unsettled(&why),
+                FileState::Conflict(why) => unsettled(&why),
             },
             _ => unsettled("rewake was interrupted while it ran"),
         }

@@ -62,8 +62,8 @@ pub enum Boundary {
     AfterModel,
     BeforeSummary,
     AfterSummary,
-    BeforePure,
-    AfterPure,
+    BeforeIdempotent,
+    AfterIdempotent,
     BeforePrepare,
     AfterPrepare,
     BeforeAct,
@@ -94,8 +94,8 @@ pub trait World: 'static {
     /// As [`World::call_model`].
     fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Runs a pure call. A result of at most `room` bytes is sent whole.
-    fn run_pure(&self, call: &ToolCall, room: usize) -> impl Future<Output = Ran>;
+    /// Runs an idempotent call. A result of at most `room` bytes is sent whole.
+    fn run_idempotent(&self, call: &ToolCall, room: usize) -> impl Future<Output = Ran>;
 
     /// Makes all ready for a call with an effect, and does nothing yet. `seen` is the hash the
     /// model knows the call's file by.

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::support::{Home, run};
-use crate::{LIMIT, SCRIPTED, bash, calling, history, quiet, refused, scripted, step, told};
+use crate::{
+    LIMIT, SCRIPTED, bash, calling, history, quiet, refused, scripted, step, tool_results,
+};
 
 #[test]
 fn a_damaged_config_names_file_line_and_the_nearest_key() {
@@ -131,7 +133,7 @@ fn a_repository_grants_itself_nothing_until_it_is_trusted() {
         "[permissions]\nallow = [\"Bash(touch:*)\"]\n",
     )
     .unwrap();
-    assert_eq!(told(&home, &[])[0].0, "denied");
+    assert_eq!(tool_results(&home, &[])[0].0, "denied");
     home.run(["trust"]).expect(0);
     let trusted = home.run(["-p", "x"]).expect(0);
     assert_eq!(warnings(&trusted.stderr), 0, "{}", trusted.stderr);
@@ -306,8 +308,8 @@ fn at_home(calls: &[(&str, serde_json::Value)], own: &str) -> (Home, Vec<(String
         ".config/rewake" => command.env_remove("REWAKE_HOME"),
         _ => command.env("REWAKE_HOME", folder),
     };
-    let told = crate::results(&run(command, LIMIT).expect(0));
-    (home, told)
+    let tool_results = crate::results(&run(command, LIMIT).expect(0));
+    (home, tool_results)
 }
 
 #[test]
@@ -325,11 +327,11 @@ fn the_models_own_rules_are_not_its_to_change_in_the_users_home() {
             )),
             write("notes.txt"),
         ];
-        let (home, told) = at_home(&calls, own);
-        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        let (home, tool_results) = at_home(&calls, own);
+        let kinds: Vec<&str> = tool_results.iter().map(|(kind, _)| kind.as_str()).collect();
         let denied = ["denied"; 6].into_iter();
         let want: Vec<&str> = denied.chain(["done"]).collect();
-        assert_eq!(kinds, want, "{own}: {told:?}");
+        assert_eq!(kinds, want, "{own}: {tool_results:?}");
         let config = home.read("dotfiles/rewake.toml");
         assert!(config.contains("acceptEdits"), "{config}");
         assert!(!home.path(format!("{own}/skills")).exists());
@@ -362,8 +364,8 @@ fn what_others_run_unasked_is_not_changed_in_accept_edits() {
         "Makefile",
     ];
     let home = calling(&paths.map(write));
-    let told = told(&home, &["--permission-mode", "acceptEdits"]);
-    for (path, (kind, text)) in paths.iter().zip(&told) {
+    let tool_results = tool_results(&home, &["--permission-mode", "acceptEdits"]);
+    for (path, (kind, text)) in paths.iter().zip(&tool_results) {
         let want = if *path == "Makefile" {
             "done"
         } else {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
-use crate::{calling, quiet, results, scripted, step, streamed, told};
+use crate::{calling, quiet, results, scripted, step, streamed, tool_results};
 
 /// A server that says "fine" and keeps what it was asked with.
 fn listening() -> (Server, Arc<Mutex<Vec<Seen>>>) {
@@ -98,8 +98,8 @@ fn a_skill_that_was_saved_is_listed_from_then_on() {
     assert!(!home.path(".rewake").exists());
 
     crate::play(&home, &[step("", &save), step("done", &[])]);
-    let told = told(&home, &["--yolo"]);
-    assert_eq!(told[0].0, "done", "{told:?}");
+    let tool_results = tool_results(&home, &["--yolo"]);
+    assert_eq!(tool_results[0].0, "done", "{tool_results:?}");
     let text = home.read(".rewake/skills/run-tests/SKILL.md");
     assert!(text.starts_with("---\nname: run-tests\n"), "{text}");
 
@@ -119,9 +119,12 @@ fn a_skill_with_a_bad_name_is_an_error_for_the_model() {
         "save_skill",
         json!({"name": "../x", "description": "d", "body": "b"}),
     )]);
-    let told = told(&home, &["--yolo"]);
-    assert_eq!(told[0].0, "error");
-    assert!(told[0].1.contains("`name` must have"), "{told:?}");
+    let tool_results = tool_results(&home, &["--yolo"]);
+    assert_eq!(tool_results[0].0, "error");
+    assert!(
+        tool_results[0].1.contains("`name` must have"),
+        "{tool_results:?}"
+    );
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn what_is_cut_for_a_small_window_is_named() {
         put(&home, &format!(".rewake/skills/s{n}/SKILL.md"), &text);
     }
     let run = home.run(["-p", "x"]).expect(0);
-    for words in ["AGENTS.md", "are cut to", "skill(s) are not listed", "s8"] {
+    for words in ["AGENTS.md", "are cut to", " skills are not listed", "s8"] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
     }
     let system = last_system(&heard);

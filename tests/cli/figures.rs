@@ -87,10 +87,10 @@ fn compact_summarises_all_but_the_newest_exchange() {
 
     let shown = home.run(["show", &id]).expect(0).stdout;
     for words in [
-        "1 window(s) summarised, 0 continuation(s); that took 1100 tokens",
+        "1 window summarised, 0 continuations; that took 1100 tokens",
         &format!("about {after} tokens of at most "),
         &format!("(request {before} -> {after} tokens, summary "),
-        "1 entries in full, 0 cached so far, 1100 tokens spent on it):",
+        "1 entry in full, 0 cached so far, 1100 tokens spent on it):",
         "nothing is left to do.",
         "tokens    1060 in, 0 cached, 0 written to the cache, 112 out",
         "0 of 1060 tokens asked came from the cache, 0.0 %",

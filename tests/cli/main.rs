@@ -140,9 +140,9 @@ pub fn results(run: &Run) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Runs these calls with nothing asked, and gives what the model is told of them.
+/// Runs these calls with nothing asked, and gives their results as the model gets them.
 #[track_caller]
-pub fn told(home: &Home, args: &[&str]) -> Vec<(String, String)> {
+pub fn tool_results(home: &Home, args: &[&str]) -> Vec<(String, String)> {
     let run = streamed(home, &[&["-p", "go"], args].concat()).expect(0);
     results(&run)
 }

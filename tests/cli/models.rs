@@ -203,11 +203,11 @@ fn call_ids_that_are_repeated_or_missing_make_no_invalid_request() {
     ]));
     let home = Home::with(&server, Protocol::Chat);
     let run = streamed(&home, &["-p", "x"]).expect(0);
-    let told: Vec<String> = results(&run).into_iter().map(|(_, text)| text).collect();
+    let tool_results: Vec<String> = results(&run).into_iter().map(|(_, text)| text).collect();
     for (place, name) in ["a", "b", "c", "d", "a", "b", "c", "d"].iter().enumerate() {
         assert!(
-            told[place].contains(&format!("matches {name} ")),
-            "{told:?}"
+            tool_results[place].contains(&format!("matches {name} ")),
+            "{tool_results:?}"
         );
     }
     server.assert_no_violations();

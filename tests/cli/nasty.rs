@@ -217,11 +217,14 @@ fn what_runs_unasked_only_looks() {
                 .env("HOME", home.user())
                 .stdin(Stdio::null());
             let run = run(command, LIMIT);
-            let told = format!("{}{}", run.stdout, run.stderr);
+            let tool_results = format!("{}{}", run.stdout, run.stderr);
             let line = format!("{shell}: {line}");
-            assert!(!told.contains(OUTSIDE), "{line}: shows what is outside");
             assert!(
-                !with || !told.contains(DENIED),
+                !tool_results.contains(OUTSIDE),
+                "{line}: shows what is outside"
+            );
+            assert!(
+                !with || !tool_results.contains(DENIED),
                 "{line}: shows what is denied"
             );
             assert!(state(&home.workspace()) == inside, "{line}: changed a file");

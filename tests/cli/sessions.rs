@@ -357,7 +357,7 @@ fn a_background_command_begins_lives_on_and_is_told_of() {
     for _ in 0..5 {
         let run = home.run(["-p", "x", "--yolo"]).expect(0);
         assert!(
-            run.stderr.contains("1 background command(s) go on"),
+            run.stderr.contains("1 background command goes on"),
             "{}",
             run.stderr
         );

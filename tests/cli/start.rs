@@ -122,9 +122,9 @@ fn arguments_that_make_no_sense_are_wrong_usage() {
 /// A server that says how many bytes it was told by the user.
 fn counting() -> (Server, Arc<AtomicUsize>) {
     let bytes = Arc::new(AtomicUsize::new(0));
-    let told = Arc::clone(&bytes);
+    let tool_results = Arc::clone(&bytes);
     let server = Server::start(move |seen| {
-        told.store(seen.user.len(), Ordering::Relaxed);
+        tool_results.store(seen.user.len(), Ordering::Relaxed);
         Says::text(format!(
             "[{}]",
             seen.user.chars().take(40).collect::<String>()

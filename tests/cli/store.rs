@@ -154,7 +154,7 @@ fn a_damaged_entry_is_named_and_a_fork_before_it_goes_on() {
 fn with_a_damaged_config_doctor_looks_at_the_rest() {
     let home = used();
     home.write_config("modle = \"x\"\n");
-    let run = doctor_finds(&home, &["config.toml:1", "\"model\"", "1 thing(s) wrong"]);
+    let run = doctor_finds(&home, &["config.toml:1", "\"model\"", "1 thing wrong"]);
     assert!(run.stdout.contains("ok     store"), "{}", run.stdout);
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::Live;
-use crate::{bash, calling, results, streamed, told};
+use crate::{bash, calling, results, streamed, tool_results};
 
 #[test]
 fn a_binary_file_is_refused_in_words_and_a_huge_one_in_parts() {
@@ -26,17 +26,17 @@ fn a_binary_file_is_refused_in_words_and_a_huge_one_in_parts() {
     std::io::Write::write_all(&mut &huge, b"a line\nanother\n").unwrap();
     huge.set_len(3 << 30).unwrap();
     let since = Instant::now();
-    let told = told(&home, &["--yolo"]);
+    let tool_results = tool_results(&home, &["--yolo"]);
     assert!(since.elapsed() < Duration::from_secs(40));
     let is = |at: usize, kind: &str, word: &str| {
         assert!(
-            told[at].0 == kind && told[at].1.contains(word),
+            tool_results[at].0 == kind && tool_results[at].1.contains(word),
             "{:?}",
-            told[at]
+            tool_results[at]
         );
     };
     is(0, "error", "binary");
-    assert!(told[1].1.len() < 1_000, "{:?}", told[1]);
+    assert!(tool_results[1].1.len() < 1_000, "{:?}", tool_results[1]);
     is(2, "done", "no match");
     is(3, "error", "huge");
     is(4, "error", "folder");
@@ -59,20 +59,18 @@ fn a_path_outside_the_workspace_is_denied_and_counted() {
     std::fs::write(home.path("inside"), "mine\n").unwrap();
     symlink(home.user(), home.path("way-out")).unwrap();
     let run = streamed(&home, &["-p", "x"]).expect(0);
-    let told = results(&run);
-    for (kind, text) in &told[..5] {
+    let tool_results = results(&run);
+    for (kind, text) in &tool_results[..5] {
         assert_eq!(kind, "denied", "{text}");
     }
     assert!(
-        told.iter().all(|(_, text)| !text.contains("private\n")),
-        "{told:?}"
+        tool_results
+            .iter()
+            .all(|(_, text)| !text.contains("private\n")),
+        "{tool_results:?}"
     );
-    assert_eq!(told[7].0, "done");
-    assert!(
-        run.stderr.contains("5 call(s) were denied"),
-        "{}",
-        run.stderr
-    );
+    assert_eq!(tool_results[7].0, "done");
+    assert!(run.stderr.contains("5 calls were denied"), "{}", run.stderr);
     assert!(run.stderr.contains("--yolo"), "{}", run.stderr);
     assert!(!home.user().join("new").exists());
 }
@@ -87,13 +85,13 @@ fn what_a_rule_denies_is_not_found_by_looking_around() {
     std::fs::create_dir(home.path("keys")).unwrap();
     std::fs::write(home.path("keys/a.txt"), "KEY=1\n").unwrap();
     std::fs::write(home.path("b.txt"), "KEY=2\n").unwrap();
-    let told = told(
+    let tool_results = tool_results(
         &home,
         &["--yolo", "--set", "permissions.deny=[\"Read(keys/**)\"]"],
     );
-    assert_eq!(told[0].1, "b.txt\n1:KEY=2\n");
-    assert_eq!(told[1].1, "b.txt\n");
-    assert_eq!(told[2].0, "denied");
+    assert_eq!(tool_results[0].1, "b.txt\n1:KEY=2\n");
+    assert_eq!(tool_results[1].1, "b.txt\n");
+    assert_eq!(tool_results[2].0, "denied");
 }
 
 #[test]
@@ -106,13 +104,17 @@ fn a_file_that_cannot_be_written_is_told_and_left_as_it_was() {
         ("write", json!({"path": "fine", "content": "x"})),
     ]);
     std::fs::write(home.path("file"), "kept").unwrap();
-    let told = told(&home, &["--yolo"]);
-    for (kind, text) in &told[..4] {
+    let tool_results = tool_results(&home, &["--yolo"]);
+    for (kind, text) in &tool_results[..4] {
         assert_eq!(kind, "error", "{text}");
     }
-    assert!(told[0].1.contains("file/below"), "{:?}", told[0]);
+    assert!(
+        tool_results[0].1.contains("file/below"),
+        "{:?}",
+        tool_results[0]
+    );
     assert_eq!(
-        (told[4].0.as_str(), home.read("fine").as_str()),
+        (tool_results[4].0.as_str(), home.read("fine").as_str()),
         ("done", "x")
     );
     assert_eq!(home.read("file"), "kept");
@@ -136,19 +138,26 @@ fn a_command_that_does_not_run_is_a_result_like_any_other() {
         ("bash", json!({"command": "sleep 100", "timeout_ms": 100})),
         bash(""),
     ]);
-    let told = told(&home, &["--yolo"]);
-    assert!(told[0].1.contains("exit code 127"), "{told:?}");
-    assert!(told[1].1.contains("signal 9"), "{told:?}");
-    assert!(told[2].1.contains("time limit"), "{told:?}");
+    let tool_results = tool_results(&home, &["--yolo"]);
+    assert!(
+        tool_results[0].1.contains("exit code 127"),
+        "{tool_results:?}"
+    );
+    assert!(tool_results[1].1.contains("signal 9"), "{tool_results:?}");
+    assert!(tool_results[2].1.contains("time limit"), "{tool_results:?}");
 }
 
 #[test]
 fn children_left_behind_do_not_keep_the_call_waiting() {
     let home = calling(&[bash("sleep 100 & echo $!")]);
     let since = Instant::now();
-    let told = told(&home, &["--yolo"]);
+    let tool_results = tool_results(&home, &["--yolo"]);
     assert!(since.elapsed() < Duration::from_secs(50));
-    let child: u32 = told[0].1.trim().parse().expect("the child's number");
+    let child: u32 = tool_results[0]
+        .1
+        .trim()
+        .parse()
+        .expect("the child's number");
     let end = std::process::Command::new("kill")
         .arg(child.to_string())
         .status();

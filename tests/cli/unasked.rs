@@ -33,8 +33,8 @@ fn ran(home: &Home, lines: &[String], args: &[&str]) -> Vec<(String, String)> {
 fn denied(home: &Home, lines: &[&str]) {
     let lines: Vec<String> = lines.iter().map(|l| l.to_string()).collect();
     for mode in ["default", "plan"] {
-        let told = ran(home, &lines, &["--permission-mode", mode]);
-        for (line, (kind, text)) in lines.iter().zip(told) {
+        let tool_results = ran(home, &lines, &["--permission-mode", mode]);
+        for (line, (kind, text)) in lines.iter().zip(tool_results) {
             assert_eq!(kind, "denied", "{mode}: {line}: {text}");
         }
     }
@@ -44,8 +44,8 @@ fn denied(home: &Home, lines: &[&str]) {
 fn allowed(home: &Home, lines: &[&str]) {
     let lines: Vec<String> = lines.iter().map(|l| l.to_string()).collect();
     for mode in ["default", "plan"] {
-        let told = ran(home, &lines, &["--permission-mode", mode]);
-        for (line, (kind, text)) in lines.iter().zip(told) {
+        let tool_results = ran(home, &lines, &["--permission-mode", mode]);
+        for (line, (kind, text)) in lines.iter().zip(tool_results) {
             assert_ne!(kind, "denied", "{mode}: {line}: {text}");
         }
     }

@@ -70,20 +70,20 @@ impl Task {
                     self.words_were_never_taken();
                     vec!["-p".to_string(), PROMPT.to_string()]
                 }
-                // Held after three starts without progress: a person names the session.
-                Some(75) if run.stderr.contains("held") => {
-                    let id = self.session.clone().expect("a session that is held");
+                // A crash loop, after three starts without progress: a person names the session.
+                Some(75) if run.stderr.contains("crash loop") => {
+                    let id = self.session.clone().expect("a session in a crash loop");
                     vec!["-p".to_string(), "-r".to_string(), id]
                 }
                 Some(code) => panic!(
                     "exit {code}\n{}\n{}\n{}",
                     run.stdout,
                     run.stderr,
-                    self.tell()
+                    self.describe()
                 ),
             };
         }
-        panic!("it does not come to its end: {}", self.tell());
+        panic!("it does not come to its end: {}", self.describe());
     }
 
     /// A process that is killed after a random time, if it is still there.
@@ -147,7 +147,7 @@ impl Task {
         assert!(
             !self.words_were_taken,
             "the words are lost: {}",
-            self.tell()
+            self.describe()
         );
     }
 
@@ -157,11 +157,11 @@ impl Task {
             violations.is_empty(),
             "{}\n{}",
             violations.join("\n"),
-            self.tell()
+            self.describe()
         );
         self.check_what_was_printed();
         let heard = self.heard.lock().unwrap();
-        assert_eq!(heard.changed, Vec::<String>::new(), "{}", self.tell());
+        assert_eq!(heard.changed, Vec::<String>::new(), "{}", self.describe());
         self.check_results(&heard.texts);
         self.check_files();
         let went_on = |text: &&String| text.contains("while rewake was down");
@@ -178,24 +178,24 @@ impl Task {
         let log: Vec<Value> = records.iter().map(entry_line).collect();
         for printed in &self.printed {
             let seq = printed["seq"].as_u64().expect("a place") as usize;
-            assert_eq!(log.get(seq), Some(printed), "{}", self.tell());
+            assert_eq!(log.get(seq), Some(printed), "{}", self.describe());
         }
-        assert_eq!(count(&log, "entry.finished"), CALLS, "{}", self.tell());
-        assert_eq!(count(&log, "entry.said"), 1, "{}", self.tell());
+        assert_eq!(count(&log, "entry.finished"), CALLS, "{}", self.describe());
+        assert_eq!(count(&log, "entry.said"), 1, "{}", self.describe());
         let last = log.iter().rfind(|e| e["type"] == "entry.replied");
         let last = last.expect("an answer").to_string();
-        assert!(last.contains(FINAL_WORDS), "{}", self.tell());
+        assert!(last.contains(FINAL_WORDS), "{}", self.describe());
     }
 
     /// The model got the true result of every call.
     fn check_results(&self, results: &[String]) {
-        assert_eq!(results.len(), CALLS, "{}", self.tell());
+        assert_eq!(results.len(), CALLS, "{}", self.describe());
         for (call, text) in script().into_iter().flatten().zip(results) {
             let wanted = call.wanted();
             assert!(
                 text.contains(&wanted),
                 "the model was told {text:?} of {call:?}: {}",
-                self.tell()
+                self.describe()
             );
         }
     }
@@ -212,11 +212,11 @@ impl Task {
             .collect();
         let happened = self.home.read("effects.txt");
         let happened: Vec<&str> = happened.lines().collect();
-        assert_eq!(happened, effects, "{}", self.tell());
+        assert_eq!(happened, effects, "{}", self.describe());
         for round in 0..ROUNDS {
             let text = self.home.read(format!("file-{round}.txt"));
             let wanted = format!("round {round}\ncount: after\n");
-            assert_eq!(text, wanted, "{}", self.tell());
+            assert_eq!(text, wanted, "{}", self.describe());
         }
     }
 
@@ -235,16 +235,16 @@ impl Task {
         let mut runs = names(folder.clone());
         // A half-made one stays until nobody can still be making it.
         runs.retain(|run| folder.join(run).join("status").exists());
-        assert_eq!(runs, Vec::<String>::new(), "{}", self.tell());
+        assert_eq!(runs, Vec::<String>::new(), "{}", self.describe());
         let files = (0..ROUNDS).map(|n| format!("file-{n}.txt"));
         let files: Vec<String> = std::iter::once("effects.txt".to_string())
             .chain(files)
             .collect();
-        assert_eq!(names(self.home.workspace()), files, "{}", self.tell());
+        assert_eq!(names(self.home.workspace()), files, "{}", self.describe());
     }
 
     /// For whoever has to find out what happened.
-    fn tell(&self) -> String {
+    fn describe(&self) -> String {
         let id = self.session.as_deref().unwrap_or("none");
         let shown = self.home.run(["show", id]);
         format!("{}\n{}{}", self.name, shown.stdout, shown.stderr)

@@ -10,7 +10,7 @@ use rewake::config::{Config, Env};
 use rewake::core::entry::{CallId, Guard, Outcome};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{Place, Ran};
+use rewake::tools::{Ran, ToolContext};
 use rewake::world::World;
 use rewake::world::machine::{Machine, Shell};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl Bench {
         };
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
         let models = Models::new(Config::default(), env);
-        let place = Place {
+        let ctx = ToolContext {
             root: folder.clone(),
             folder,
             home: None,
@@ -62,7 +62,7 @@ impl Bench {
             limits: Default::default(),
         };
         let data_dir = self.folder.path().join("data");
-        Machine::new(place, shell, runs, models, SESSION.into(), data_dir)
+        Machine::new(ctx, shell, runs, models, SESSION.into(), data_dir)
     }
 
     pub fn put(&self, name: &str, content: &str) {

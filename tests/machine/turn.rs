@@ -136,7 +136,7 @@ impl Turn {
         });
         let settings = Settings {
             policy: Policy {
-                judge: std::sync::Arc::new(|_, _| Decision::Allow),
+                permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
                 interactive: false,
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
@@ -159,7 +159,10 @@ impl Turn {
         let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
         let life = async {
             if again {
-                engine.wake(By::Start, "found".into()).await.unwrap();
+                engine
+                    .record_resumed(By::Start, "found".into())
+                    .await
+                    .unwrap();
             }
             engine.run().await.unwrap()
         };
@@ -215,8 +218,8 @@ impl World for Mortal {
         self.machine.summarise(request).await
     }
 
-    async fn run_pure(&self, call: &ToolCall, room: usize) -> Ran {
-        self.machine.run_pure(call, room).await
+    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
+        self.machine.run_idempotent(call, room).await
     }
 
     async fn prepare(
@@ -377,7 +380,7 @@ async fn an_answer_leaves_the_drafts_when_it_is_in_the_log_and_not_before() {
         });
         turn.play().await;
         let woke = turn.records().into_iter().find_map(|r| match r.entry {
-            Entry::Woke { draft, .. } => Some(draft),
+            Entry::Resumed { draft, .. } => Some(draft),
             _ => None,
         });
         assert_eq!(woke, Some(found.map(String::from)), "{death:?}");

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
-use crate::{FREE, bash, scripted, slowly, step, tell, until_told, wait_until_kept};
+use crate::{FREE, bash, open_gate, scripted, slowly, step, until_gate, wait_until_kept};
 
 /// A command that runs, with what follows it.
 fn working(exit_code: i32) -> Home {
     let home = scripted(&[]);
     home.write_config(FREE);
     let steps = [
-        step("I will build it.", &[bash(&until_told(&home, exit_code))]),
+        step("I will build it.", &[bash(&until_gate(&home, exit_code))]),
         step("So it ended.", &[]),
     ];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
@@ -37,7 +37,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
     terminal.sees("1 command still running");
-    tell(&home);
+    open_gate(&home);
     terminal.sees("the real end");
     terminal.sees("exit 3");
     terminal.sees("So it ended.");
@@ -53,7 +53,7 @@ fn the_offer_can_be_left_alone_for_something_new() {
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", "n");
     terminal.sees("say what is to be done");
-    tell(&home);
+    open_gate(&home);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
     terminal.sees("> half a thought");
-    tell(&home);
+    open_gate(&home);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_queued_message_outlives_a_kill() {
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
     terminal.sees("queued: then the docs");
-    tell(&home);
+    open_gate(&home);
     terminal.sees("So it ended.");
     terminal.no_longer_sees("queued:");
 }

@@ -4,13 +4,13 @@ use rustix::process::Signal;
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
-use crate::{FREE, bash, scripted, step, tell, until_told};
+use crate::{FREE, bash, open_gate, scripted, step, until_gate};
 
 fn working() -> (Home, Terminal) {
     let home = scripted(&[]);
     home.write_config(FREE);
     let steps = [
-        step("", &[bash(&until_told(&home, 0))]),
+        step("", &[bash(&until_gate(&home, 0))]),
         step("So it ended.", &[]),
     ];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
@@ -29,7 +29,7 @@ fn a_signal_restores_the_screen_and_says_how_to_go_on() {
         assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
         let again = Terminal::start(&home, &["-c"]);
         again.sees("1 command still running");
-        tell(&home);
+        open_gate(&home);
         again.sees("So it ended.");
     }
 }
@@ -47,7 +47,7 @@ fn a_closed_window_loses_nothing() {
     again.answers("Enter resume", ENTER);
     again.answers("y or Enter goes on", "y");
     again.sees("> unsent words");
-    tell(&home);
+    open_gate(&home);
     again.sees("So it ended.");
 }
 
@@ -109,6 +109,6 @@ fn a_session_that_is_not_there_is_no_reason_to_leave_this_one() {
     let (home, mut terminal) = working();
     terminal.says("/resume 0000");
     terminal.sees("there is no session");
-    tell(&home);
+    open_gate(&home);
     terminal.sees("So it ended.");
 }

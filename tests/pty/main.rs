@@ -62,7 +62,7 @@ pub fn bash(command: &str) -> (&'static str, Value) {
 }
 
 /// A command that goes on until the test says so, and then ends with this code.
-pub fn until_told(home: &Home, exit_code: i32) -> String {
+pub fn until_gate(home: &Home, exit_code: i32) -> String {
     let gate = home.path("gate");
     let gate = gate.display();
     // What it prints does not stand in the command: seen, it was printed.
@@ -72,7 +72,7 @@ pub fn until_told(home: &Home, exit_code: i32) -> String {
 }
 
 /// Lets such a command end.
-pub fn tell(home: &Home) {
+pub fn open_gate(home: &Home) {
     std::fs::write(home.path("gate"), "").unwrap();
 }
 

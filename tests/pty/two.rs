@@ -2,13 +2,13 @@
 
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
-use crate::{FREE, bash, scripted, step, tell, until_told};
+use crate::{FREE, bash, open_gate, scripted, step, until_gate};
 
 fn working() -> (Home, Terminal) {
     let home = scripted(&[]);
     home.write_config(FREE);
     let steps = [
-        step("", &[bash(&until_told(&home, 0))]),
+        step("", &[bash(&until_gate(&home, 0))]),
         step("So it ended.", &[]),
     ];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
@@ -26,7 +26,7 @@ fn one_that_is_open_elsewhere_is_watched_live() {
     second.answers("Enter watch it", ENTER);
     second.sees("another process works here");
     second.sees("build it");
-    tell(&home);
+    open_gate(&home);
     first.sees("So it ended.");
     second.sees("So it ended.");
     second.says("let me in");
@@ -42,7 +42,7 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     first.ends();
     second.answers("y or Enter goes on", "y");
     second.sees("1 command still running");
-    tell(&home);
+    open_gate(&home);
     second.sees("So it ended.");
 }
 
@@ -54,7 +54,7 @@ fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
     second.sees("open in process");
     second.answers("Enter watch it", "w");
     second.sees("another process works here");
-    tell(&home);
+    open_gate(&home);
     second.sees("So it ended.");
     drop(first);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::Home;
 use crate::support::{ENTER, ESC, Terminal};
-use crate::{bash, scripted, slowly, step, tell, until_told};
+use crate::{bash, open_gate, scripted, slowly, step, until_gate};
 
 fn home(steps: &[String]) -> Home {
     scripted(steps)
@@ -72,7 +72,7 @@ fn what_is_said_while_it_works_waits_its_turn() {
     let home = scripted(&[]);
     home.write_config(crate::FREE);
     let steps = [
-        step("", &[bash(&until_told(&home, 0))]),
+        step("", &[bash(&until_gate(&home, 0))]),
         "[[step]]\nwhen = \"and the docs too\"\ntext = \"The docs too.\"\n".to_string(),
     ];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
@@ -86,7 +86,7 @@ fn what_is_said_while_it_works_waits_its_turn() {
     terminal.sees("and the docs too");
     terminal.types(ENTER);
     terminal.sees("queued: and the docs too");
-    tell(&home);
+    open_gate(&home);
     terminal.sees("The docs too.");
     terminal.no_longer_sees("queued:");
 }

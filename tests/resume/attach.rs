@@ -22,7 +22,7 @@ fn a_command_that_outlives_the_agent_is_attached_again() {
     scene.go();
     let run = second.wait(LIMIT).expect(0);
     assert_has(&run.stderr, &["killed", "1 command still running"]);
-    assert_has(&scene.told(), &REAL_RESULT);
+    assert_has(&scene.last_result(), &REAL_RESULT);
     assert_eq!(scene.effects(), 1);
     assert_eq!(scene.server.requests().len(), 2);
     assert!(scene.the_run().is_none(), "its run folder is left");
@@ -40,7 +40,7 @@ fn a_command_that_ended_while_nobody_was_there_gives_its_real_result() {
 
     let run = scene.go_on().expect(0);
     assert!(!run.stderr.contains("still running"), "{}", run.stderr);
-    assert_has(&scene.told(), &REAL_RESULT);
+    assert_has(&scene.last_result(), &REAL_RESULT);
     assert_eq!(scene.effects(), 1);
     scene.server.assert_no_violations();
 }
@@ -60,7 +60,7 @@ fn a_command_outlives_several_agents() {
     }
     scene.go();
     live.wait(LIMIT).expect(0);
-    assert_has(&scene.told(), &REAL_RESULT);
+    assert_has(&scene.last_result(), &REAL_RESULT);
     assert_eq!(scene.effects(), 1);
 }
 

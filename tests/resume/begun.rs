@@ -65,11 +65,11 @@ fn assert_that_it_runs_once(scene: &Scene, run: &str) {
     assert_eq!(started.len(), 2, "{started:?}");
     assert_eq!(started[0]["guard"]["run"], run);
     assert_ne!(started[1]["guard"]["run"], run, "a run folder serves once");
-    assert_has(&scene.told(), &["it ran"]);
+    assert_has(&scene.last_result(), &["it ran"]);
     assert!(
-        !scene.told().contains("rewake was down"),
+        !scene.last_result().contains("rewake was down"),
         "{}",
-        scene.told()
+        scene.last_result()
     );
     assert!(scene.the_run().is_none(), "a run folder is left");
     scene.server.assert_no_violations();
@@ -102,7 +102,7 @@ fn what_was_begun_in_another_boot_is_never_run_again() {
         "{finished:?}"
     );
     assert_has(
-        &scene.told(),
+        &scene.last_result(),
         &["may or may not", "look before you repeat it"],
     );
     scene.server.assert_no_violations();

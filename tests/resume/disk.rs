@@ -96,7 +96,7 @@ fn a_result_that_cannot_be_recorded_is_not_lost() {
 
     disk.make_room();
     scene.go_on().expect(0);
-    assert_has(&scene.told(), &["first words", "[exit code 7]"]);
+    assert_has(&scene.last_result(), &["first words", "[exit code 7]"]);
     assert_eq!(scene.effects(), 1);
     scene.server.assert_no_violations();
 }

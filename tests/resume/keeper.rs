@@ -21,7 +21,7 @@ fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
         finished[0]["outcome"]["outcome"], "interrupted",
         "{finished:?}"
     );
-    let told = scene.told();
+    let told = scene.last_result();
     assert_has(
         &told,
         &[

@@ -102,7 +102,7 @@ impl Scene {
     }
 
     /// The last result in the last request.
-    pub fn told(&self) -> String {
+    pub fn last_result(&self) -> String {
         let heard = self.heard.lock().unwrap();
         heard.last().expect("a request").last_result().to_string()
     }

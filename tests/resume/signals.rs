@@ -27,7 +27,7 @@ fn who_is_asked_to_leave_leaves_the_command_running() {
         let run = second.wait(LIMIT).expect(0);
         assert_has(&run.stderr, &["left", "1 command still running"]);
         assert_has(
-            &scene.told(),
+            &scene.last_result(),
             &["first words\nlast words\n", "[exit code 7]"],
         );
         assert_eq!(scene.effects(), 1);

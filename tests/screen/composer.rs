@@ -135,12 +135,12 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
         stage.keys(key);
         assert_eq!(stopped(&stage), [2]);
         stage.sees("! sleep 2000 · 0s · it is being ended");
-        stage.tell(Msg::ShellEnded(2));
+        stage.send(Msg::ShellEnded(2));
         stage.does_not_see("sleep 2000");
         stage.waits(1_000);
         stage.keys(key);
         assert_eq!(stopped(&stage), [2, 1]);
-        stage.tell(Msg::ShellEnded(1));
+        stage.send(Msg::ShellEnded(1));
         stage.waits(1_000);
         stage.keys(key);
         assert_eq!(stopped(&stage), [2, 1]);
@@ -149,7 +149,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     // A model that works is stopped by the next key.
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
-    stage.news(rewake::ui::live::News::Working);
+    stage.engine_event(rewake::ui::live::EngineEvent::Working);
     stage.keys("!sleep 1000<Enter><Esc>");
     let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
     assert!(!stage.wanted.iter().any(stops));
@@ -170,9 +170,9 @@ fn wide_characters_are_typed_and_taken_back_whole() {
 fn what_was_edited_elsewhere_comes_into_the_box() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("draft<C-g>");
-    stage.tell(Msg::Edited(Ok("from the editor\nin two lines\n".into())));
+    stage.send(Msg::Edited(Ok("from the editor\nin two lines\n".into())));
     stage.sees("in two lines");
-    stage.tell(Msg::Edited(Err("the editor ended with exit code 1".into())));
+    stage.send(Msg::Edited(Err("the editor ended with exit code 1".into())));
     stage.sees("the editor ended with exit code 1");
     stage.sees("in two lines");
 }

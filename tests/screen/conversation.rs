@@ -2,7 +2,7 @@
 
 use rewake::core::entry::{Failure, FailureClass, Mode, StepState};
 use rewake::model::Delta;
-use rewake::ui::live::News;
+use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{bash, call, entry, steps, text, thinking};
@@ -51,9 +51,11 @@ fn what_streams_is_seen_until_its_entry_is_there() {
     scene!("streaming", |stage: &mut Stage| {
         stage.open();
         stage.says("Why is the last token lost?");
-        stage.news(News::Delta(Delta::Thinking("Where does it end?".into())));
+        stage.engine_event(EngineEvent::Delta(Delta::Thinking(
+            "Where does it end?".into(),
+        )));
         stage.streams("The loop ends **one tok");
-        stage.news(News::Delta(Delta::Call {
+        stage.engine_event(EngineEvent::Delta(Delta::Call {
             name: "read".into(),
         }));
         stage.waits(3_000);
@@ -77,7 +79,7 @@ fn an_answer_that_is_asked_for_again_says_why() {
         message: "the server is busy".into(),
         hint: None,
     };
-    stage.news(News::Delta(Delta::Retry {
+    stage.engine_event(EngineEvent::Delta(Delta::Retry {
         after_ms: 4_000,
         failure,
     }));
@@ -91,7 +93,7 @@ fn what_happened_to_the_session_stands_in_the_conversation() {
         stage.says("build it");
         let call = stage.replies(vec![bash("make all")])[0];
         stage.log(entry::started(call));
-        stage.log(entry::woke(
+        stage.log(entry::resumed(
             "resumed 01a1fc18-224f \"build it\", killed 3 min ago: 4 entries, 1 command still running (make all, 4m12s)",
             Some("I will bui"),
         ));

@@ -247,8 +247,8 @@ pub mod entry {
         }
     }
 
-    pub fn woke(found: &str, draft: Option<&str>) -> Entry {
-        Entry::Woke {
+    pub fn resumed(found: &str, draft: Option<&str>) -> Entry {
+        Entry::Resumed {
             by: By::Person,
             found: found.into(),
             draft: draft.map(str::to_string),
@@ -263,7 +263,7 @@ pub mod entry {
     }
 
     pub fn closed(first: Seq, last: Seq) -> Entry {
-        Entry::Closed {
+        Entry::Compacted {
             window: 1,
             first,
             last,

@@ -25,7 +25,7 @@ fn without_colour_nothing_has_one_and_the_words_are_the_same() {
         let mut stage = Stage::opened(width, height);
         talk(&mut stage);
         let coloured = stage.screen();
-        stage.tell(Msg::Restyled(Box::new(Theme::plain())));
+        stage.send(Msg::Restyled(Box::new(Theme::plain())));
         assert_eq!(stage.screen(), coloured);
         let buffer = stage.draw();
         for cell in buffer.content() {
@@ -45,7 +45,7 @@ fn another_theme_is_seen_at_once() {
     talk(&mut stage);
     let dark = (stage.style_of("mend the parser"), stage.style_of("fn new"));
     let words = stage.screen();
-    stage.tell(Msg::Restyled(Box::new(Theme::named("light").unwrap())));
+    stage.send(Msg::Restyled(Box::new(Theme::named("light").unwrap())));
     let light = (stage.style_of("mend the parser"), stage.style_of("fn new"));
     assert_ne!(dark, light);
     assert_eq!(stage.screen(), words);
@@ -75,9 +75,12 @@ fn nothing_that_comes_from_outside_reaches_the_terminal_as_a_command() {
         let id = stage.replies(vec![edit(HOSTILE, HOSTILE, &format!("{HOSTILE}2"))])[0];
         stage.asks(id, HOSTILE, Some(HOSTILE));
         is_harmless(&mut stage);
-        stage.tell(Msg::Told(rewake::ui::transcript::Tone::Bad, HOSTILE.into()));
+        stage.send(Msg::Notice(
+            rewake::ui::transcript::Tone::Bad,
+            HOSTILE.into(),
+        ));
         stage.app.branch = Some(HOSTILE.into());
-        stage.app.place.folder = HOSTILE.into();
+        stage.app.launch.folder = HOSTILE.into();
         is_harmless(&mut stage);
         stage.keys("<C-o><PageUp><PageUp>");
         is_harmless(&mut stage);

@@ -3,7 +3,7 @@
 use rewake::core::entry::CallId;
 use rewake::session::Which;
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::overlay::{For, Item, Picker};
+use rewake::ui::overlay::{For, Picker, PickerItem};
 
 use crate::log::{entry, text};
 use crate::stage::{ID, Stage, scene};
@@ -75,7 +75,7 @@ fn an_earlier_message_is_gone_back_to() {
 
 #[test]
 fn a_model_is_chosen_from_a_list_or_by_its_name() {
-    let item = |name: &str| Item {
+    let item = |name: &str| PickerItem {
         value: name.into(),
         label: name.into(),
         detail: "200000 tokens".into(),
@@ -93,12 +93,12 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
     };
     scene!("models", |stage: &mut Stage| {
         talk(stage);
-        stage.tell(Msg::Pick(picker()));
+        stage.send(Msg::Pick(picker()));
         stage.keys("o<Down>");
     });
     let chosen = |keys: &str| {
         let mut stage = Stage::opened(80, 24);
-        stage.tell(Msg::Pick(picker()));
+        stage.send(Msg::Pick(picker()));
         stage.keys(keys);
         stage.wanted.into_iter().find_map(|intent| match intent {
             Intent::UseModel(model) => Some(model),
@@ -112,13 +112,13 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
 
 #[test]
 fn a_list_that_is_longer_than_the_screen_follows_the_choice() {
-    let item = |n: u32| Item {
+    let item = |n: u32| PickerItem {
         value: n.to_string(),
         label: format!("item {n}"),
         detail: String::new(),
     };
     let mut stage = Stage::opened(40, 12);
-    stage.tell(Msg::Pick(Picker::new(
+    stage.send(Msg::Pick(Picker::new(
         For::Resume,
         "resume",
         (0..50).map(item).collect(),

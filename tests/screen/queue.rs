@@ -3,7 +3,7 @@
 use rewake::core::next::Why;
 use rewake::engine::Command;
 use rewake::ui::app::Intent;
-use rewake::ui::live::News;
+use rewake::ui::live::EngineEvent;
 
 use crate::log::entry;
 use crate::stage::{Stage, queued, scene};
@@ -12,7 +12,7 @@ fn working(stage: &mut Stage) {
     stage.open();
     stage.says("build it");
     for message in queued(&["then run the tests", "and write the docs"]) {
-        stage.news(News::Queued(message));
+        stage.engine_event(EngineEvent::Queued(message));
     }
 }
 
@@ -47,7 +47,7 @@ fn one_that_was_sent_meanwhile_is_not_lost_from_the_box() {
     stage.open();
     stage.says("build it");
     for message in queued(&["then run the tests"]) {
-        stage.news(News::Queued(message));
+        stage.engine_event(EngineEvent::Queued(message));
     }
     stage.keys("<Up> twice");
     stage.replies(vec![crate::log::text("Built.")]);
@@ -80,7 +80,7 @@ fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
         let mut stage = Stage::opened(80, 24);
         stage.says("mend it");
         stage.log(entry);
-        stage.news(News::Resting(Why::Halted));
+        stage.engine_event(EngineEvent::Resting(Why::Halted));
         match lifts {
             true => stage.sees("Enter goes on"),
             false => stage.does_not_see("Enter goes on"),

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rewake::core::entry::Mode;
-use rewake::ui::live::News;
+use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{bash, call, edit, entry, text, thinking};
@@ -19,7 +19,7 @@ enum Happens {
     Edited(String),
     Asked,
     Stopped,
-    Woke,
+    Resumed,
     Closed,
     Mode,
     Queued,
@@ -97,7 +97,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => words().prop_map(Happens::Edited),
         1 => Just(Happens::Asked),
         1 => Just(Happens::Stopped),
-        1 => Just(Happens::Woke),
+        1 => Just(Happens::Resumed),
         1 => Just(Happens::Closed),
         1 => Just(Happens::Mode),
         1 => Just(Happens::Queued),
@@ -118,8 +118,10 @@ fn happen(stage: &mut Stage, what: &Happens) {
         Happens::Resized(width, height) => stage.resize(*width, *height),
         Happens::Waited(ms) => stage.waits(*ms),
         Happens::Streamed(words) => stage.streams(words),
-        Happens::Queued => stage.news(News::Requeued(queued(&["one", "two", "three", "four"]))),
-        Happens::Woke => stage.log(entry::woke("resumed", Some("half"))),
+        Happens::Queued => stage.engine_event(EngineEvent::Requeued(queued(&[
+            "one", "two", "three", "four",
+        ]))),
+        Happens::Resumed => stage.log(entry::resumed("resumed", Some("half"))),
         Happens::Mode => stage.log(entry::chose(Mode::Plan)),
         _ if open => {}
         Happens::Said(words) => stage.says(words),

@@ -63,9 +63,9 @@ fn the_wheel_scrolls_there_and_back() {
     let mut stage = Stage::opened(80, 24);
     long(&mut stage);
     let before = stage.screen();
-    stage.tell(wheel(true));
+    stage.send(wheel(true));
     assert_ne!(stage.screen(), before);
-    stage.tell(wheel(false));
+    stage.send(wheel(false));
     assert_eq!(stage.screen(), before);
 }
 
@@ -83,7 +83,7 @@ fn earlier_entries_are_fetched_once_when_the_first_line_is_reached() {
         .filter(|i| matches!(i, Intent::Earlier(40)));
     assert_eq!(asked.count(), 1);
     let before = stage.rows()[0].clone();
-    stage.tell(Msg::Earlier(all[..40].to_vec()));
+    stage.send(Msg::Earlier(all[..40].to_vec()));
     assert_eq!(stage.rows()[0], before, "what is read stays where it is");
     stage.keys("<Home>");
     stage.sees("question number 1");
@@ -125,7 +125,7 @@ fn a_click_unfolds_one_block_and_leaves_the_others() {
         .iter()
         .position(|row| row.contains("second"))
         .unwrap();
-    stage.tell(Msg::Mouse(MouseEvent {
+    stage.send(Msg::Mouse(MouseEvent {
         kind: MouseEventKind::Down(MouseButton::Left),
         column: 2,
         row: u16::try_from(row).unwrap(),

@@ -11,11 +11,11 @@ use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
 use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, Known, windows};
-use rewake::session::{Ending, Found};
+use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
-use rewake::ui::app::{App, Intent, Msg, Place};
+use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
 use rewake::ui::highlight::Highlighter;
-use rewake::ui::live::{News, Now, Opening};
+use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -40,14 +40,14 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(width: u16, height: u16) -> Stage {
-        let place = Place {
+        let launch = LaunchInfo {
             folder: FOLDER.into(),
             workspace: FOLDER.into(),
             home: Some("/home/ann".into()),
             version: "0.1.0",
         };
         let theme = Theme::named("dark").unwrap();
-        let mut app = App::new(place, theme, Figures::new(&Config::default()), NOON_MS);
+        let mut app = App::new(launch, theme, Figures::new(&Config::default()), NOON_MS);
         app.code = Highlighter::direct();
         app.branch = Some("main".into());
         let mut stage = Stage {
@@ -58,7 +58,7 @@ impl Stage {
             is_open: false,
             key_at: Instant::now(),
         };
-        stage.tell(Msg::Resize(width, height));
+        stage.send(Msg::Resize(width, height));
         stage
     }
 
@@ -66,18 +66,18 @@ impl Stage {
     pub fn opened(width: u16, height: u16) -> Stage {
         let mut stage = Stage::new(width, height);
         stage.open();
-        stage.news(News::Resting(Why::Idle));
+        stage.engine_event(EngineEvent::Resting(Why::Idle));
         stage
     }
 
-    pub fn tell(&mut self, msg: Msg) {
+    pub fn send(&mut self, msg: Msg) {
         let now_ms = self.app.now_ms;
         let wanted = self.app.update(msg, now_ms);
         self.wanted.extend(wanted);
     }
 
-    pub fn news(&mut self, news: News) {
-        self.tell(Msg::News(0, news));
+    pub fn engine_event(&mut self, event: EngineEvent) {
+        self.send(Msg::Engine(0, event));
     }
 
     /// The session with all that its log has.
@@ -89,7 +89,7 @@ impl Stage {
     pub fn open_found(&mut self, mode: Mode, forked: bool) {
         let entries = self.log.last_seq() + 1;
         self.open_with(|opening| {
-            opening.found = Some(Found {
+            opening.found = Some(ResumeReport {
                 id: ID.into(),
                 forked,
                 mode,
@@ -118,12 +118,12 @@ impl Stage {
         };
         change(&mut opening);
         self.is_open = true;
-        self.news(News::Opened(Box::new(opening)));
-        self.news(News::Working);
+        self.engine_event(EngineEvent::Opened(Box::new(opening)));
+        self.engine_event(EngineEvent::Working);
     }
 
     pub fn rest(&mut self) {
-        self.news(News::Resting(Why::Idle));
+        self.engine_event(EngineEvent::Resting(Why::Idle));
     }
 
     fn now(&self) -> Now {
@@ -148,7 +148,7 @@ impl Stage {
         if self.is_open {
             self.app.now_ms = record.at_ms;
             let now = self.now();
-            self.news(News::Recorded(Box::new(record), Box::new(now)));
+            self.engine_event(EngineEvent::Recorded(Box::new(record), Box::new(now)));
         }
     }
 
@@ -185,11 +185,11 @@ impl Stage {
     }
 
     pub fn streams(&mut self, text: &str) {
-        self.news(News::Delta(Delta::Text(text.into())));
+        self.engine_event(EngineEvent::Delta(Delta::Text(text.into())));
     }
 
     pub fn asks(&mut self, call: CallId, why: &str, rule: Option<&str>) {
-        self.news(News::Asked {
+        self.engine_event(EngineEvent::Asked {
             call,
             why: why.into(),
             rule: rule.map(str::to_string),
@@ -200,7 +200,7 @@ impl Stage {
     pub fn waits(&mut self, ms: i64) {
         self.app.now_ms += ms;
         self.key_at += Duration::from_millis(u64::try_from(ms).unwrap());
-        self.tell(Msg::Tick(self.key_at));
+        self.send(Msg::Tick(self.key_at));
     }
 
     /// Keys, ten milliseconds after each other.
@@ -211,12 +211,12 @@ impl Stage {
             self.app.now_ms += 10;
             // As in the loop: what is seen is what keys are about.
             self.draw();
-            self.tell(Msg::Key(key, self.key_at));
+            self.send(Msg::Key(key, self.key_at));
         }
     }
 
     pub fn pastes(&mut self, text: &str) {
-        self.tell(Msg::Paste(text.into(), self.key_at));
+        self.send(Msg::Paste(text.into(), self.key_at));
     }
 
     pub fn draw(&mut self) -> &Buffer {
@@ -243,7 +243,7 @@ impl Stage {
     /// Another size of the terminal.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.terminal.backend_mut().resize(width, height);
-        self.tell(Msg::Resize(width, height));
+        self.send(Msg::Resize(width, height));
     }
 
     /// The rows of the screen, without the blanks at their ends.

@@ -46,7 +46,7 @@ fn details() -> Details {
         }],
         recovered: vec![
             "120 words of an answer that was streaming".into(),
-            "1 queued message(s)".into(),
+            "1 queued message".into(),
         ],
         in_doubt: vec!["write notes.md".into()],
     }
@@ -57,14 +57,14 @@ fn offers(stage: &mut Stage, offers: Vec<Offer>) {
         offers,
         prompt: None,
     };
-    stage.tell(Msg::Begin(Box::new(begin)));
+    stage.send(Msg::Begin(Box::new(begin)));
 }
 
 #[test]
 fn unfinished_work_is_offered() {
     scene!("offer", |stage: &mut Stage| {
         offers(stage, vec![offer(0, "mend the parser")]);
-        stage.tell(Msg::Details(offer(0, "").info.id, Some(details())));
+        stage.send(Msg::Details(offer(0, "").info.id, Some(details())));
     });
     scene!("offer_three", |stage: &mut Stage| {
         let three = [
@@ -80,7 +80,7 @@ fn unfinished_work_is_offered() {
                 .map(|(n, t)| offer(n as u8, t))
                 .collect(),
         );
-        stage.tell(Msg::Details(offer(0, "").info.id, Some(details())));
+        stage.send(Msg::Details(offer(0, "").info.id, Some(details())));
         stage.answers("<Down>");
     });
     scene!("offer_held", |stage: &mut Stage| {
@@ -199,7 +199,7 @@ fn one_that_was_named_at_the_start_was_meant() {
         which: Which::Newest { fork: false },
         prompt: None,
     };
-    stage.tell(Msg::Begin(Box::new(begin)));
+    stage.send(Msg::Begin(Box::new(begin)));
     assert!(stage.app.named);
     stage.open_found(Mode::BypassPermissions, false);
     stage.does_not_see("runs without asking");
@@ -218,7 +218,7 @@ fn the_card_says_what_is_asked_for_in_a_session() {
         let mut stage = Stage::new(80, 24);
         offers(&mut stage, vec![offer(0, "mend it")]);
         let details = Details { mode, ..details() };
-        stage.tell(Msg::Details(offer(0, "").info.id, Some(details)));
+        stage.send(Msg::Details(offer(0, "").info.id, Some(details)));
         stage.sees(want);
     }
 }
@@ -241,7 +241,7 @@ fn a_prompt_of_the_command_line_waits_for_the_card() {
         offers: vec![offer(0, "mend it")],
         prompt: Some("and the docs".into()),
     };
-    stage.tell(Msg::Begin(Box::new(begin)));
+    stage.send(Msg::Begin(Box::new(begin)));
     stage.sees("in the box: and the docs");
     stage.answers("n");
     assert!(matches!(stage.wanted.last(), Some(Intent::Open { .. })));
@@ -299,7 +299,7 @@ fn trust_is_asked_for_before_anything_else() {
     };
     scene!("trust", |stage: &mut Stage| {
         let project = greedy(12, Standing::Untrusted);
-        stage.tell(Msg::Begin(Box::new(begin(project))));
+        stage.send(Msg::Begin(Box::new(begin(project))));
     });
     scene!("trust-again", |stage: &mut Stage| {
         let difference = |key: &str, shown: Option<&str>, how| Difference {
@@ -313,12 +313,12 @@ fn trust_is_asked_for_before_anything_else() {
             difference("permissions.deny", None, "gone"),
         ];
         let project = greedy(0, Standing::Changed(differences));
-        stage.tell(Msg::Begin(Box::new(begin(project))));
+        stage.send(Msg::Begin(Box::new(begin(project))));
     });
     for (key, trusts) in [("y", true), ("n", false)] {
         let mut stage = Stage::new(80, 24);
         let project = greedy(1, Standing::Untrusted);
-        stage.tell(Msg::Begin(Box::new(begin(project.clone()))));
+        stage.send(Msg::Begin(Box::new(begin(project.clone()))));
         stage.keys(key);
         assert!(stage.wanted.is_empty(), "typed ahead");
         stage.keys("<Backspace>");
@@ -380,10 +380,10 @@ fn first_run() -> FirstRun {
 #[test]
 fn a_first_run_says_what_was_looked_for() {
     scene!("first_run", |stage: &mut Stage| {
-        stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+        stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     });
     let mut stage = Stage::new(40, 12);
-    stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     stage.sees("▸ use ollama/qwen3");
     stage.keys("<Enter>d");
     assert!(stage.wanted.is_empty(), "typed ahead");
@@ -391,7 +391,7 @@ fn a_first_run_says_what_was_looked_for() {
     stage.answers("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::ChooseModel(model) if model == "ollama/qwen3"));
     let mut stage = Stage::new(80, 24);
-    stage.tell(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     stage.answers("<Down><Enter>");
     assert!(matches!(stage.wanted[0], Intent::Demo));
 }

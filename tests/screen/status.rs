@@ -1,6 +1,6 @@
 //! The last line: what would be lost if the power went now, and what runs.
 
-use rewake::ui::live::News;
+use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{call, entry, text};
@@ -25,22 +25,25 @@ fn what_cannot_be_kept_is_said_in_red() {
     scene!("not_saved", |stage: &mut Stage| {
         stage.open();
         stage.says("hello");
-        stage.news(News::Paused(
+        stage.engine_event(EngineEvent::Paused(
             "cannot record: the disk is full".into(),
             Some("free some space on /home".into()),
         ));
     });
     let mut stage = Stage::opened(80, 24);
     stage.says("hello");
-    stage.news(News::Paused("cannot record: the disk is full".into(), None));
+    stage.engine_event(EngineEvent::Paused(
+        "cannot record: the disk is full".into(),
+        None,
+    ));
     let error = stage.app.theme.error;
     assert_eq!(stage.style_of("not saved").fg, error.fg);
     assert_eq!(stage.style_of("nothing can be saved").fg, error.fg);
-    stage.news(News::GoesOn);
+    stage.engine_event(EngineEvent::GoesOn);
     stage.does_not_see("not saved");
-    stage.news(News::Kept(Err("cannot keep what is typed".into())));
+    stage.engine_event(EngineEvent::Kept(Err("cannot keep what is typed".into())));
     stage.sees("not saved");
-    stage.news(News::Kept(Ok(())));
+    stage.engine_event(EngineEvent::Kept(Ok(())));
     stage.does_not_see("not saved");
 }
 
@@ -97,7 +100,7 @@ fn only_what_is_inside_the_home_is_said_to_be() {
         ("/home/ann/parser", "· ~ (main)"),
     ] {
         let mut stage = Stage::opened(120, 40);
-        stage.app.place.home = Some(home.into());
+        stage.app.launch.home = Some(home.into());
         let line = status(&mut stage);
         assert!(line.contains(said), "{line}");
     }

@@ -91,7 +91,7 @@ fn a_running_command_shows_its_time_and_the_end_of_what_it_printed() {
         let ids = stage.replies(vec![bash("cargo test --workspace"), bash("cargo doc")]);
         stage.log(entry::started(ids[0]));
         let printed = "compiling a\ncompiling b\ncompiling c\ntest one ... ok\ntest two ... ok";
-        stage.tell(Msg::Tails(vec![(ids[0], printed.into())]));
+        stage.send(Msg::Tails(vec![(ids[0], printed.into())]));
         stage.waits(72_000);
     });
     let mut stage = Stage::opened(80, 24);

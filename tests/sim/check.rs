@@ -98,7 +98,7 @@ pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> V
                 None => panic!("call {} has no result", call.id),
             };
             match (call.class(), outcome) {
-                (Some(Class::Pure), Outcome::Done { output }) => {
+                (Some(Class::Idempotent), Outcome::Done { output }) => {
                     assert!(
                         output
                             .text
@@ -106,7 +106,7 @@ pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> V
                         "another call's result"
                     );
                 }
-                (Some(Class::Pure) | None, _) => {}
+                (Some(Class::Idempotent) | None, _) => {}
                 (Some(_), Outcome::Done { output }) => {
                     assert_eq!(times, 1, "call {} is done but had no effect", call.id);
                     assert!(

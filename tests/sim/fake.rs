@@ -155,7 +155,7 @@ pub fn calls(seq: Seq, blocks: &[Block]) -> Vec<ToolCall> {
     calls.enumerate().map(call).collect()
 }
 
-/// The result of a pure call.
+/// The result of an idempotent call.
 pub fn look(call: CallId) -> String {
     format!("looked for {call}")
 }
@@ -190,7 +190,7 @@ pub struct Outside {
     boot: u64,
     /// How often each effect happened.
     pub effects: BTreeMap<String, u32>,
-    /// How often each pure call was run.
+    /// How often each idempotent call was run.
     pub looks: BTreeMap<CallId, u32>,
     /// Messages of the user that were told to be queued.
     pub queued: usize,
@@ -505,7 +505,7 @@ impl World for Fake {
         }
     }
 
-    async fn run_pure(&self, call: &ToolCall, _room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, _room: usize) -> Ran {
         *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
         let fact = match &call.input {

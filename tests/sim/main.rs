@@ -75,7 +75,7 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        judge: std::sync::Arc::new(|input, _| match input {
+        permission_check: std::sync::Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },
@@ -163,7 +163,7 @@ fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>)
                 outside.die(case.power_cut);
                 by = By::Start;
             }
-            Some(Rest::Waiting(Why::Held)) => by = By::Person,
+            Some(Rest::Waiting(Why::CrashLoop)) => by = By::Person,
             Some(_) => return,
         }
     }
@@ -194,16 +194,16 @@ fn one_process(
             .iter()
             .filter(|r| r.entry.kind() == "replied")
             .count();
-        let told = Rc::clone(outside);
+        let seen_by_user = Rc::clone(outside);
         let of = session.to_string();
         let on_event: OnEvent = Box::new(move |_, event| {
-            let mut told = told.borrow_mut();
+            let mut seen_by_user = seen_by_user.borrow_mut();
             match event {
                 Event::Recorded(record) => {
-                    told.replies += usize::from(record.entry.kind() == "replied");
-                    told.acknowledged.push((of.clone(), record.clone()));
+                    seen_by_user.replies += usize::from(record.entry.kind() == "replied");
+                    seen_by_user.acknowledged.push((of.clone(), record.clone()));
                 }
-                Event::Queued(_) => told.queued += 1,
+                Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
                 Event::Requeued(_) | Event::Kept(_) => {}
             }
@@ -221,7 +221,10 @@ fn one_process(
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
         let life = async {
             if again {
-                engine.wake(by, "found".into()).await.expect("woke");
+                engine
+                    .record_resumed(by, "found".into())
+                    .await
+                    .expect("woke");
             }
             engine.run().await.expect("the engine runs")
         };

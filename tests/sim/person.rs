@@ -168,7 +168,7 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 /// Asks about one command.
 fn policy() -> Policy {
     Policy {
-        judge: Arc::new(|input, _| match input {
+        permission_check: Arc::new(|input, _| match input {
             Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },
@@ -250,7 +250,7 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
             loop {
                 let step = async {
                     if !is_new {
-                        engine.wake(By::Person, "found".into()).await?;
+                        engine.record_resumed(By::Person, "found".into()).await?;
                         is_new = true;
                     }
                     match engine.run().await? {
@@ -305,30 +305,32 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
     let outside = Rc::clone(outside);
     let session = session.to_string();
     Box::new(move |_, event| {
-        let mut told = outside.borrow_mut();
+        let mut seen_by_user = outside.borrow_mut();
         match event {
             Event::Recorded(record) => {
-                told.replies += usize::from(record.entry.kind() == "replied");
-                told.acknowledged.push((session.clone(), record.clone()));
+                seen_by_user.replies += usize::from(record.entry.kind() == "replied");
+                seen_by_user
+                    .acknowledged
+                    .push((session.clone(), record.clone()));
             }
             Event::Queued(queued) => {
-                let next = told.person.queued(queued.id, &queued.message.text);
-                told.send(next);
+                let next = seen_by_user.person.queued(queued.id, &queued.message.text);
+                seen_by_user.send(next);
             }
             Event::Requeued(all) => {
                 for queued in all {
                     let text = queued.message.text.clone();
-                    told.person.texts.insert(queued.id, text);
+                    seen_by_user.person.texts.insert(queued.id, text);
                 }
             }
             // Whoever presses twice decides once.
             Event::Asked { call, .. } => {
                 let (allow, reason) = (Verdict::Allow, "no".to_string());
                 let decide = |verdict| Command::Decide { call, verdict };
-                told.send([decide(allow), decide(Verdict::Deny { reason })]);
+                seen_by_user.send([decide(allow), decide(Verdict::Deny { reason })]);
             }
             Event::Kept(Err(_)) => {
-                drop(told);
+                drop(seen_by_user);
                 make_room(&outside);
             }
             Event::Delta(_) | Event::Context(_) | Event::Kept(Ok(())) => {}
@@ -351,8 +353,8 @@ fn said(records: &[Record], words: &str) -> usize {
 fn check_words(records: &[Record], person: &Person) {
     for words in [WORDS, MENDED] {
         let times = said(records, words);
-        let told = person.texts.values().filter(|t| *t == words).count();
-        let least = if person.removed { 0 } else { told };
+        let seen_by_user = person.texts.values().filter(|t| *t == words).count();
+        let least = if person.removed { 0 } else { seen_by_user };
         assert!(times <= 1, "{words:?} was said {times} times");
         assert!(times >= least, "{words:?} is lost");
     }

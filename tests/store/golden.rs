@@ -34,7 +34,7 @@ fn opened_from(schema: u32) -> (tempfile::TempDir, Store) {
     (dir, store)
 }
 
-fn tell(store: &mut Store) {
+fn write_session(store: &mut Store) {
     let mut head = session(store, HERE);
     let story = Batch {
         at_ms: APPENDED_MS,
@@ -149,7 +149,7 @@ fn a_database_of_schema_3_says_what_it_said() {
 #[test]
 fn a_database_made_now_says_the_same() {
     let (dir, mut store) = scratch();
-    tell(&mut store);
+    write_session(&mut store);
     drop(store);
     check(&mut Store::open(dir.path()).unwrap());
 }
@@ -158,7 +158,7 @@ fn a_database_made_now_says_the_same() {
 #[ignore = "makes the golden file; run once per schema"]
 fn write_golden() {
     let (dir, mut store) = scratch();
-    tell(&mut store);
+    write_session(&mut store);
     drop(store);
     std::fs::write(golden(NEWEST), dump(&raw(dir.path()))).unwrap();
 }

@@ -14,7 +14,7 @@ fn titles(store: &Store, here: &str, in_trash: bool) -> Vec<String> {
         .collect()
 }
 
-fn told(store: &mut Store, workspace: &str, title: &str) -> rewake::store::Head {
+fn titled_session(store: &mut Store, workspace: &str, title: &str) -> rewake::store::Head {
     let mut head = session(store, workspace);
     append(store, &mut head, vec![said(title)]);
     head
@@ -23,11 +23,11 @@ fn told(store: &mut Store, workspace: &str, title: &str) -> rewake::store::Head 
 #[test]
 fn here_comes_first_then_the_workspace_with_the_newest_entry() {
     let (_dir, mut store) = scratch();
-    told(&mut store, HERE, "here 1");
-    let mut old = told(&mut store, "/old", "old 1");
-    told(&mut store, "/new", "new 1");
-    told(&mut store, HERE, "here 2");
-    told(&mut store, "/new", "new 2");
+    titled_session(&mut store, HERE, "here 1");
+    let mut old = titled_session(&mut store, "/old", "old 1");
+    titled_session(&mut store, "/new", "new 1");
+    titled_session(&mut store, HERE, "here 2");
+    titled_session(&mut store, "/new", "new 2");
     session(&mut store, HERE);
     let mine = ["here 2", "here 1", "new 2", "new 1", "old 1"];
     assert_eq!(titles(&store, HERE, false), mine);
@@ -40,7 +40,7 @@ fn here_comes_first_then_the_workspace_with_the_newest_entry() {
 #[test]
 fn thousands_are_listed_and_read_in_pieces() {
     let (dir, mut store) = scratch();
-    drop(told(&mut store, HERE, "first"));
+    drop(titled_session(&mut store, HERE, "first"));
     // By hand: ten thousand commits would take their time.
     raw(dir.path())
         .execute_batch(
@@ -63,8 +63,8 @@ fn thousands_are_listed_and_read_in_pieces() {
 #[test]
 fn each_session_is_found_once_by_its_newest_words() {
     let (_dir, mut store) = scratch();
-    let mut one = told(&mut store, HERE, "the crab walks");
-    let other = told(&mut store, "/other", "no crab here");
+    let mut one = titled_session(&mut store, HERE, "the crab walks");
+    let other = titled_session(&mut store, "/other", "no crab here");
     append(&mut store, &mut one, vec![said("a crab again")]);
     assert_eq!(store.saying("crab", 9).unwrap(), []);
     while store.index_pending(10).unwrap() > 0 {}
@@ -85,8 +85,8 @@ fn each_session_is_found_once_by_its_newest_words() {
 #[test]
 fn what_is_in_the_trash_is_hidden_until_it_is_taken_out() {
     let (_dir, mut store) = scratch();
-    let kept = told(&mut store, HERE, "kept words");
-    let gone = told(&mut store, HERE, "gone words");
+    let kept = titled_session(&mut store, HERE, "kept words");
+    let gone = titled_session(&mut store, HERE, "gone words");
     store.trash(gone.session(), 5).unwrap();
     assert_eq!(titles(&store, HERE, false), ["kept words"]);
     assert_eq!(titles(&store, HERE, true), ["gone words"]);
@@ -108,7 +108,7 @@ fn what_is_in_the_trash_is_hidden_until_it_is_taken_out() {
 #[test]
 fn going_on_takes_a_session_out_of_the_trash() {
     let (_dir, mut store) = scratch();
-    let mut head = told(&mut store, HERE, "words");
+    let mut head = titled_session(&mut store, HERE, "words");
     store.trash(head.session(), 5).unwrap();
     append(&mut store, &mut head, vec![said("more")]);
     assert_eq!(titles(&store, HERE, true), Vec::<String>::new());

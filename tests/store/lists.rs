@@ -33,7 +33,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
     let mut head = session(&mut store, HERE);
     let folder = store.find(head.session()).unwrap().folder;
     let set_up = [
-        Entry::Woke {
+        Entry::Resumed {
             by: rewake::core::entry::By::Start,
             found: String::new(),
             draft: None,

@@ -98,7 +98,7 @@ fn all_words_come_before_some_and_the_newer_before_the_older() {
 fn the_summary_of_a_conversation_is_made_again_when_its_row_is_gone() {
     let (dir, mut store) = scratch();
     let mut head = talk(&mut store, 5);
-    let closed = |first, last, summary: &str| Entry::Closed {
+    let closed = |first, last, summary: &str| Entry::Compacted {
         window: 1,
         first,
         last,

@@ -241,7 +241,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 exit_code: Some(0),
             }),
         },
-        Entry::Closed {
+        Entry::Compacted {
             window: 0,
             first: 1,
             last: 3,
@@ -273,7 +273,7 @@ pub fn all_kinds() -> Vec<Entry> {
             silently: false,
             images: None,
         },
-        Entry::Woke {
+        Entry::Resumed {
             by: By::Start,
             found: "a crash".into(),
             draft: None,

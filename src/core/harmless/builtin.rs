@@ -1,6 +1,6 @@
 //! `printf` and `test`, which shells have built in: they may assign and evaluate.
 
-use crate::core::shell::{Command, Word};
+use crate::core::shell::{SimpleCommand, Word};
 
 /// Conversions that take their argument as text.
 const TEXT: &str = "sbcq%";
@@ -84,7 +84,7 @@ pub(super) fn test(rest: &[Word]) -> Result<(), String> {
 }
 
 /// Whether a command may change a variable by its words: `printf -v`, `printf %n`.
-pub fn assigns(command: &Command) -> bool {
+pub fn assigns(command: &SimpleCommand) -> bool {
     let Some((name, rest)) = command.words.split_first() else {
         return false;
     };

@@ -1,6 +1,6 @@
 //! The commands of git that only look.
 
-use super::{Contents, Look, refuse};
+use super::{Contents, Reads, refuse};
 use crate::core::shell::Word;
 
 /// Options of git that write, run a program, or leave the repository.
@@ -20,8 +20,8 @@ const GIT_REFUSED: &[&str] = &[
 ];
 
 /// What a listed command of git looks at. That nothing in the repository makes git run a
-/// program is for the caller to see to: [`Look::repository`].
-pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
+/// program is for the caller to see to: [`Reads::repository`].
+pub(super) fn reads(rest: &[Word]) -> Result<Reads, String> {
     let rest = match rest {
         [pager, rest @ ..] if pager.text == "--no-pager" => rest,
         rest => rest,
@@ -47,7 +47,7 @@ pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
         }
     }
     let only_lists = match name.text.as_str() {
-        "--version" => return Ok(Look::default()),
+        "--version" => return Ok(Reads::default()),
         "status" | "log" | "diff" | "show" | "rev-parse" | "ls-files" | "blame" | "describe" => {
             true
         }
@@ -88,7 +88,7 @@ pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
         Some(name) => name.starts_with('v'),
         None => w.text.starts_with('-') && w.text.contains('v'),
     };
-    let mut look = Look {
+    let mut reads = Reads {
         recursive: match name.text.as_str() {
             "log" | "diff" | "show" | "stash" => true,
             // Then it shows the changes too.
@@ -96,10 +96,10 @@ pub(super) fn look(rest: &[Word]) -> Result<Look, String> {
             _ => false,
         },
         repository: true,
-        ..Look::default()
+        ..Reads::default()
     };
-    look.add(&words, Contents, false)?;
-    Ok(look)
+    reads.add(&words, Contents, false)?;
+    Ok(reads)
 }
 
 fn is_listing(rest: &[Word], options: &[&str], operands: bool) -> bool {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::core::shell;
 
-fn looks(line: &str) -> Result<Look, String> {
-    look(&shell::split(line).unwrap()[0])
+fn looks(line: &str) -> Result<Reads, String> {
+    reads(&shell::split(line).unwrap()[0])
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn every_path_is_seen() {
         ("sha256sum --tag /etc/x", "/etc/x"),
         ("diff --from-file=/etc/x a", "/etc/x"),
     ] {
-        let look = looks(line).unwrap();
-        assert!(look.paths.iter().any(|p| p == want), "{line}: {look:?}");
+        let reads = looks(line).unwrap();
+        assert!(reads.paths.iter().any(|p| p == want), "{line}: {reads:?}");
     }
     assert_eq!(
         looks("grep -rn '/api' src").unwrap().paths,

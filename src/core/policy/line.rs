@@ -3,13 +3,13 @@
 //! Invariant: a part of a line is judged for every folder the line may be in by then, and
 //! trusted less once an earlier part may have changed what commands mean.
 
-use super::{Finding, Judge, asked, denied};
+use super::{Evaluation, Finding, asked, denied};
 use crate::core::entry::Mode;
-use crate::core::harmless::{self, Look};
+use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
 use crate::core::rule::{Access, Likeness, Rule};
-use crate::core::shell::{self, Command, Doubt, Redirect};
+use crate::core::shell::{self, Doubt, Redirect, SimpleCommand};
 
 /// Words of the shell that change what later commands mean.
 #[rustfmt::skip]
@@ -30,7 +30,7 @@ struct Shell {
     changed: bool,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Evaluation<'a> {
     pub(super) fn line(&self, text: &str) -> Finding {
         let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
         if let Some(rule) = self.rules.deny.iter().find(whole) {
@@ -67,7 +67,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn commands(&self, commands: &[Command]) -> Finding {
+    fn commands(&self, commands: &[SimpleCommand]) -> Finding {
         let mut shell = Shell {
             places: vec![self.folder().to_string()],
             changed: false,
@@ -82,19 +82,22 @@ impl<'a> Judge<'a> {
         finding
     }
 
-    fn command(&self, command: &Command, shell: &Shell) -> Finding {
+    fn command(&self, command: &SimpleCommand, shell: &Shell) -> Finding {
         if command.words.is_empty() && command.assignments.is_empty() {
             return Finding::Fine;
         }
         if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Yes) {
             return denied(rule);
         }
-        let look = self.look(command, shell);
-        let looked = look.as_ref().ok().map(|look| self.looked(look, shell));
-        if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = looked {
+        let reads = self.reads(command, shell);
+        let checked = reads
+            .as_ref()
+            .ok()
+            .map(|reads| self.check_reads(reads, shell));
+        if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = checked {
             return finding;
         }
-        if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(look.is_ok()), &look) {
+        if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(reads.is_ok()), &reads) {
             // It may be a matter of spelling.
             return Finding::Denied(format!("{plan} ({why})"));
         }
@@ -110,20 +113,25 @@ impl<'a> Judge<'a> {
         if self.mode != Mode::Plan && self.allows_command(command) {
             return Finding::Fine;
         }
-        match (looked, look) {
+        match (checked, reads) {
             (Some(finding), _) => finding,
             (None, Err(why)) => Finding::Unknown {
                 why,
                 // A listed command that asks does so for the folder it is in. A rule for it
                 // would hold in every other folder.
-                rule: offer::for_command(command).filter(|_| harmless::look(command).is_err()),
+                rule: offer::for_command(command).filter(|_| harmless::reads(command).is_err()),
             },
             (None, Ok(_)) => Finding::Fine,
         }
     }
 
     /// The rule that refuses a command, or one that it would run.
-    fn find(&self, rules: &'a [Rule], command: &Command, least: Likeness) -> Option<&'a Rule> {
+    fn find(
+        &self,
+        rules: &'a [Rule],
+        command: &SimpleCommand,
+        least: Likeness,
+    ) -> Option<&'a Rule> {
         let runs = harmless::runs_others(&command.words);
         let texts = command.words.iter().skip(1).map(|w| w.text.as_str());
         let inner = texts.collect::<Vec<_>>().join(" ");
@@ -134,7 +142,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    fn allows_command(&self, command: &Command) -> bool {
+    fn allows_command(&self, command: &SimpleCommand) -> bool {
         let settings = command.assignments.iter().all(harmless::is_setting);
         let spelled = command.spelled();
         self.rules
@@ -144,50 +152,50 @@ impl<'a> Judge<'a> {
     }
 
     /// What the command looks at, or why it does more.
-    fn look(&self, command: &Command, shell: &Shell) -> Result<Look, String> {
-        let mut look = match goes_to(command) {
-            Some(Ok(folder)) => Look {
+    fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
+        let mut reads = match goes_to(command) {
+            Some(Ok(folder)) => Reads {
                 paths: vec![folder],
-                ..Look::default()
+                ..Reads::default()
             },
             Some(Err(why)) => return Err(why),
-            None => harmless::look(command)?,
+            None => harmless::reads(command)?,
         };
         if shell.changed {
             return Err("an earlier part may have changed what commands mean".to_string());
         }
-        if look.repository {
+        if reads.repository {
             let places = shell.places.iter();
             places
                 .map(|place| (self.disk.repository)(place))
                 .collect::<Result<Vec<()>, _>>()?;
         }
         if shell.places.len() > 1 {
-            look.paths.push(".".to_string());
+            reads.paths.push(".".to_string());
         }
-        Ok(look)
+        Ok(reads)
     }
 
-    fn looked(&self, look: &Look, shell: &Shell) -> Finding {
-        let access = if look.recursive {
+    fn check_reads(&self, reads: &Reads, shell: &Shell) -> Finding {
+        let access = if reads.recursive {
             Access::Grep
         } else {
             Access::Read
         };
         let mut finding = Finding::Fine;
         for place in &shell.places {
-            for path in &look.paths {
+            for path in &reads.paths {
                 finding = finding.and(self.path_from(place, access, path));
-                if look.files_only && (self.disk.is_folder)(&self.full(place, path)) {
+                if reads.files_only && (self.disk.is_folder)(&self.full(place, path)) {
                     finding = finding.and(self.unknown(true, through(path)));
                 }
             }
-            for pattern in &look.patterns {
-                finding = finding.and(self.pattern(place, access, pattern, look.files_only));
+            for pattern in &reads.patterns {
+                finding = finding.and(self.pattern(place, access, pattern, reads.files_only));
             }
         }
         let guarded = self.rules.deny.iter().chain(&self.rules.ask);
-        if look.recursive && guarded.into_iter().any(Rule::is_about_reading) {
+        if reads.recursive && guarded.into_iter().any(Rule::is_about_reading) {
             let why = "goes through files that a rule may keep from being read".to_string();
             finding = finding.and(self.unknown(true, why));
         }
@@ -248,7 +256,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What is known after a command.
-    fn run(&self, command: &Command, shell: &mut Shell) {
+    fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
         let Some(name) = command.words.first() else {
             shell.changed |= !command.assignments.iter().all(harmless::is_setting);
             return;
@@ -279,7 +287,7 @@ fn through(folder: &str) -> String {
 }
 
 /// Where a `cd` leads, or why that is not known; `None` for any other command.
-pub(super) fn goes_to(command: &Command) -> Option<Result<String, String>> {
+pub(super) fn goes_to(command: &SimpleCommand) -> Option<Result<String, String>> {
     let name = command.words.first().filter(|w| w.text == "cd")?;
     let unknown = || Err("where `cd` leads is not known".to_string());
     Some(match &command.words[1..] {

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use super::ExportError;
 use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::store::{SessionInfo, Store};
@@ -22,7 +22,7 @@ pub fn markdown(store: &Store, session: &str, out: &mut impl Write) -> Result<()
     let mut calls = Calls::default();
     store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
         calls.note(&record);
-        tell(&record, &calls, out)
+        write_record(&record, &calls, out)
     })?;
     Ok(())
 }
@@ -70,7 +70,11 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
         writeln!(out, "- model: {}", line(model))?;
     }
     let (from, to) = (utc(info.created_ms), utc(info.updated_ms));
-    writeln!(out, "- from {from} to {to}, {} entries", info.entries)?;
+    writeln!(
+        out,
+        "- from {from} to {to}, {}",
+        count(info.entries, "entry")
+    )?;
     let usage = &info.usage;
     writeln!(out, "- tokens: {} in, {} out", usage.prompt(), usage.output)?;
     if let Some(from) = &info.forked_from {
@@ -79,7 +83,7 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
     Ok(())
 }
 
-fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
+fn write_record(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
     match &record.entry {
         Entry::Said { text, images, .. } => {
             writeln!(out, "\n## You, {}\n\n{}", utc(record.at_ms), visible(text))?;
@@ -97,7 +101,7 @@ fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), Expo
         Entry::Stopped { .. } => note(out, "stopped by the user")?,
         Entry::Failed { error, .. } => note(out, &format!("failed: {}", error.message))?,
         Entry::Noted { text, .. } => note(out, text)?,
-        Entry::Closed { summary, .. } => {
+        Entry::Compacted { summary, .. } => {
             note(out, "what came before was summarised:")?;
             fenced(out, summary)?;
         }
@@ -111,7 +115,7 @@ fn tell(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), Expo
                 &format!("forked from {} at {}", from.session, from.seq),
             )?;
         }
-        Entry::Woke { found, .. } => note(out, &format!("woke: {found}"))?,
+        Entry::Resumed { found, .. } => note(out, &format!("woke: {found}"))?,
         Entry::Chose { model: Some(m), .. } => note(out, &format!("goes on with {m}"))?,
         Entry::Opened { .. }
         | Entry::Rendered { .. }

@@ -8,7 +8,7 @@ use crate::store::{Batch, NewSession, blob_ref, new_id};
 
 const BLOB: &[u8] = b"the whole output";
 
-fn told() -> (tempfile::TempDir, Store, String) {
+fn recorded_session() -> (tempfile::TempDir, Store, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let new = NewSession {
@@ -71,7 +71,7 @@ fn text(store: &Store, id: &str, format: Format) -> String {
 
 #[test]
 fn markdown_tells_it_and_nothing_breaks_out() {
-    let (_dir, store, id) = told();
+    let (_dir, store, id) = recorded_session();
     let text = text(&store, &id, Format::Markdown);
     let body = text.split_once("out\n").unwrap().1;
     assert_eq!(
@@ -103,7 +103,7 @@ red ␛[31m```
 
 #[test]
 fn json_has_every_record_as_it_is_and_its_blobs() {
-    let (_dir, store, id) = told();
+    let (_dir, store, id) = recorded_session();
     let value: Value = serde_json::from_str(&text(&store, &id, Format::Json)).unwrap();
     let records: Vec<Record> = serde_json::from_value(value["records"].clone()).unwrap();
     assert_eq!(records, store.load(&id).unwrap().1);
@@ -115,7 +115,7 @@ fn json_has_every_record_as_it_is_and_its_blobs() {
 #[test]
 fn files_are_private_and_no_other_is_replaced() {
     use std::os::unix::fs::PermissionsExt;
-    let (_dir, store, id) = told();
+    let (_dir, store, id) = recorded_session();
     let folder = tempfile::tempdir().unwrap();
     let first = to_folder(&store, &id, Format::Json, folder.path()).unwrap();
     let second = to_folder(&store, &id, Format::Json, folder.path()).unwrap();

@@ -1,12 +1,12 @@
 //! `review_history`: the sessions of this workspace, or one of them: its plan, its summary,
 //! its checkpoints, how it ended.
 
-use super::{Past, told, when};
+use super::{Past, error_text, when};
 use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
 use crate::core::state::{Halt, State};
 use crate::core::summary;
-use crate::core::text::{clip, head_tail, one_line};
+use crate::core::text::{clip, count, head_tail, one_line};
 use crate::core::tool::ReviewHistoryArgs;
 use crate::store::{SessionFilter, SessionInfo, StoreError};
 
@@ -36,7 +36,7 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
         unfinished: false,
     };
     let limit = limit.clamp(1, MAX_LINES) as u32;
-    let sessions = past.store.sessions(filter, limit).map_err(told)?;
+    let sessions = past.store.sessions(filter, limit).map_err(error_text)?;
     let mut text = String::new();
     for info in sessions {
         let own = match info.id == past.session {
@@ -44,14 +44,14 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
             false => "",
         };
         text.push_str(&format!(
-            "{}{own} · {} · {} entries · {}\n  {}\n",
+            "{}{own} · {} · {} · {}\n  {}\n",
             info.id,
             when(info.updated_ms),
-            info.entries,
+            count(info.entries, "entry"),
             one_line(info.title.as_deref().unwrap_or("untitled"), 100),
             ended(past, &info)?,
         ));
-        let checkpoints = past.store.checkpoints(&info.id, 1).map_err(told)?;
+        let checkpoints = past.store.checkpoints(&info.id, 1).map_err(error_text)?;
         if let Some(step) = checkpoints.into_iter().find_map(|c| c.plan_step) {
             text.push_str(&format!("  plan step: {}\n", one_line(&step, 120)));
         }
@@ -70,7 +70,7 @@ fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
         Err(e @ (StoreError::Corrupt { .. } | StoreError::Unknown { .. })) => {
             return Ok(e.to_string());
         }
-        records => records.map_err(told)?,
+        records => records.map_err(error_text)?,
     };
     let state = match info.unfinished {
         true => "unfinished",
@@ -99,14 +99,14 @@ fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
 }
 
 fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
-    let info = past.store.find(id).map_err(told)?;
+    let info = past.store.find(id).map_err(error_text)?;
     let state = fold(past, id)?;
     let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
     let mut text = format!(
-        "{id} · {} to {} · {} entries · {title}\n{}\n",
+        "{id} · {} to {} · {} · {title}\n{}\n",
         when(info.created_ms),
         when(info.updated_ms),
-        info.entries,
+        count(info.entries, "entry"),
         ended(past, &info)?,
     );
     if let Some(Halt::Failed(failure)) = &state.halted {
@@ -122,7 +122,7 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
             "\nThe user's last message ({address}):\n{words}\n"
         ));
     }
-    if let Some(conversation) = past.store.conversation(id).map_err(told)? {
+    if let Some(conversation) = past.store.conversation(id).map_err(error_text)? {
         text.push_str(&format!(
             "\nSummary of its first {} entries ({}):\n{}\n",
             conversation.message_count,
@@ -131,7 +131,7 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
         ));
     }
     let limit = limit.clamp(1, MAX_LINES) as u32;
-    let checkpoints = past.store.checkpoints(id, limit).map_err(told)?;
+    let checkpoints = past.store.checkpoints(id, limit).map_err(error_text)?;
     text.push_str("\nLast checkpoints:\n");
     for point in checkpoints {
         let step = point.plan_step.map_or(String::new(), |s| format!(" · {s}"));
@@ -165,7 +165,7 @@ fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
     });
     match folded {
         Ok(_) => Ok(state),
-        Err(Stop::Store(error)) => Err(told(error)),
+        Err(Stop::Store(error)) => Err(error_text(error)),
         Err(Stop::Illegal(why)) => Err(why),
     }
 }
@@ -188,11 +188,11 @@ mod tests {
         past.says("other things");
         past.opens("/here");
         past.says("write docs");
-        let told = past.done("review_history", json!({}));
-        assert!(told.contains(&format!("{first} · ")), "{told}");
-        assert!(told.contains("fix the parser") && told.contains("stopped by the user"));
-        assert!(told.contains("(this session)") && told.contains("write docs"));
-        assert!(!told.contains("other things"));
+        let text = past.done("review_history", json!({}));
+        assert!(text.contains(&format!("{first} · ")), "{text}");
+        assert!(text.contains("fix the parser") && text.contains("stopped by the user"));
+        assert!(text.contains("(this session)") && text.contains("write docs"));
+        assert!(!text.contains("other things"));
         assert_eq!(
             past.done("review_history", json!({"limit": 1}))
                 .lines()
@@ -206,7 +206,7 @@ mod tests {
         let mut past = Sessions::new();
         past.says("fix the parser");
         past.says("and test it");
-        past.appends(Entry::Closed {
+        past.appends(Entry::Compacted {
             window: 1,
             first: 1,
             last: 1,
@@ -216,7 +216,7 @@ mod tests {
         });
         let id = past.session();
         past.opens("/here");
-        let told = past.done("review_history", json!({"session": id}));
+        let text = past.done("review_history", json!({"session": id}));
         for what in [
             "fix the parser",
             &format!("The user's last message ({id}:2):\nand test it"),
@@ -224,7 +224,7 @@ mod tests {
             "the parser was looked at",
             &format!("{id}:3 · closed"),
         ] {
-            assert!(told.contains(what), "{what} is not in:\n{told}");
+            assert!(text.contains(what), "{what} is not in:\n{text}");
         }
     }
 }

@@ -24,8 +24,8 @@ pub fn insert(args: &MemoryInsertArgs) -> Ran {
         topic: topic.filter(|t| !t.is_empty()),
         text: text.to_string(),
     };
-    let told = format!("kept as {} memory", args.kind.name());
-    Ran::done(told).with(Some(Fact::Remembered { memory }))
+    let text = format!("kept as {} memory", args.kind.name());
+    Ran::done(text).with(Some(Fact::Remembered { memory }))
 }
 
 #[cfg(test)]

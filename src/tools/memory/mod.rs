@@ -49,8 +49,8 @@ pub fn look_back(input: &Input, past: &mut Past<'_>) -> Option<Ran> {
     })
 }
 
-/// What the model is told of a store that did not answer.
-fn told(error: StoreError) -> String {
+/// The text for the model about a store that did not answer.
+fn error_text(error: StoreError) -> String {
     match &error {
         StoreError::NotFound {
             near: Some(near), ..
@@ -62,7 +62,7 @@ fn told(error: StoreError) -> String {
 impl Past<'_> {
     /// The workspace this session belongs to.
     fn workspace(&self) -> Result<String, String> {
-        let own = self.store.find(self.session).map_err(told)?;
+        let own = self.store.find(self.session).map_err(error_text)?;
         Ok(own.workspace)
     }
 
@@ -86,7 +86,7 @@ impl Past<'_> {
                      memory_search print it"
                 ))
             }
-            Err(error) => Err(told(error)),
+            Err(error) => Err(error_text(error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The last line of a page that is not the last says how to read on. Going on begins at the
 //! entry where the page ended, so a page costs the same wherever it is in a range.
 
-use super::{Past, told, when};
+use super::{Past, error_text, when};
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
 use crate::core::tool::MemoryPageArgs;
@@ -46,7 +46,7 @@ pub fn run(args: &MemoryPageArgs, past: &mut Past<'_>) -> Result<String, String>
 }
 
 fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result<String, String> {
-    let bytes = past.store.blob(hash).map_err(told)?;
+    let bytes = past.store.blob(hash).map_err(error_text)?;
     let bytes = bytes.ok_or_else(|| format!("there is no blob {hash}"))?;
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(format!("blob {hash} is not text"));
@@ -94,7 +94,7 @@ impl Range {
             let records = match past.store.records(&self.session, from..=upto) {
                 // The range goes beyond the end.
                 Err(_) if from > self.first => break,
-                records => records.map_err(told)?,
+                records => records.map_err(error_text)?,
             };
             let ended = (records.len() as u64) < upto - from + 1;
             for record in &records {
@@ -139,7 +139,7 @@ fn heading(record: &Record) -> String {
         Entry::Replied { .. } => "agent".to_string(),
         Entry::Finished { call, .. } => format!("result of call {call}"),
         Entry::Noted { .. } => "note".to_string(),
-        Entry::Closed { first, last, .. } => format!("summary of entries {first}-{last}"),
+        Entry::Compacted { first, last, .. } => format!("summary of entries {first}-{last}"),
         Entry::Continued { .. } => "continuation note".to_string(),
         other => other.kind().to_string(),
     };
@@ -159,7 +159,7 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
             _ => result(outcome, past)?,
         },
         Entry::Noted { text, .. } => text.clone(),
-        Entry::Closed { summary, .. } => summary.clone(),
+        Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
         Entry::Stopped { draft: Some(draft) } => draft.clone(),
         other => serde_json::to_string_pretty(other).map_err(|e| e.to_string())?,
@@ -192,7 +192,7 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
             images_of(&output.images)
         ));
     };
-    let bytes = past.store.blob(&blob.hash).map_err(told)?;
+    let bytes = past.store.blob(&blob.hash).map_err(error_text)?;
     let text = bytes.and_then(|b| String::from_utf8(b).ok());
     Ok(match (text, outcome) {
         (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
@@ -317,14 +317,14 @@ mod tests {
     #[test]
     fn what_is_no_address_is_told() {
         let mut past = Sessions::new();
-        let told = |past: &mut Sessions, address: &str| {
+        let refusal = |past: &mut Sessions, address: &str| {
             let ran = past.run("memory_page", json!({"address": address}));
             text_of_error(&ran).to_string()
         };
-        assert!(told(&mut past, "nonsense").contains("one is `entry 812`"));
-        assert!(told(&mut past, "ffffffff:1").contains("there is no session"));
+        assert!(refusal(&mut past, "nonsense").contains("one is `entry 812`"));
+        assert!(refusal(&mut past, "ffffffff:1").contains("there is no session"));
         let hash = "0".repeat(64);
-        assert!(told(&mut past, &format!("blob:{hash}")).contains("there is no blob"));
+        assert!(refusal(&mut past, &format!("blob:{hash}")).contains("there is no blob"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `memory_search`: memories and entries that speak of the same things, a line for each, with
 //! the address by which `memory_page` reads it.
 
-use super::{Past, told, when};
+use super::{Past, error_text, when};
 use crate::core::text::one_line;
 use crate::core::tool::{MemorySearchArgs, SearchKind, SearchScope};
 use crate::store::{Scope, Sought};
@@ -41,7 +41,7 @@ pub fn run(args: &MemorySearchArgs, past: &mut Past<'_>) -> Result<String, Strin
             false => limit.min(MAX_MEMORIES),
         };
         let found = past.store.memories(&sought(&memories, most));
-        let found = found.map_err(told)?;
+        let found = found.map_err(error_text)?;
         past.store.used(&found, past.now_ms);
         for memory in found {
             let topic = memory.topic.map_or(String::new(), |t| format!(" ({t})"));
@@ -53,7 +53,7 @@ pub fn run(args: &MemorySearchArgs, past: &mut Past<'_>) -> Result<String, Strin
     let left = limit.saturating_sub(lines.len() as u32);
     if !entries.is_empty() && left > 0 {
         let found = past.store.recall(&sought(&entries, left));
-        for hit in found.map_err(told)? {
+        for hit in found.map_err(error_text)? {
             // A fork has its ancestors' entries under their own places.
             let address = match scope {
                 Scope::Session(own) => past.address(own, hit.seq),

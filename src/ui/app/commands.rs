@@ -7,53 +7,55 @@ use ratatui::text::{Line, Span};
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::entry::Mode;
 use crate::core::text::one_line;
-use crate::engine::Command as Order;
+use crate::engine::Command;
 use crate::session::Which;
-use crate::ui::commands::{COMMANDS, Command};
+use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
-use crate::ui::overlay::{For, Item, Picker, Viewer};
+use crate::ui::overlay::{For, Picker, PickerItem, Viewer};
 use crate::ui::view::context_lines;
 
 impl App {
-    pub(super) fn command(&mut self, command: Command, argument: &str) -> Vec<Intent> {
+    pub(super) fn command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
         self.typed_ms = Some(self.now_ms);
         let words = argument.to_string();
         match command {
-            Command::Help => self.show_help(),
-            Command::New => return self.open_new(words),
-            Command::Resume if words.is_empty() => return vec![Intent::Sessions],
-            Command::Resume => {
+            SlashCommand::Help => self.show_help(),
+            SlashCommand::New => return self.open_new(words),
+            SlashCommand::Resume if words.is_empty() => return vec![Intent::Sessions],
+            SlashCommand::Resume => {
                 return open(Which::Named {
                     id: words,
                     fork: false,
                 });
             }
-            Command::Fork => return self.fork(&words),
-            Command::Rewind => self.pick_rewind(),
-            Command::History => return self.open_history(&words),
-            Command::Compact => {
+            SlashCommand::Fork => return self.fork(&words),
+            SlashCommand::Rewind => self.pick_rewind(),
+            SlashCommand::History => return self.open_history(&words),
+            SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
-                return vec![Intent::Engine(Order::Compact)];
+                return vec![Intent::Engine(Command::Compact)];
             }
-            Command::Context => self.show("context", context_lines(self)),
-            Command::Plan => self.show_plan(),
-            Command::Model if words.is_empty() => return vec![Intent::Models],
-            Command::Model => return self.choose_model(words),
-            Command::Permissions if words.is_empty() => return vec![Intent::Permissions],
-            Command::Permissions => return self.name_mode(&words),
-            Command::Memory => return vec![Intent::Memory(words)],
-            Command::Skills => return vec![Intent::Skills],
-            Command::Ps => return vec![Intent::Ps],
-            Command::Diff => return vec![Intent::Diff],
-            Command::Export => return self.export(&words),
-            Command::Rename => return vec![Intent::Engine(Order::Name(one_line(&words, 120)))],
-            Command::Theme if words.is_empty() => return vec![Intent::Themes],
-            Command::Theme => return vec![Intent::Theme(words)],
-            Command::Reload => return vec![Intent::Reload],
-            Command::Status => return vec![Intent::Status],
-            Command::Doctor => return vec![Intent::Doctor],
-            Command::Quit => return vec![Intent::Quit],
+            SlashCommand::Context => self.show("context", context_lines(self)),
+            SlashCommand::Plan => self.show_plan(),
+            SlashCommand::Model if words.is_empty() => return vec![Intent::Models],
+            SlashCommand::Model => return self.choose_model(words),
+            SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
+            SlashCommand::Permissions => return self.name_mode(&words),
+            SlashCommand::Memory => return vec![Intent::Memory(words)],
+            SlashCommand::Skills => return vec![Intent::Skills],
+            SlashCommand::Ps => return vec![Intent::Ps],
+            SlashCommand::Diff => return vec![Intent::Diff],
+            SlashCommand::Export => return self.export(&words),
+            SlashCommand::Rename => {
+                return vec![Intent::Engine(Command::Name(one_line(&words, 120)))];
+            }
+            SlashCommand::Theme if words.is_empty() => return vec![Intent::Themes],
+            SlashCommand::Theme => return vec![Intent::Theme(words)],
+            SlashCommand::Reload => return vec![Intent::Reload],
+            SlashCommand::Status => return vec![Intent::Status],
+            SlashCommand::Doctor => return vec![Intent::Doctor],
+            SlashCommand::Quit => return vec![Intent::Quit],
         }
         Vec::new()
     }
@@ -85,10 +87,10 @@ impl App {
     /// The user's messages, to go on from before one of them.
     pub(super) fn pick_rewind(&mut self) {
         let prompts = self.transcript.prompts();
-        let items: Vec<Item> = prompts
+        let items: Vec<PickerItem> = prompts
             .into_iter()
             .rev()
-            .map(|(seq, text)| Item {
+            .map(|(seq, text)| PickerItem {
                 value: seq.to_string(),
                 label: one_line(text, 300),
                 detail: format!("entry {seq}"),
@@ -120,11 +122,11 @@ impl App {
     }
 
     pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
-        let (mut pane, ask) = Pane::new(&self.place.workspace);
+        let (mut pane, ask) = Pane::new(&self.launch.workspace);
         let ask = match words.is_empty() {
             true => ask,
             false => match pane.paste(words) {
-                crate::ui::history::Did::Ask(narrowed) => narrowed,
+                crate::ui::history::Did::Request(narrowed) => narrowed,
                 _ => ask,
             },
         };

@@ -39,12 +39,12 @@ impl App {
 
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
-        let is_heard = self.quiet.hears(self.asking(), at);
+        let is_accepted = self.quiet.accepts(self.asking(), at);
         let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
         match self.front() {
-            Front::Question if is_heard || gives_reason => self.asked_key(key, at),
+            Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
-            Front::Over if is_heard => self.over_key(key, at),
+            Front::Over if is_accepted => self.over_key(key, at),
             Front::Over if self.asking().is_some() => self.key_under(key, at),
             Front::Over => {
                 self.quiet.typed(at);
@@ -170,8 +170,8 @@ impl App {
     pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
         let around = Surround {
             files: self.files.as_deref(),
-            folder: Path::new(&self.place.folder),
-            home: self.place.home.as_deref().map(Path::new),
+            folder: Path::new(&self.launch.folder),
+            home: self.launch.home.as_deref().map(Path::new),
             working: self.is_busy() || !self.shells.is_empty(),
             queued: !self.queued.is_empty(),
         };
@@ -381,11 +381,11 @@ impl App {
 
     pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
         let height = self.seen_height;
-        let (mut look, transcript) = self.look();
+        let (mut layout, transcript) = self.layout_context();
         let at_top = match up {
-            true => !transcript.scroll_up(lines.max(1), height, &mut look),
+            true => !transcript.scroll_up(lines.max(1), height, &mut layout),
             false => {
-                transcript.scroll_down(lines.max(1), height, &mut look);
+                transcript.scroll_down(lines.max(1), height, &mut layout);
                 false
             }
         };
@@ -432,13 +432,13 @@ impl App {
         if !matches!(self.overlay, Overlay::None) || row >= height {
             return;
         }
-        let (mut look, transcript) = self.look();
+        let (mut layout, transcript) = self.layout_context();
         // A short conversation stands at the bottom.
-        let above = height.saturating_sub(transcript.visible(height, &mut look).len());
+        let above = height.saturating_sub(transcript.visible(height, &mut layout).len());
         let Some(row) = row.checked_sub(above) else {
             return;
         };
-        if let Some(block) = transcript.block_at(row, height, &mut look) {
+        if let Some(block) = transcript.block_at(row, height, &mut layout) {
             transcript.toggle(block);
         }
     }

@@ -4,8 +4,8 @@
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
 mod commands;
+mod engine_events;
 mod keys;
-mod news;
 mod over;
 mod quiet;
 
@@ -20,10 +20,10 @@ use super::composer::Composer;
 use super::composer::files::Files;
 use super::highlight::Highlighter;
 use super::history;
-use super::live::{News, Now};
+use super::live::{EngineEvent, Now};
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
-use super::transcript::{Look, Tone, Transcript};
+use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, Project, UiConfig};
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
@@ -38,18 +38,18 @@ pub enum Msg {
     Paste(String, Instant),
     Mouse(MouseEvent),
     Resize(u16, u16),
-    /// From the engine of this number; older ones are not listened to.
-    News(u64, News),
+    /// From the engine of this number. Events of older engines are dropped.
+    Engine(u64, EngineEvent),
     Details(String, Option<Details>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
-    History(history::Found),
+    History(history::HistoryResponse),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
-    Told(Tone, String),
+    Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
     /// The config was read again.
     Restyled(Box<Theme>),
@@ -92,7 +92,7 @@ pub enum Intent {
     Earlier(Seq),
     /// "Always": written into the user's config.
     AllowAlways(String),
-    History(history::Ask),
+    History(history::HistoryRequest),
     Ps,
     StopRun(String),
     Diff,
@@ -211,7 +211,7 @@ pub struct Kept {
 
 /// What does not change while the screen is open.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct LaunchInfo {
     pub folder: String,
     /// The root that counts as here.
     pub workspace: String,
@@ -219,7 +219,7 @@ pub struct Place {
     pub version: &'static str,
 }
 
-impl Place {
+impl LaunchInfo {
     /// A folder as a person writes it: `~/project`.
     pub fn shown(&self, folder: &str) -> String {
         let below = |home: &str| Path::new(folder).strip_prefix(home).ok();
@@ -237,7 +237,7 @@ impl Place {
 }
 
 pub struct App {
-    pub place: Place,
+    pub launch: LaunchInfo,
     pub branch: Option<String>,
     pub theme: Theme,
     pub theme_name: String,
@@ -293,9 +293,9 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(place: Place, theme: Theme, figures: Figures, now_ms: i64) -> App {
+    pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
         App {
-            place,
+            launch,
             branch: None,
             theme,
             theme_name: String::new(),
@@ -374,8 +374,8 @@ impl App {
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
-            Msg::News(engine, news) if engine == self.engine => return self.news(news),
-            Msg::News(..) => {}
+            Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
+            Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
             Msg::Tails(tails) => {
                 for (call, text) in tails {
@@ -388,7 +388,7 @@ impl App {
             }
             Msg::History(found) => {
                 if let Overlay::History(pane) = &mut self.overlay
-                    && let Some(ask) = pane.found(found)
+                    && let Some(ask) = pane.receive(found)
                 {
                     return vec![Intent::History(ask)];
                 }
@@ -397,8 +397,8 @@ impl App {
                 self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
             }
-            Msg::Edited(Err(why)) => self.transcript.tell(Tone::Bad, why),
-            Msg::Told(tone, text) => self.told(tone, text),
+            Msg::Edited(Err(why)) => self.transcript.add_notice(Tone::Bad, why),
+            Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
             Msg::Restyled(theme) => {
                 self.theme = *theme;
@@ -461,9 +461,9 @@ impl App {
     /// The conversation as plain text, for a terminal that keeps it.
     pub fn printed(&mut self) -> String {
         let height = usize::MAX;
-        let (mut look, transcript) = self.look();
+        let (mut layout, transcript) = self.layout_context();
         transcript.scroll_home();
-        let lines = transcript.visible(height, &mut look);
+        let lines = transcript.visible(height, &mut layout);
         let line = |line: &Line<'_>| {
             let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
             text.trim_end().to_string()
@@ -472,14 +472,14 @@ impl App {
     }
 
     /// A short word goes into the hint line; what matters stays in the conversation.
-    fn told(&mut self, tone: Tone, text: String) {
+    fn notify(&mut self, tone: Tone, text: String) {
         // The conversation that is being opened takes the place of what is shown now.
         if tone == Tone::Warn && matches!(self.phase, Phase::Nothing | Phase::Opening) {
             self.warned.push(text.clone());
         }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
-            _ => self.transcript.tell(tone, text),
+            _ => self.transcript.add_notice(tone, text),
         }
     }
 
@@ -568,7 +568,7 @@ impl App {
     /// Something waits for the person's word, or for Enter.
     pub fn goes_on(&self) -> bool {
         let waits = match self.phase {
-            Phase::Resting(Why::Halted | Why::Held | Why::Idle) => self.now.owes,
+            Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
             _ => false,
         };
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
@@ -578,15 +578,15 @@ impl App {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }
 
-    pub fn look(&mut self) -> (Look<'_>, &mut Transcript) {
-        let look = Look {
+    pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
+        let layout = LayoutContext {
             width: self.size.0,
             theme: &self.theme,
             code: &mut self.code,
             generation: self.generation,
             now_ms: self.now_ms,
         };
-        (look, &mut self.transcript)
+        (layout, &mut self.transcript)
     }
 }
 
@@ -622,16 +622,16 @@ pub use quiet::{Asking, Quiet};
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::LaunchInfo;
 
     #[test]
     fn a_folder_below_the_home_is_shown_as_below_it() {
-        let place = Place {
+        let launch = LaunchInfo {
             home: Some("/home/ann".into()),
-            ..Place::default()
+            ..LaunchInfo::default()
         };
-        assert_eq!(place.shown("/home/ann/project"), "~/project");
-        assert_eq!(place.shown("/home/ann"), "~");
-        assert_eq!(place.shown("/home/anna/project"), "/home/anna/project");
+        assert_eq!(launch.shown("/home/ann/project"), "~/project");
+        assert_eq!(launch.shown("/home/ann"), "~");
+        assert_eq!(launch.shown("/home/anna/project"), "/home/anna/project");
     }
 }

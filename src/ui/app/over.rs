@@ -169,8 +169,8 @@ impl App {
             return;
         }
         let height = self.seen_height;
-        let (mut look, transcript) = self.look();
-        let found = transcript.find(&sought, backwards, last, height, &mut look);
+        let (mut layout, transcript) = self.layout_context();
+        let found = transcript.find(&sought, backwards, last, height, &mut layout);
         if let Overlay::Search { missed, at, .. } = &mut self.overlay {
             *missed = found.is_none();
             *at = found.or(*at);
@@ -180,7 +180,7 @@ impl App {
     pub(super) fn history_did(&mut self, did: history::Did) -> Vec<Intent> {
         let which = match did {
             history::Did::Nothing => return Vec::new(),
-            history::Did::Ask(ask) => return vec![Intent::History(ask)],
+            history::Did::Request(ask) => return vec![Intent::History(ask)],
             history::Did::Close => {
                 self.overlay = Overlay::None;
                 return match self.phase {
@@ -201,11 +201,14 @@ impl App {
                     true => {
                         if let Overlay::History(pane) = &mut self.overlay {
                             let outcome = Ok(title.clone());
-                            pane.found(history::Found::Renamed { id, outcome });
+                            pane.receive(history::HistoryResponse::Renamed { id, outcome });
                         }
                         vec![Intent::Engine(Command::Name(title))]
                     }
-                    false => vec![Intent::History(history::Ask::Rename { id, title })],
+                    false => vec![Intent::History(history::HistoryRequest::Rename {
+                        id,
+                        title,
+                    })],
                 };
             }
             history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {

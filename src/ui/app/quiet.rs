@@ -19,8 +19,8 @@ pub struct Quiet {
     shown: Option<(Asking, Instant)>,
     last_key: Option<Instant>,
     is_armed: bool,
-    /// Since when the screen says that it is armed.
-    told: Option<Instant>,
+    /// Since when the screen shows that it is armed.
+    shown_armed: Option<Instant>,
 }
 
 impl Quiet {
@@ -30,7 +30,7 @@ impl Quiet {
             shown: None,
             last_key: None,
             is_armed: false,
-            told: None,
+            shown_armed: None,
         }
     }
 
@@ -57,7 +57,7 @@ impl Quiet {
             return self.disarm();
         }
         if self.is_armed {
-            self.told.get_or_insert(began);
+            self.shown_armed.get_or_insert(began);
         }
     }
 
@@ -68,9 +68,12 @@ impl Quiet {
     }
 
     /// Whether a key of this time is an answer to it.
-    pub fn hears(&self, asking: Option<Asking>, at: Instant) -> bool {
+    pub fn accepts(&self, asking: Option<Asking>, at: Instant) -> bool {
         let is_shown = asking.is_some() && self.shown.map(|(shown, _)| shown) == asking;
-        is_shown && self.told.is_some_and(|told| at >= told)
+        is_shown
+            && self
+                .shown_armed
+                .is_some_and(|shown_armed| at >= shown_armed)
     }
 
     /// For the screen.
@@ -85,7 +88,7 @@ impl Quiet {
 
     fn disarm(&mut self) {
         self.is_armed = false;
-        self.told = None;
+        self.shown_armed = None;
     }
 }
 
@@ -94,8 +97,8 @@ mod tests {
     use super::*;
 
     /// What asks under number 1, at milliseconds: `d` drawn, `t` tick, `k` key; then whether a
-    /// key is heard at a time.
-    fn heard(story: &str, at: u64) -> bool {
+    /// key is accepted at a time.
+    fn accepted(story: &str, at: u64) -> bool {
         let start = Instant::now();
         let time = |ms| start + Duration::from_millis(ms);
         let mut quiet = Quiet::new(Duration::from_millis(700));
@@ -112,7 +115,7 @@ mod tests {
                 _ => quiet.typed(ms),
             }
         }
-        quiet.hears(Some(1), time(at))
+        quiet.accepts(Some(1), time(at))
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
             ("d0 t700 d700 o800", 801, false),
             ("d0 t700 d700 o800 d900 t1599 d1599", 1_599, false),
         ] {
-            assert_eq!(heard(story, at), want, "{story:?} at {at}");
+            assert_eq!(accepted(story, at), want, "{story:?} at {at}");
         }
     }
 
@@ -146,12 +149,12 @@ mod tests {
         let now = Instant::now();
         let mut quiet = Quiet::new(Duration::ZERO);
         quiet.tick(Some(1), true, now);
-        assert!(!quiet.hears(Some(1), now));
+        assert!(!quiet.accepts(Some(1), now));
         quiet.drawn(Some(1), now, now);
         quiet.tick(Some(1), true, now);
         quiet.drawn(Some(1), now, now);
-        assert!(quiet.hears(Some(1), now));
+        assert!(quiet.accepts(Some(1), now));
         quiet.forget();
-        assert!(!quiet.hears(Some(1), now) && !quiet.waits());
+        assert!(!quiet.accepts(Some(1), now) && !quiet.waits());
     }
 }

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Composer;
 use super::buffer::pieces;
 use super::chips::is_chip;
-use super::popup::{Item, Popup};
+use super::popup::{Popup, Suggestion};
 use super::wrap::{self, Row};
 
 /// The columns of the sign before the text.
@@ -21,7 +21,7 @@ const BORDER_ROWS: u16 = 2;
 
 /// How the parts are drawn.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Look {
+pub struct ComposerStyles {
     pub text: Style,
     pub dim: Style,
     pub accent: Style,
@@ -40,9 +40,15 @@ impl Composer {
     }
 
     /// Draws the box into `area`, the list above it, and, with `focus`, puts the cursor.
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, look: &Look, focus: bool) {
+    pub fn draw(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        styles: &ComposerStyles,
+        focus: bool,
+    ) {
         let area = area.intersection(frame.area());
-        let block = self.block(look, focus);
+        let block = self.block(styles, focus);
         let inner = block.inner(area);
         frame.render_widget(block, area);
         if inner.height == 0 || inner.width <= SIGN_COLUMNS {
@@ -67,14 +73,14 @@ impl Composer {
         self.top = self.top.min(self.rows.len().saturating_sub(height));
 
         let style = if self.is_shell() {
-            look.warn
+            styles.warn
         } else {
-            look.accent
+            styles.accent
         };
         let mark = if self.is_shell() { "!" } else { ">" };
         frame.render_widget(Span::styled(mark, style), sign);
         let shown = self.rows.iter().skip(self.top).take(height);
-        let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, look)).collect();
+        let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, styles)).collect();
         frame.render_widget(Paragraph::new(lines), text);
         if focus {
             let column = u16::try_from(column)
@@ -84,15 +90,15 @@ impl Composer {
             frame.set_cursor_position(Position::new(text.x + column, text.y + row));
         }
         if let Some(popup) = &self.popup {
-            draw_popup(popup, frame, area, look);
+            draw_popup(popup, frame, area, styles);
         }
     }
 
-    fn block(&self, look: &Look, focus: bool) -> Block<'static> {
+    fn block(&self, styles: &ComposerStyles, focus: bool) -> Block<'static> {
         let border = match focus {
-            _ if self.is_shell() => look.warn,
-            true => look.border_focus,
-            false => look.border,
+            _ if self.is_shell() => styles.warn,
+            true => styles.border_focus,
+            false => styles.border,
         };
         let block = Block::new()
             .borders(Borders::TOP | Borders::BOTTOM)
@@ -104,29 +110,29 @@ impl Composer {
                     true => format!(" no prompt with: {} ", search.query),
                     false => format!(" search prompts: {} ", search.query),
                 };
-                let style = if none { look.warn } else { look.accent };
+                let style = if none { styles.warn } else { styles.accent };
                 block.title_top(Line::styled(title, style))
             }
-            None if self.is_shell() => block.title_top(Line::styled(" shell ", look.warn)),
+            None if self.is_shell() => block.title_top(Line::styled(" shell ", styles.warn)),
             None => block,
         }
     }
 
-    fn line(&self, row: Row, look: &Look) -> Line<'static> {
+    fn line(&self, row: Row, styles: &ComposerStyles) -> Line<'static> {
         let mut spans = Vec::new();
         let mut plain = String::new();
         for (_, piece) in pieces(&self.buffer.text()[row.start..row.end]) {
             match piece.chars().next() {
                 Some(c) if is_chip(c) => {
-                    spans.push(Span::styled(std::mem::take(&mut plain), look.text));
+                    spans.push(Span::styled(std::mem::take(&mut plain), styles.text));
                     let label = self.chips.label(c).unwrap_or_default();
-                    spans.push(Span::styled(label, look.accent));
+                    spans.push(Span::styled(label, styles.accent));
                 }
                 Some('\t') => plain.push_str("    "),
                 _ => plain.push_str(piece),
             }
         }
-        spans.push(Span::styled(plain, look.text));
+        spans.push(Span::styled(plain, styles.text));
         Line::from(spans)
     }
 
@@ -141,7 +147,7 @@ impl Composer {
 }
 
 /// Above the box, as wide as it, over whatever is there.
-fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, look: &Look) {
+fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &ComposerStyles) {
     let (items, selected) = popup.lines();
     let room = below.y.saturating_sub(frame.area().y);
     let height = u16::try_from(items.len()).unwrap_or(0).min(room);
@@ -155,9 +161,9 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, look: &Look) {
         height,
         ..below
     };
-    let name = |item: &Item| match item {
-        Item::Command(entry) => format!("/{} {}", entry.name, entry.argument),
-        Item::File(path) => path.clone(),
+    let name = |item: &Suggestion| match item {
+        Suggestion::Command(entry) => format!("/{} {}", entry.name, entry.argument),
+        Suggestion::File(path) => path.clone(),
     };
     let names: Vec<String> = items.iter().map(name).collect();
     let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
@@ -168,19 +174,19 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, look: &Look) {
         .skip(first)
         .map(|(at, (item, name))| {
             let style = if at == selected {
-                look.selection
+                styles.selection
             } else {
-                look.text
+                styles.text
             };
             let blanks = " ".repeat(widest.saturating_sub(name.width()) + 2);
             let help = match item {
-                Item::Command(entry) => entry.help,
-                Item::File(_) => "",
+                Suggestion::Command(entry) => entry.help,
+                Suggestion::File(_) => "",
             };
             let dim = if at == selected {
-                look.selection
+                styles.selection
             } else {
-                look.dim
+                styles.dim
             };
             Line::from(vec![
                 Span::styled(format!("  {name}{blanks}"), style),
@@ -189,5 +195,5 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, look: &Look) {
         })
         .collect();
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines).style(look.text), area);
+    frame.render_widget(Paragraph::new(lines).style(styles.text), area);
 }

@@ -15,7 +15,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::core::visible::visible;
-use crate::tools::walk::{Found, Walk};
+use crate::tools::walk::{Walk, WalkEntry};
 use crate::tools::{Limits, Stop, Watch};
 
 const MAX_FILES: usize = 50_000;
@@ -133,7 +133,7 @@ fn walk(root: &Path, ended: &AtomicBool, limits: Limits, max: usize) -> Listing 
     }
 }
 
-fn shown(root: &Path, found: &Found) -> Option<String> {
+fn shown(root: &Path, found: &WalkEntry) -> Option<String> {
     let path = found.path.strip_prefix(root).ok()?.to_str()?;
     let plain = !path.is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(['\n', '\t']);
     if !plain || visible(path) != path {
@@ -269,8 +269,8 @@ mod tests {
     fn the_thread_says_when_the_list_is_there() {
         let folder = folder();
         let (sender, receiver) = mpsc::channel();
-        let told = move || sender.send(()).unwrap_or_default();
-        let files = Files::start(folder.path().into(), told).unwrap();
+        let on_listed = move || sender.send(()).unwrap_or_default();
+        let files = Files::start(folder.path().into(), on_listed).unwrap();
         receiver.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!(files.search("readme", 5), ["README.md"]);
         drop(files);

@@ -16,13 +16,13 @@ const MAX_BYTES: usize = 8 * 1024;
 
 /// Where relative paths and `~` lead.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct PathBase<'a> {
     pub folder: &'a Path,
     pub home: Option<&'a Path>,
 }
 
 /// The images that a pasted text names, if it names nothing else.
-pub fn pasted(text: &str, place: Place<'_>) -> Option<Vec<PathBuf>> {
+pub fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<PathBuf>> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !has_ending(text) {
         return None;
@@ -37,7 +37,7 @@ pub fn pasted(text: &str, place: Place<'_>) -> Option<Vec<PathBuf>> {
 
 /// The image that is named by the word at the end of a line, and where the word begins. A
 /// name alone is prose: it takes `/`, `~/`, `./`, `../`, `file://` or `@` before it.
-pub fn typed(line: &str, place: Place<'_>) -> Option<(usize, PathBuf)> {
+pub fn typed(line: &str, place: PathBase<'_>) -> Option<(usize, PathBuf)> {
     if line.len() > MAX_BYTES || !has_ending(line) {
         return None;
     }
@@ -92,7 +92,7 @@ fn has_ending(text: &str) -> bool {
     matches!(ending.as_str(), "png" | "jpg" | "jpeg" | "gif" | "webp")
 }
 
-fn image(word: &str, place: Place<'_>) -> Option<PathBuf> {
+fn image(word: &str, place: PathBase<'_>) -> Option<PathBuf> {
     let path = match word.strip_prefix("file://") {
         Some(address) => decoded(address.strip_prefix("localhost").unwrap_or(address))?,
         None => word.to_string(),
@@ -151,7 +151,7 @@ mod tests {
     fn what_terminals_paste_on_a_drop() {
         let folder = folder();
         let root = folder.path().to_str().unwrap();
-        let place = Place {
+        let place = PathBase {
             folder: folder.path(),
             home: Some(folder.path()),
         };
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_typed_must_look_like_a_path() {
         let folder = folder();
-        let place = Place {
+        let place = PathBase {
             folder: folder.path(),
             home: None,
         };

@@ -24,17 +24,17 @@ use std::time::Instant;
 
 use crossterm::event::KeyEvent;
 
-use crate::ui::commands::Command;
+use crate::ui::commands::SlashCommand;
 use crate::ui::keys::{Action, Context, Keys, Pressed};
 
 use buffer::Buffer;
 use chips::{Chip, Chips, clean};
 use files::Files;
 use history::{Draft, History, Search};
-use popup::{Item, Popup};
+use popup::{Popup, Suggestion};
 use wrap::Row;
 
-pub use draw::Look;
+pub use draw::ComposerStyles;
 
 /// A paste of more lines or characters becomes a chip.
 const MAX_PASTED_LINES: usize = 10;
@@ -80,7 +80,7 @@ pub enum Submission {
     },
     /// What followed the `!`.
     Shell(String),
-    Command(Command, String),
+    Command(SlashCommand, String),
 }
 
 #[derive(Default)]
@@ -280,13 +280,13 @@ impl Composer {
         }
         self.buffer.replace_before(popup.start, &text);
         match item {
-            Item::Command(entry) if run && !entry.needs_argument() => {
+            Suggestion::Command(entry) if run && !entry.needs_argument() => {
                 match self.buffer.after().trim() {
                     "" => self.submit(around),
                     _ => Did::Moved,
                 }
             }
-            Item::Command(_) | Item::File(_) => Did::Moved,
+            Suggestion::Command(_) | Suggestion::File(_) => Did::Moved,
         }
     }
 

@@ -14,25 +14,25 @@ const MAX_QUERY_BYTES: usize = 256;
 pub struct Popup {
     /// Where the word that is completed begins.
     pub start: usize,
-    pub items: Vec<Item>,
+    pub items: Vec<Suggestion>,
     pub selected: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Item {
+pub enum Suggestion {
     Command(&'static Entry),
     File(String),
 }
 
-impl Item {
+impl Suggestion {
     /// What is put in the place of the word.
     pub fn text(&self) -> String {
         match self {
-            Item::Command(entry) => format!("/{} ", entry.name),
-            Item::File(path) if path.contains([' ', '\'', '"']) => {
+            Suggestion::Command(entry) => format!("/{} ", entry.name),
+            Suggestion::File(path) if path.contains([' ', '\'', '"']) => {
                 format!("@\"{}\" ", path.replace('"', "\\\""))
             }
-            Item::File(path) => format!("@{path} "),
+            Suggestion::File(path) => format!("@{path} "),
         }
     }
 }
@@ -60,24 +60,24 @@ impl Popup {
         self.selected = (self.selected + count - 1) % count;
     }
 
-    pub fn selection(&self) -> Option<&Item> {
+    pub fn selection(&self) -> Option<&Suggestion> {
         self.items.get(self.selected)
     }
 
     /// The lines that are shown, and which of them is the selected one.
-    pub fn lines(&self) -> (&[Item], usize) {
+    pub fn lines(&self) -> (&[Suggestion], usize) {
         let first = (self.selected + 1).saturating_sub(MAX_LINES);
         let last = (first + MAX_LINES).min(self.items.len());
         (&self.items[first..last], self.selected - first)
     }
 }
 
-fn command_items(before: &str) -> Option<(usize, Vec<Item>)> {
+fn command_items(before: &str) -> Option<(usize, Vec<Suggestion>)> {
     let word = before.strip_prefix('/')?;
     let is_name = commands::is_command(before) && !word.contains(char::is_whitespace);
     is_name.then(|| {
         let found = commands::complete(word).into_iter();
-        (0, found.map(Item::Command).collect())
+        (0, found.map(Suggestion::Command).collect())
     })
 }
 
@@ -89,7 +89,7 @@ pub fn mention(before: &str) -> Option<usize> {
     before[start..].starts_with('@').then_some(start)
 }
 
-fn file_items(before: &str, files: &Files) -> Option<(usize, Vec<Item>)> {
+fn file_items(before: &str, files: &Files) -> Option<(usize, Vec<Suggestion>)> {
     let start = mention(before)?;
     let query = &before[start + 1..];
     if query.len() > MAX_QUERY_BYTES || query.starts_with('"') {
@@ -98,7 +98,7 @@ fn file_items(before: &str, files: &Files) -> Option<(usize, Vec<Item>)> {
     let found = files.search(query, 5 * MAX_LINES);
     // Typed in full: there is nothing to complete.
     let whole = found.iter().any(|path| path == query);
-    (!whole).then(|| (start, found.into_iter().map(Item::File).collect()))
+    (!whole).then(|| (start, found.into_iter().map(Suggestion::File).collect()))
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_path_with_blanks_is_quoted() {
-        assert_eq!(Item::File("src/a.rs".into()).text(), "@src/a.rs ");
-        assert_eq!(Item::File("a b.md".into()).text(), "@\"a b.md\" ");
+        assert_eq!(Suggestion::File("src/a.rs".into()).text(), "@src/a.rs ");
+        assert_eq!(Suggestion::File("a b.md".into()).text(), "@\"a b.md\" ");
     }
 }

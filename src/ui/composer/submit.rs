@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::browse::MAX_SEARCH_CHARS;
-use super::images::{self, Place};
+use super::images::{self, PathBase};
 use super::{
     Chip, Chips, Composer, Did, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround, clean,
 };
@@ -164,8 +164,8 @@ impl Composer {
     }
 }
 
-fn place<'a>(around: &Surround<'a>) -> Place<'a> {
-    Place {
+fn place<'a>(around: &Surround<'a>) -> PathBase<'a> {
+    PathBase {
         folder: around.folder,
         home: around.home,
     }

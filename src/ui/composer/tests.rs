@@ -152,7 +152,7 @@ fn enter_sends() {
     assert_eq!(send("<C-c>/usr/bin is gone"), prompt("/usr/bin is gone"));
     assert_eq!(
         send("/rename a b"),
-        Did::Submit(Submission::Command(Command::Rename, "a b".into()))
+        Did::Submit(Submission::Command(SlashCommand::Rename, "a b".into()))
     );
     let unknown = "there is no command /hlep; did you mean /help?";
     assert_eq!(send("/hlep "), Did::Refused(unknown.into()));
@@ -196,7 +196,7 @@ fn commands_are_completed() {
     check("/ren<Enter>", "/rename |");
     check("a /mod<Tab>", "a /mod|");
     let mut composer = Composer::default();
-    let quit = Did::Submit(Submission::Command(Command::Quit, String::new()));
+    let quit = Did::Submit(Submission::Command(SlashCommand::Quit, String::new()));
     assert_eq!(press(&mut composer, "/qu<Enter>"), quit);
     assert_eq!(shown(&composer), "|");
 }
@@ -208,8 +208,8 @@ fn files_are_mentioned() {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
     let (sender, listed) = mpsc::channel();
-    let told = move || sender.send(()).unwrap_or_default();
-    let files = Files::start(folder.path().into(), told).unwrap();
+    let on_listed = move || sender.send(()).unwrap_or_default();
+    let files = Files::start(folder.path().into(), on_listed).unwrap();
     listed.recv_timeout(Duration::from_secs(20)).unwrap();
     let around = Surround {
         files: Some(&files),
@@ -346,7 +346,7 @@ fn screen(composer: &mut Composer, width: u16, height: u16) -> (Vec<String>, (u1
         .draw(|frame| {
             let rows = composer.height(width, height);
             let area = Rect::new(0, height - rows, width, rows);
-            composer.draw(frame, area, &Look::default(), true);
+            composer.draw(frame, area, &ComposerStyles::default(), true);
         })
         .unwrap();
     let backend = terminal.backend();

@@ -6,7 +6,7 @@ use super::input::Input;
 use super::list::Focus;
 use super::pane::{Pane, Question};
 use super::tree::{Side, Target};
-use super::{Ask, Did};
+use super::{Did, HistoryRequest};
 
 /// Rows for a notch of the wheel.
 const WHEEL: isize = 3;
@@ -33,7 +33,7 @@ impl Pane {
             return self.tree_key(key);
         }
         match self.list.focus {
-            Focus::Filter if self.list.query.key(key) => Did::Ask(self.reload()),
+            Focus::Filter if self.list.query.key(key) => Did::Request(self.reload()),
             _ => self.list_key(key),
         }
     }
@@ -47,7 +47,7 @@ impl Pane {
             }
             (None, None) => {
                 self.list.query.push(text);
-                Did::Ask(self.reload())
+                Did::Request(self.reload())
             }
             _ => Did::Nothing,
         }
@@ -75,7 +75,7 @@ impl Pane {
                 self.look()
             }
         };
-        ask.map_or(Did::Nothing, Did::Ask)
+        ask.map_or(Did::Nothing, Did::Request)
     }
 
     /// Keys that move, in the list and in the tree.
@@ -107,7 +107,7 @@ impl Pane {
         match key.code {
             KeyCode::Esc if !self.list.query.is_empty() => {
                 self.list.query.clear();
-                return Did::Ask(self.reload());
+                return Did::Request(self.reload());
             }
             KeyCode::Esc if self.list.in_trash => return self.show_trash(false),
             KeyCode::Esc => return Did::Close,
@@ -119,7 +119,7 @@ impl Pane {
             }
             KeyCode::Enter | KeyCode::Right => {
                 if let Some(row) = selected {
-                    return Did::Ask(self.open(&row.id, &row.title));
+                    return Did::Request(self.open(&row.id, &row.title));
                 }
             }
             KeyCode::Char(c) => return self.list_letter(c),
@@ -139,7 +139,7 @@ impl Pane {
             'u' if !self.list.in_trash => {
                 let last = self.trashed.last().cloned();
                 return match last {
-                    Some(id) => Did::Ask(Ask::Restore { id }),
+                    Some(id) => Did::Request(HistoryRequest::Restore { id }),
                     None => Did::Nothing,
                 };
             }
@@ -150,7 +150,7 @@ impl Pane {
         };
         let (id, title) = (row.id.clone(), row.title.clone());
         match letter {
-            'u' => Did::Ask(Ask::Restore { id }),
+            'u' => Did::Request(HistoryRequest::Restore { id }),
             'r' => Did::Resume(id),
             'f' => Did::ForkAt {
                 id,
@@ -171,7 +171,7 @@ impl Pane {
 
     fn show_trash(&mut self, in_trash: bool) -> Did {
         self.list.in_trash = in_trash;
-        Did::Ask(self.reload())
+        Did::Request(self.reload())
     }
 
     fn ask_title(&mut self, id: String, title: &str) -> Did {
@@ -203,7 +203,7 @@ impl Pane {
             KeyCode::Enter | KeyCode::Right => match tree.target() {
                 Some(Target::Branch { id, .. }) => {
                     let title = String::new();
-                    Did::Ask(self.open(&id, &title))
+                    Did::Request(self.open(&id, &title))
                 }
                 Some(Target::Point(_)) if key.code == KeyCode::Enter => self.go_on(),
                 _ => Did::Nothing,
@@ -249,7 +249,7 @@ impl Pane {
     fn answer(&mut self, question: Question, key: &KeyEvent) -> Did {
         match question {
             Question::Delete { id, .. } => match key.code {
-                KeyCode::Char('y' | 'Y') => Did::Ask(Ask::Trash { id }),
+                KeyCode::Char('y' | 'Y') => Did::Request(HistoryRequest::Trash { id }),
                 _ => Did::Nothing,
             },
             Question::Title { id, mut input } => match key.code {

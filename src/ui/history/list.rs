@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::input::Input;
 use super::scroll::Scroll;
-use super::{Ask, Page, Row};
+use super::{HistoryRequest, Page, Row};
 
 /// More rows are asked for when so many or fewer are left below the cursor.
 const NEAR: usize = 60;
@@ -64,10 +64,10 @@ impl List {
         }
     }
 
-    pub(super) fn ask(&mut self, number: u64) -> Ask {
+    pub(super) fn ask(&mut self, number: u64) -> HistoryRequest {
         self.number = number;
         self.waiting = true;
-        Ask::Sessions {
+        HistoryRequest::Sessions {
             number,
             query: self.query.text().trim().to_string(),
             in_trash: self.in_trash,
@@ -75,17 +75,17 @@ impl List {
     }
 
     /// More rows, when the cursor comes near the end of what is there.
-    pub(super) fn more(&mut self) -> Option<Ask> {
+    pub(super) fn more(&mut self) -> Option<HistoryRequest> {
         let from = self.rows.len();
         if self.waiting || from >= self.total || self.selected + NEAR < from {
             return None;
         }
         self.waiting = true;
         let number = self.number;
-        Some(Ask::More { number, from })
+        Some(HistoryRequest::More { number, from })
     }
 
-    pub(super) fn found(&mut self, page: Page) {
+    pub(super) fn receive(&mut self, page: Page) {
         if page.number != self.number {
             return;
         }

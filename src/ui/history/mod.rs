@@ -11,6 +11,7 @@
 //! Invariant: every text in an answer is clean: no control character, no tab, and no line end
 //! but in the lines of a preview.
 
+mod describe;
 mod draw;
 mod input;
 mod keys;
@@ -20,7 +21,6 @@ mod preview;
 mod queue;
 mod read;
 mod scroll;
-mod told;
 
 mod tree;
 mod words;
@@ -39,7 +39,7 @@ pub use worker::Worker;
 
 /// What is asked of the worker. The newest of a kind wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum HistoryRequest {
     /// Sessions in which this was said or printed, or whose title is like it; empty: all.
     Sessions {
         number: u64,
@@ -75,9 +75,9 @@ pub enum Ask {
     },
 }
 
-/// The worker's answers.
+/// The worker's responses.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum HistoryResponse {
     Sessions(Page),
     Checkpoints(Piece),
     /// Logical lines.
@@ -109,7 +109,7 @@ pub enum Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Did {
     Nothing,
-    Ask(Ask),
+    Request(HistoryRequest),
     Close,
     Resume(String),
     ForkAt { id: String, seq: Seq },

@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::list::List;
 use super::tree::{Target, Tree};
-use super::{Ask, Found};
+use super::{HistoryRequest, HistoryResponse};
 
 /// So many deletions can be undone.
 const MAX_UNDO: usize = 100;
@@ -35,7 +35,7 @@ pub(super) struct Notice {
 }
 
 impl Pane {
-    pub fn new(here: &str) -> (Pane, Ask) {
+    pub fn new(here: &str) -> (Pane, HistoryRequest) {
         let mut pane = Pane {
             here: here.to_string(),
             list: List::new(),
@@ -49,36 +49,36 @@ impl Pane {
         (pane, ask)
     }
 
-    pub fn found(&mut self, found: Found) -> Option<Ask> {
-        match found {
-            Found::Sessions(page) => {
-                self.list.found(page);
+    pub fn receive(&mut self, response: HistoryResponse) -> Option<HistoryRequest> {
+        match response {
+            HistoryResponse::Sessions(page) => {
+                self.list.receive(page);
                 self.list.more()
             }
-            Found::Checkpoints(piece) => {
+            HistoryResponse::Checkpoints(piece) => {
                 let tree = self.tree.as_mut()?;
-                tree.found(piece);
+                tree.receive(piece);
                 self.look()
             }
-            Found::Preview { number, lines } => {
-                self.tree.as_mut()?.preview.found(number, lines);
+            HistoryResponse::Preview { number, lines } => {
+                self.tree.as_mut()?.preview.receive(number, lines);
                 None
             }
-            Found::Renamed { id, outcome } => {
+            HistoryResponse::Renamed { id, outcome } => {
                 match outcome {
                     Ok(title) => self.renamed(&id, title),
                     Err(why) => self.trouble(format!("cannot rename: {why}")),
                 }
                 None
             }
-            Found::Trashed { id, outcome } => {
+            HistoryResponse::Trashed { id, outcome } => {
                 match outcome {
                     Ok(()) => self.put_away(id),
                     Err(why) => self.trouble(format!("cannot delete: {why}")),
                 }
                 self.list.more()
             }
-            Found::Restored { id, outcome } => match outcome {
+            HistoryResponse::Restored { id, outcome } => match outcome {
                 Ok(()) => {
                     self.trashed.retain(|trashed| *trashed != id);
                     self.say("taken out of the trash");
@@ -89,7 +89,7 @@ impl Pane {
                     None
                 }
             },
-            Found::Failed { number, why } => {
+            HistoryResponse::Failed { number, why } => {
                 self.list.failed(number);
                 if let Some(tree) = &mut self.tree {
                     tree.failed(number);
@@ -135,12 +135,12 @@ impl Pane {
     }
 
     /// The list as the filter is now.
-    pub(super) fn reload(&mut self) -> Ask {
+    pub(super) fn reload(&mut self) -> HistoryRequest {
         let number = self.number();
         self.list.ask(number)
     }
 
-    pub(super) fn open(&mut self, session: &str, title: &str) -> Ask {
+    pub(super) fn open(&mut self, session: &str, title: &str) -> HistoryRequest {
         let number = self.number();
         let (tree, ask) = Tree::new(session, title, number);
         self.tree = Some(tree);
@@ -149,7 +149,7 @@ impl Pane {
 
     /// What the cursor in the tree makes one want to know: older entries, else the
     /// conversation there.
-    pub(super) fn look(&mut self) -> Option<Ask> {
+    pub(super) fn look(&mut self) -> Option<HistoryRequest> {
         let number = self.number();
         let tree = self.tree.as_mut()?;
         if let Some(older) = tree.more() {

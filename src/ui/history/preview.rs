@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-use super::Ask;
+use super::HistoryRequest;
 use crate::core::entry::Seq;
 use crate::ui::text::{Break, wrap};
 
@@ -23,21 +23,21 @@ pub(super) struct Preview {
 
 impl Preview {
     /// `None` when it is asked for already.
-    pub(super) fn ask(&mut self, session: String, seq: Seq, number: u64) -> Option<Ask> {
+    pub(super) fn ask(&mut self, session: String, seq: Seq, number: u64) -> Option<HistoryRequest> {
         let of = Some((session.clone(), seq));
         if self.of == of {
             return None;
         }
         self.of = of;
         self.number = number;
-        Some(Ask::Preview {
+        Some(HistoryRequest::Preview {
             number,
             session,
             seq,
         })
     }
 
-    pub(super) fn found(&mut self, number: u64, lines: Vec<String>) {
+    pub(super) fn receive(&mut self, number: u64, lines: Vec<String>) {
         if number == self.number {
             self.lines = lines;
             self.is_known = true;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::Ask;
+use super::HistoryRequest;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -13,15 +13,15 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    changes: VecDeque<Ask>,
-    list: Option<Ask>,
-    checkpoints: Option<Ask>,
-    preview: Option<Ask>,
+    changes: VecDeque<HistoryRequest>,
+    list: Option<HistoryRequest>,
+    checkpoints: Option<HistoryRequest>,
+    preview: Option<HistoryRequest>,
     is_closed: bool,
 }
 
 impl Waiting {
-    fn pop(&mut self) -> Option<Ask> {
+    fn pop(&mut self) -> Option<HistoryRequest> {
         self.changes
             .pop_front()
             .or_else(|| self.list.take())
@@ -31,30 +31,38 @@ impl Waiting {
 }
 
 impl Queue {
-    pub(super) fn push(&self, ask: Ask) {
+    pub(super) fn push(&self, request: HistoryRequest) {
         let mut waiting = self.lock();
-        match &ask {
+        match &request {
             // A new list makes more of the one before needless.
-            Ask::More { .. } if matches!(waiting.list, Some(Ask::Sessions { .. })) => return,
-            Ask::Sessions { .. } | Ask::More { .. } => waiting.list = Some(ask),
-            Ask::Checkpoints { .. } => waiting.checkpoints = Some(ask),
-            Ask::Preview { .. } => waiting.preview = Some(ask),
-            Ask::Rename { .. } | Ask::Trash { .. } | Ask::Restore { .. } => {
-                waiting.changes.push_back(ask);
+            HistoryRequest::More { .. }
+                if matches!(waiting.list, Some(HistoryRequest::Sessions { .. })) =>
+            {
+                return;
+            }
+            HistoryRequest::Sessions { .. } | HistoryRequest::More { .. } => {
+                waiting.list = Some(request)
+            }
+            HistoryRequest::Checkpoints { .. } => waiting.checkpoints = Some(request),
+            HistoryRequest::Preview { .. } => waiting.preview = Some(request),
+            HistoryRequest::Rename { .. }
+            | HistoryRequest::Trash { .. }
+            | HistoryRequest::Restore { .. } => {
+                waiting.changes.push_back(request);
             }
         }
         self.changed.notify_one();
     }
 
     /// Waits for the next one. `None` when nobody will ask any more.
-    pub(super) fn next(&self) -> Option<Ask> {
+    pub(super) fn next(&self) -> Option<HistoryRequest> {
         let mut waiting = self.lock();
         loop {
             if waiting.is_closed {
                 return None;
             }
-            if let Some(ask) = waiting.pop() {
-                return Some(ask);
+            if let Some(request) = waiting.pop() {
+                return Some(request);
             }
             waiting = self
                 .changed
@@ -83,8 +91,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn sessions(number: u64) -> Ask {
-        Ask::Sessions {
+    fn sessions(number: u64) -> HistoryRequest {
+        HistoryRequest::Sessions {
             number,
             query: String::new(),
             in_trash: false,
@@ -94,9 +102,9 @@ mod tests {
     #[test]
     fn the_newest_question_wins_and_no_change_is_lost() {
         let queue = Queue::default();
-        let trash = |id: &str| Ask::Trash { id: id.into() };
-        let more = Ask::More { number: 1, from: 5 };
-        for ask in [
+        let trash = |id: &str| HistoryRequest::Trash { id: id.into() };
+        let more = HistoryRequest::More { number: 1, from: 5 };
+        for request in [
             more.clone(),
             sessions(2),
             sessions(3),
@@ -104,10 +112,10 @@ mod tests {
             trash("a"),
             trash("b"),
         ] {
-            queue.push(ask);
+            queue.push(request);
         }
         assert!(queue.has_newer_list());
-        let taken: Vec<Ask> = (0..3).filter_map(|_| queue.next()).collect();
+        let taken: Vec<HistoryRequest> = (0..3).filter_map(|_| queue.next()).collect();
         assert_eq!(taken, [trash("a"), trash("b"), sessions(3)]);
         assert!(!queue.has_newer_list());
         queue.close();

@@ -7,13 +7,13 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
+use super::describe::{Calls, files, lines, one_clean_line, reason};
 use super::queue::Queue;
-use super::told::{Calls, files, lines, one_clean_line, reason};
-use super::{Ask, Branch, Found, Page, Piece, Point, Row, State, What, words};
+use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
 use crate::model::Figures;
-use crate::session::{Surroundings, now_ms};
+use crate::session::{AppContext, now_ms};
 use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
 use crate::ui::text::clean_line;
 
@@ -32,7 +32,7 @@ const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
 pub(super) struct Reader<'a> {
-    around: &'a Surroundings,
+    ctx: &'a AppContext,
     store: Store,
     figures: Figures,
     zone: TimeZone,
@@ -48,41 +48,47 @@ struct List {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn open(around: &'a Surroundings, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
+    pub(super) fn open(ctx: &'a AppContext, zone: TimeZone) -> Result<Reader<'a>, StoreError> {
         Ok(Reader {
-            around,
-            store: around.open_store()?,
-            figures: Figures::new(around.config()),
+            ctx,
+            store: ctx.open_store()?,
+            figures: Figures::new(ctx.config()),
             zone,
             list: List::default(),
         })
     }
 
     /// `None` when it was overtaken by a newer question.
-    pub(super) fn answer(&mut self, ask: &Ask, queue: &Queue) -> Option<Found> {
-        let found = match ask {
-            Ask::Sessions {
+    pub(super) fn answer(
+        &mut self,
+        request: &HistoryRequest,
+        queue: &Queue,
+    ) -> Option<HistoryResponse> {
+        let found = match request {
+            HistoryRequest::Sessions {
                 number,
                 query,
                 in_trash,
             } => self.sessions(*number, query, *in_trash, queue),
-            Ask::More { number, from } if *number == self.list.number => self.page(*from).map(Some),
-            Ask::More { .. } => Ok(None),
-            Ask::Checkpoints {
+            HistoryRequest::More { number, from } if *number == self.list.number => {
+                self.page(*from).map(Some)
+            }
+            HistoryRequest::More { .. } => Ok(None),
+            HistoryRequest::Checkpoints {
                 number,
                 session,
                 upto,
             } => self.piece(*number, session, *upto).map(Some),
-            Ask::Preview {
+            HistoryRequest::Preview {
                 number,
                 session,
                 seq,
             } => self.preview(*number, session, *seq).map(Some),
-            Ask::Rename { id, title } => self.rename(id, title).map(Some),
-            Ask::Trash { id } => self.trash(id).map(Some),
-            Ask::Restore { id } => self.restore(id).map(Some),
+            HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
+            HistoryRequest::Trash { id } => self.trash(id).map(Some),
+            HistoryRequest::Restore { id } => self.restore(id).map(Some),
         };
-        found.unwrap_or_else(|error| Some(failed(ask, &error)))
+        found.unwrap_or_else(|error| Some(failed(request, &error)))
     }
 
     fn sessions(
@@ -91,8 +97,8 @@ impl<'a> Reader<'a> {
         query: &str,
         in_trash: bool,
         queue: &Queue,
-    ) -> Result<Option<Found>, StoreError> {
-        let listing = self.store.listing(&self.around.workspace(), in_trash)?;
+    ) -> Result<Option<HistoryResponse>, StoreError> {
+        let listing = self.store.listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
         let keys = match query {
             "" => listing.iter().map(|l| l.key).collect(),
@@ -132,12 +138,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn page(&self, from: usize) -> Result<Found, StoreError> {
+    fn page(&self, from: usize) -> Result<HistoryResponse, StoreError> {
         let rest = self.list.keys.get(from..).unwrap_or_default();
         let keys = &rest[..rest.len().min(PAGE_ROWS)];
         let found = self.store.listed(keys)?;
         let rows = found.into_iter().map(|(key, info)| self.row(key, info));
-        Ok(Found::Sessions(Page {
+        Ok(HistoryResponse::Sessions(Page {
             number: self.list.number,
             from,
             rows: rows.collect(),
@@ -147,7 +153,7 @@ impl<'a> Reader<'a> {
     }
 
     fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
-        let data_dir = &self.around.paths.data_dir;
+        let data_dir = &self.ctx.paths.data_dir;
         let state = match SessionLock::holder(data_dir, &info.id) {
             Some(pid) => State::InUse(Some(pid)),
             None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
@@ -187,7 +193,12 @@ impl<'a> Reader<'a> {
         (at.date(), at.strftime("%H:%M").to_string())
     }
 
-    fn piece(&self, number: u64, session: &str, upto: Option<Seq>) -> Result<Found, StoreError> {
+    fn piece(
+        &self,
+        number: u64,
+        session: &str,
+        upto: Option<Seq>,
+    ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.find(session)?;
         let family = self.store.family(session)?;
         let mut calls = Calls::default();
@@ -208,7 +219,7 @@ impl<'a> Reader<'a> {
             },
         )?;
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
-        Ok(Found::Checkpoints(Piece {
+        Ok(HistoryResponse::Checkpoints(Piece {
             number,
             session: info.id,
             title: title(info.title.as_deref()),
@@ -239,46 +250,46 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<Found, StoreError> {
+    fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
         let mut calls = Calls::default();
-        let mut told = Vec::new();
+        let mut preview = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
                 calls.note(&traced.record);
-                lines(&traced.record.entry, &calls, &mut told);
+                lines(&traced.record.entry, &calls, &mut preview);
                 Ok::<(), StoreError>(())
             })?;
-        if told.first().is_some_and(String::is_empty) {
-            told.remove(0);
+        if preview.first().is_some_and(String::is_empty) {
+            preview.remove(0);
         }
-        Ok(Found::Preview {
+        Ok(HistoryResponse::Preview {
             number,
-            lines: told,
+            lines: preview,
         })
     }
 
-    fn rename(&mut self, id: &str, title: &str) -> Result<Found, StoreError> {
-        let data_dir = &self.around.paths.data_dir;
+    fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {
+        let data_dir = &self.ctx.paths.data_dir;
         let title = crate::session::rename(&mut self.store, data_dir, id, title)?;
-        Ok(Found::Renamed {
+        Ok(HistoryResponse::Renamed {
             id: id.to_string(),
             outcome: Ok(self::title(title.as_deref())),
         })
     }
 
     /// One that is in use is not put away.
-    fn trash(&mut self, id: &str) -> Result<Found, StoreError> {
-        let _lock = SessionLock::take(&self.around.paths.data_dir, id)?;
+    fn trash(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
+        let _lock = SessionLock::take(&self.ctx.paths.data_dir, id)?;
         self.store.trash(id, now_ms())?;
-        Ok(Found::Trashed {
+        Ok(HistoryResponse::Trashed {
             id: id.to_string(),
             outcome: Ok(()),
         })
     }
 
-    fn restore(&mut self, id: &str) -> Result<Found, StoreError> {
+    fn restore(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
         self.store.restore(id)?;
-        Ok(Found::Restored {
+        Ok(HistoryResponse::Restored {
             id: id.to_string(),
             outcome: Ok(()),
         })
@@ -286,29 +297,29 @@ impl<'a> Reader<'a> {
 }
 
 /// The question cannot be answered.
-pub(super) fn failed(ask: &Ask, error: &StoreError) -> Found {
+pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryResponse {
     let why = match error.hint() {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
     };
     let why = one_clean_line(&why);
-    match ask {
-        Ask::Sessions { number, .. }
-        | Ask::More { number, .. }
-        | Ask::Checkpoints { number, .. }
-        | Ask::Preview { number, .. } => Found::Failed {
+    match request {
+        HistoryRequest::Sessions { number, .. }
+        | HistoryRequest::More { number, .. }
+        | HistoryRequest::Checkpoints { number, .. }
+        | HistoryRequest::Preview { number, .. } => HistoryResponse::Failed {
             number: *number,
             why,
         },
-        Ask::Rename { id, .. } => Found::Renamed {
+        HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),
             outcome: Err(why),
         },
-        Ask::Trash { id } => Found::Trashed {
+        HistoryRequest::Trash { id } => HistoryResponse::Trashed {
             id: id.clone(),
             outcome: Err(why),
         },
-        Ask::Restore { id } => Found::Restored {
+        HistoryRequest::Restore { id } => HistoryResponse::Restored {
             id: id.clone(),
             outcome: Err(why),
         },

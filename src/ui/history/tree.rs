@@ -5,9 +5,9 @@
 
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::words::count;
-use super::{Ask, Branch, Piece, Point, What};
+use super::{Branch, HistoryRequest, Piece, Point, What};
 use crate::core::entry::Seq;
+use crate::core::text::count;
 
 /// Older entries are asked for when so many or fewer lines are left above the cursor.
 const NEAR: usize = 30;
@@ -76,7 +76,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(session: &str, title: &str, number: u64) -> (Tree, Ask) {
+    pub(super) fn new(session: &str, title: &str, number: u64) -> (Tree, HistoryRequest) {
         let tree = Tree {
             session: session.to_string(),
             title: title.to_string(),
@@ -94,7 +94,7 @@ impl Tree {
             number,
             waiting: true,
         };
-        let ask = Ask::Checkpoints {
+        let ask = HistoryRequest::Checkpoints {
             number,
             session: session.to_string(),
             upto: None,
@@ -103,19 +103,19 @@ impl Tree {
     }
 
     /// Older entries, when the cursor comes near the beginning of what is there.
-    pub(super) fn more(&mut self) -> Option<Ask> {
+    pub(super) fn more(&mut self) -> Option<HistoryRequest> {
         if self.waiting || self.first == 0 || self.selected > NEAR {
             return None;
         }
         self.waiting = true;
-        Some(Ask::Checkpoints {
+        Some(HistoryRequest::Checkpoints {
             number: self.number,
             session: self.session.clone(),
             upto: Some(self.first - 1),
         })
     }
 
-    pub(super) fn found(&mut self, piece: Piece) {
+    pub(super) fn receive(&mut self, piece: Piece) {
         let follows = !self.is_known || piece.first < self.first;
         if piece.number != self.number || piece.session != self.session || !follows {
             return;
@@ -218,7 +218,7 @@ impl Tree {
             self.lay_points(&mut lay, depth, from..upto, ancestor.upto, false);
             let more = ancestor.entries.saturating_sub(ancestor.upto + 1);
             if more > 0 {
-                let more = count(more, "more entry", "more entries");
+                let more = count(more, "more entry");
                 lay.branch(depth, "├─ ", &more, ancestor);
             }
             from = upto;
@@ -273,7 +273,7 @@ impl Tree {
                     (false, false) => "│  ├─ ",
                 };
                 let own = fork.entries.saturating_sub(fork.upto + 1);
-                let own = count(own, "entry of its own", "entries of its own");
+                let own = format!("{} of its own", count(own, "entry"));
                 lay.branch(depth, branches, &own, fork);
             }
         }

@@ -57,13 +57,6 @@ pub(super) fn day(day: Date, today: Date) -> String {
     day.strftime("%A, %Y-%m-%d").to_string()
 }
 
-pub(super) fn count(n: u64, one: &str, many: &str) -> String {
-    match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {many}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,11 +64,11 @@ mod tests {
     #[test]
     fn figures_are_short() {
         let sizes = [0, 999, 1_000, 9_949, 9_950, 999_499, 999_500, 12_345_678];
-        let told: Vec<String> = sizes.into_iter().map(size).collect();
+        let shown: Vec<String> = sizes.into_iter().map(size).collect();
         let want = [
             "0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "12 MB",
         ];
-        assert_eq!(told, want);
+        assert_eq!(shown, want);
         assert_eq!(tokens(999_499), "999k tok");
         assert_eq!(tokens(1_000_000), "1.0M tok");
         assert_eq!(dollars(0.0), "~$0.01");

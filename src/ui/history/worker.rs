@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 
 use super::queue::Queue;
 use super::read::{Reader, failed};
-use super::{Ask, Found};
-use crate::session::Surroundings;
+use super::{HistoryRequest, HistoryResponse};
+use crate::session::AppContext;
 use crate::store::StoreError;
 
 pub struct Worker {
@@ -19,19 +19,22 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// `tell` is called on the worker's thread with every answer.
-    pub fn start(around: Arc<Surroundings>, tell: Arc<dyn Fn(Found) + Send + Sync>) -> Worker {
+    /// `respond` is called on the worker's thread with every response.
+    pub fn start(
+        ctx: Arc<AppContext>,
+        respond: Arc<dyn Fn(HistoryResponse) + Send + Sync>,
+    ) -> Worker {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
         let work = move || {
             let mut reader = None;
-            while let Some(ask) = theirs.next() {
-                let found = match ready(&mut reader, &around) {
-                    Ok(reader) => reader.answer(&ask, &theirs),
-                    Err(error) => Some(failed(&ask, &error)),
+            while let Some(request) = theirs.next() {
+                let response = match ready(&mut reader, &ctx) {
+                    Ok(reader) => reader.answer(&request, &theirs),
+                    Err(error) => Some(failed(&request, &error)),
                 };
-                if let Some(found) = found {
-                    tell(found);
+                if let Some(response) = response {
+                    respond(response);
                 }
             }
         };
@@ -45,8 +48,8 @@ impl Worker {
     }
 
     /// Never waits.
-    pub fn ask(&self, ask: Ask) {
-        self.queue.push(ask);
+    pub fn ask(&self, request: HistoryRequest) {
+        self.queue.push(request);
     }
 }
 
@@ -59,10 +62,10 @@ impl Drop for Worker {
 
 fn ready<'a, 'b>(
     reader: &'a mut Option<Reader<'b>>,
-    around: &'b Surroundings,
+    ctx: &'b AppContext,
 ) -> Result<&'a mut Reader<'b>, StoreError> {
     match reader {
         Some(reader) => Ok(reader),
-        None => Ok(reader.insert(Reader::open(around, TimeZone::system())?)),
+        None => Ok(reader.insert(Reader::open(ctx, TimeZone::system())?)),
     }
 }

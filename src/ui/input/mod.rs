@@ -159,23 +159,23 @@ impl Input {
                 self.overdue = false;
             }
             match sequence::parse(&self.pending) {
-                sequence::Found::More if self.pending.len() < MAX_SEQUENCE_BYTES => {}
-                sequence::Found::More => {
+                sequence::Parsed::More if self.pending.len() < MAX_SEQUENCE_BYTES => {}
+                sequence::Parsed::More => {
                     self.skipping = sequence::is_string(&self.pending);
                     self.pending.clear();
                     return &bytes[at + 1..];
                 }
-                sequence::Found::Nothing => self.pending.clear(),
-                sequence::Found::Again => {
+                sequence::Parsed::Nothing => self.pending.clear(),
+                sequence::Parsed::Again => {
                     // The byte belongs to what comes next.
                     self.keep_escape();
                     return &bytes[at..];
                 }
-                sequence::Found::Event(event) => {
+                sequence::Parsed::Event(event) => {
                     self.pending.clear();
                     events.push(event);
                 }
-                sequence::Found::Escape => {
+                sequence::Parsed::Escape => {
                     self.keep_escape();
                     events.push(decode::key(KeyCode::Esc, KeyModifiers::NONE));
                     return &bytes[at..];

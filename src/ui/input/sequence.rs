@@ -9,7 +9,7 @@ use super::decode;
 
 /// What the bytes so far are.
 #[derive(Debug, PartialEq)]
-pub enum Found {
+pub enum Parsed {
     /// The beginning of something.
     More,
     /// Whole, and of no use: a reply, an unknown key, bytes that are no text.
@@ -22,13 +22,13 @@ pub enum Found {
     Event(Event),
 }
 
-pub fn parse(bytes: &[u8]) -> Found {
+pub fn parse(bytes: &[u8]) -> Parsed {
     match bytes {
-        [] | [0x1b] => Found::More,
-        [0x1b, 0x1b] => Found::More,
+        [] | [0x1b] => Parsed::More,
+        [0x1b, 0x1b] => Parsed::More,
         // rxvt: Alt is an escape byte before the sequence.
         [0x1b, 0x1b, b'[' | b'O', ..] => with_alt(parse(&bytes[1..])),
-        [0x1b, 0x1b, ..] => Found::Escape,
+        [0x1b, 0x1b, ..] => Parsed::Escape,
         [0x1b, b'[', rest @ ..] => control(rest),
         [0x1b, b'O', rest @ ..] => single_shift(rest),
         [0x1b, b']' | b'P' | b'_' | b'^' | b'X', rest @ ..] => string(bytes[1], rest),
@@ -64,9 +64,9 @@ fn alt(c: char) -> Event {
     decode::key(KeyCode::Char(c), KeyModifiers::ALT | shift)
 }
 
-fn with_alt(found: Found) -> Found {
+fn with_alt(found: Parsed) -> Parsed {
     match found {
-        Found::Event(Event::Key(key)) => Found::Event(Event::Key(KeyEvent {
+        Parsed::Event(Event::Key(key)) => Parsed::Event(Event::Key(KeyEvent {
             modifiers: key.modifiers | KeyModifiers::ALT,
             ..key
         })),
@@ -75,38 +75,38 @@ fn with_alt(found: Found) -> Found {
 }
 
 /// A character, or one of the control keys.
-fn plain(bytes: &[u8]) -> Found {
+fn plain(bytes: &[u8]) -> Parsed {
     match bytes {
-        [] => Found::More,
-        [byte] if byte.is_ascii() => Found::Event(decode::byte(*byte)),
+        [] => Parsed::More,
+        [byte] if byte.is_ascii() => Parsed::Event(decode::byte(*byte)),
         // No character is longer or begins otherwise.
-        [0x80..=0xc1 | 0xf5..=0xff, ..] => Found::Nothing,
+        [0x80..=0xc1 | 0xf5..=0xff, ..] => Parsed::Nothing,
         _ => match std::str::from_utf8(bytes) {
             Ok(text) => match text.chars().next() {
-                Some(c) => Found::Event(decode::character(c)),
-                None => Found::Nothing,
+                Some(c) => Parsed::Event(decode::character(c)),
+                None => Parsed::Nothing,
             },
-            Err(e) if e.error_len().is_none() => Found::More,
-            Err(_) => Found::Again,
+            Err(e) if e.error_len().is_none() => Parsed::More,
+            Err(_) => Parsed::Again,
         },
     }
 }
 
 /// Behind `ESC [`.
-fn control(bytes: &[u8]) -> Found {
+fn control(bytes: &[u8]) -> Parsed {
     match bytes {
-        [] => Found::More,
+        [] => Parsed::More,
         // The linux console's F1 to F5.
-        [b'[', letter @ b'A'..=b'E'] => Found::Event(decode::key(
+        [b'[', letter @ b'A'..=b'E'] => Parsed::Event(decode::key(
             KeyCode::F(letter - b'A' + 1),
             KeyModifiers::NONE,
         )),
-        [b'['] => Found::More,
-        [b'[', _] => Found::Again,
+        [b'['] => Parsed::More,
+        [b'[', _] => Parsed::Again,
         // X10 mouse: three bytes that may be anything.
         [b'M', rest @ ..] => match rest {
             [button, column, row] => event(decode::mouse_bytes(*button, *column, *row)),
-            _ => Found::More,
+            _ => Parsed::More,
         },
         [start @ .., last] => match last {
             // rxvt ends shifted keys with a dollar sign, which elsewhere is in the middle
@@ -114,38 +114,38 @@ fn control(bytes: &[u8]) -> Found {
             b'$' if start.first().is_some_and(u8::is_ascii_digit) && !start.contains(&b';') => {
                 event(decode::control(start, b'$'))
             }
-            0x20..=0x3f => Found::More,
+            0x20..=0x3f => Parsed::More,
             0x40..=0x7e => event(decode::control(start, *last)),
             // A new sequence, or a byte that belongs to none.
-            _ => Found::Again,
+            _ => Parsed::Again,
         },
     }
 }
 
 /// Behind `ESC O`: one letter, before which old terminals put the modifiers.
-fn single_shift(bytes: &[u8]) -> Found {
+fn single_shift(bytes: &[u8]) -> Parsed {
     match bytes {
-        [] | [b'1'..=b'9'] => Found::More,
+        [] | [b'1'..=b'9'] => Parsed::More,
         [letter @ 0x20..=0x7e] => event(decode::single_shift(*letter, None)),
         [digit, letter @ 0x20..=0x7e] => event(decode::single_shift(*letter, Some(digit - b'0'))),
-        _ => Found::Again,
+        _ => Parsed::Again,
     }
 }
 
 /// A reply up to BEL or `ESC \`. One that holds anything else is no reply.
-fn string(introducer: u8, bytes: &[u8]) -> Found {
+fn string(introducer: u8, bytes: &[u8]) -> Parsed {
     match bytes {
-        [.., 0x07] | [.., 0x1b, b'\\'] => Found::Nothing,
-        [.., 0x1b] => Found::More,
+        [.., 0x07] | [.., 0x1b, b'\\'] => Parsed::Nothing,
+        [.., 0x1b] => Parsed::More,
         // The escape byte began something else.
-        [.., 0x1b, _] => Found::Again,
+        [.., 0x1b, _] => Parsed::Again,
         // A reply has no line ends and begins as its kind does: this was Alt and a letter.
-        [.., 0x00..=0x1f] => Found::Again,
-        [first, ..] if introducer == b']' && !first.is_ascii_digit() => Found::Again,
-        _ => Found::More,
+        [.., 0x00..=0x1f] => Parsed::Again,
+        [first, ..] if introducer == b']' && !first.is_ascii_digit() => Parsed::Again,
+        _ => Parsed::More,
     }
 }
 
-fn event(event: Option<Event>) -> Found {
-    event.map_or(Found::Nothing, Found::Event)
+fn event(event: Option<Event>) -> Parsed {
+    event.map_or(Parsed::Nothing, Parsed::Event)
 }

@@ -9,5 +9,5 @@ mod viewer;
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Setup};
-pub use picker::{For, Item, Picked, Picker};
+pub use picker::{For, Picked, Picker, PickerItem};
 pub use viewer::Viewer;

@@ -14,7 +14,7 @@ pub enum For {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct PickerItem {
     /// What is chosen.
     pub value: String,
     pub label: String,
@@ -27,7 +27,7 @@ pub struct Picker {
     pub title: String,
     /// Said below the title.
     pub note: Option<String>,
-    pub items: Vec<Item>,
+    pub items: Vec<PickerItem>,
     pub typed: String,
     /// Among those that are shown.
     pub at: usize,
@@ -45,7 +45,7 @@ pub enum Picked {
 }
 
 impl Picker {
-    pub fn new(what: For, title: &str, items: Vec<Item>) -> Picker {
+    pub fn new(what: For, title: &str, items: Vec<PickerItem>) -> Picker {
         Picker {
             what,
             title: title.to_string(),
@@ -58,13 +58,13 @@ impl Picker {
     }
 
     /// Every word that was typed must be in label or detail.
-    pub fn shown(&self) -> Vec<&Item> {
+    pub fn shown(&self) -> Vec<&PickerItem> {
         let words: Vec<String> = self
             .typed
             .split_whitespace()
             .map(str::to_lowercase)
             .collect();
-        let fits = |item: &&Item| {
+        let fits = |item: &&PickerItem| {
             let text = format!("{} {}", item.label, item.detail).to_lowercase();
             words.iter().all(|w| text.contains(w))
         };
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_narrows_what_is_chosen_from() {
-        let item = |name: &str| Item {
+        let item = |name: &str| PickerItem {
             value: name.to_string(),
             label: name.to_string(),
             detail: String::new(),

@@ -68,7 +68,7 @@ pub enum Kind {
         hint: Option<String>,
     },
     /// Said to the user by the program, and in no log.
-    Told {
+    Notice {
         tone: Tone,
         text: String,
     },
@@ -150,7 +150,7 @@ impl Block {
             | Kind::Thinking { text }
             | Kind::Noted { text }
             | Kind::Marker { text, .. }
-            | Kind::Told { text, .. } => text.clone(),
+            | Kind::Notice { text, .. } => text.clone(),
             Kind::Failed { message, hint } => match hint {
                 Some(hint) => format!("{message}\n{hint}"),
                 None => message.clone(),

@@ -4,9 +4,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::block::{Call, Status};
-use super::paragraph::{Look, code, paragraph};
+use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::entry::{Outcome, Plan, StepState};
-use crate::core::text::in_one_line;
+use crate::core::text::{count, in_one_line};
 use crate::core::tool::Input;
 use crate::session::clock;
 use crate::ui::text::{self, clean, clean_line};
@@ -23,29 +23,33 @@ const FOLDED_DIFF: usize = 24;
 /// Unfolded, no more than this is shown; all of it is in the store.
 const MAX_LINES: usize = 2_000;
 
-pub(super) fn lines(call: &Call, unfolded: bool, look: &mut Look<'_>) -> Vec<Line<'static>> {
-    let mut lines = vec![head(call, look)];
+pub(super) fn lines(
+    call: &Call,
+    unfolded: bool,
+    layout: &mut LayoutContext<'_>,
+) -> Vec<Line<'static>> {
+    let mut lines = vec![head(call, layout)];
     if let Ok(Input::Plan(args)) = &call.call.input
         && !is_refused(call)
     {
         let plan = call.plan.clone().unwrap_or_else(|| args.plan());
-        lines.extend(plan_lines(&plan, look));
+        lines.extend(plan_lines(&plan, layout));
         return lines;
     }
     if let Ok(Input::Bash(args)) = &call.call.input
         && (unfolded || args.command.contains('\n'))
     {
         lines.extend(bounded(
-            code(&args.command, look.theme.code, "  $ ", look),
+            code(&args.command, layout.theme.code, "  $ ", layout),
             unfolded,
             FOLDED_LINES,
-            look.theme,
+            layout.theme,
         ));
     }
     if !is_refused(call) {
-        lines.extend(changes(call, unfolded, look));
+        lines.extend(changes(call, unfolded, layout));
     }
-    lines.extend(output(call, unfolded, look));
+    lines.extend(output(call, unfolded, layout));
     lines
 }
 
@@ -60,14 +64,14 @@ fn is_refused(call: &Call) -> bool {
 }
 
 /// `● bash  cargo test                        4.2 s · exit 101`
-fn head(call: &Call, look: &Look<'_>) -> Line<'static> {
-    let theme = look.theme;
-    let (mark, style, ending) = status(call, look);
+fn head(call: &Call, layout: &LayoutContext<'_>) -> Line<'static> {
+    let theme = layout.theme;
+    let (mark, style, ending) = status(call, layout);
     let name = clean_line(&call.call.name).into_owned();
     // No more than a line of it is seen.
-    let subject = in_one_line(&call.subject(), 4 * look.columns());
+    let subject = in_one_line(&call.subject(), 4 * layout.columns());
     let subject = clean_line(&subject).into_owned();
-    let room = look
+    let room = layout
         .columns()
         .saturating_sub(2 + text::width(&name) + 2 + text::width(&ending) + 2);
     let subject = text::clip(&subject, room);
@@ -82,14 +86,14 @@ fn head(call: &Call, look: &Look<'_>) -> Line<'static> {
     ])
 }
 
-fn status(call: &Call, look: &Look<'_>) -> (&'static str, Style, String) {
-    let theme = look.theme;
+fn status(call: &Call, layout: &LayoutContext<'_>) -> (&'static str, Style, String) {
+    let theme = layout.theme;
     match &call.status {
         Status::Waiting | Status::Allowed => ("○", theme.dim, String::new()),
         Status::Asked => ("?", theme.warn, "asks".into()),
         Status::Running { since_ms, .. } => {
             const SPIN: [&str; 4] = ["◐", "◓", "◑", "◒"];
-            let age = (look.now_ms - since_ms).max(0);
+            let age = (layout.now_ms - since_ms).max(0);
             let at = usize::try_from(age / 1000).unwrap_or(0) % SPIN.len();
             (SPIN[at], theme.running, clock(age))
         }
@@ -125,16 +129,16 @@ fn duration(ms: u64) -> String {
 }
 
 /// The change that an edit makes, or a file that is written.
-fn changes(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
-    let inside = look.width.saturating_sub(INDENT).max(1);
+fn changes(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let inside = layout.width.saturating_sub(INDENT).max(1);
     let mut lines = match &call.call.input {
-        Ok(input) => change_lines(input, inside, Some(MAX_LINES), look.theme),
+        Ok(input) => change_lines(input, inside, Some(MAX_LINES), layout.theme),
         Err(_) => Vec::new(),
     };
     for line in &mut lines {
         line.spans.insert(0, Span::raw("  "));
     }
-    bounded(lines, unfolded, FOLDED_DIFF, look.theme)
+    bounded(lines, unfolded, FOLDED_DIFF, layout.theme)
 }
 
 /// Also what a person is asked about, and then all of it.
@@ -172,8 +176,8 @@ pub fn change_lines(
     }
 }
 
-fn plan_lines(plan: &Plan, look: &Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
+fn plan_lines(plan: &Plan, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     let mut lines = Vec::new();
     for step in &plan.steps {
         let (mark, mark_style, style) = match step.state {
@@ -186,20 +190,20 @@ fn plan_lines(plan: &Plan, look: &Look<'_>) -> Vec<Line<'static>> {
         let rest = [Span::raw("    ")];
         lines.extend(text::wrap(
             &spans,
-            look.columns(),
+            layout.columns(),
             &first,
             &rest,
             text::Break::Words,
         ));
     }
     for goal in &plan.goals {
-        lines.extend(paragraph(goal, theme.dim, "  ◎ ", look));
+        lines.extend(paragraph(goal, theme.dim, "  ◎ ", layout));
     }
     lines
 }
 
-fn output(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
+fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     let (words, style) = match &call.status {
         Status::Running { .. } => (call.tail.clone(), theme.dim),
         Status::Over { outcome, .. } => {
@@ -231,7 +235,7 @@ fn output(call: &Call, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
     }
     // Only what a command printed has colours; all else is text of files and of the program.
     let is_printed = matches!(&call.call.input, Ok(Input::Bash(_)));
-    tail_of(shown, is_printed, style, unfolded, look)
+    tail_of(shown, is_printed, style, unfolded, layout)
 }
 
 /// The last lines, with how many come before.
@@ -240,22 +244,26 @@ fn tail_of(
     is_printed: bool,
     style: Style,
     unfolded: bool,
-    look: &Look<'_>,
+    layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
-    let count = words.lines().count();
-    let skipped = count.saturating_sub(max);
+    let all = words.lines().count();
+    let skipped = all.saturating_sub(max);
     let mut lines = Vec::new();
     if skipped > 0 {
-        let hint = if unfolded { "" } else { " (ctrl+o shows them)" };
-        let what = format!("  │ … {skipped} more lines{hint}");
-        lines.push(Line::styled(what, look.theme.dim));
+        let hint = match (unfolded, skipped) {
+            (true, _) => "",
+            (false, 1) => " (ctrl+o shows it)",
+            (false, _) => " (ctrl+o shows them)",
+        };
+        let what = format!("  │ … {}{hint}", count(skipped, "more line"));
+        lines.push(Line::styled(what, layout.theme.dim));
     }
     let shown: Vec<&str> = words.lines().skip(skipped).collect();
-    let bar = [Span::styled("  │ ", look.theme.dim)];
+    let bar = [Span::styled("  │ ", layout.theme.dim)];
     let shown = shown.join("\n");
     let shown: Vec<Line<'static>> = match is_printed {
-        true => ansi::lines(&shown, max, look.theme),
+        true => ansi::lines(&shown, max, layout.theme),
         false => clean(&shown)
             .lines()
             .map(|l| Line::raw(l.to_string()))
@@ -265,7 +273,7 @@ fn tail_of(
         let line = line.patch_style(style);
         let mut wrapped = text::wrap(
             &line.spans,
-            look.columns(),
+            layout.columns(),
             &bar,
             &bar,
             text::Break::Anywhere,
@@ -289,7 +297,10 @@ fn bounded(
     let more = lines.len().saturating_sub(max);
     if more > 0 {
         lines.truncate(max);
-        lines.push(Line::styled(format!("  … {more} more lines"), theme.dim));
+        lines.push(Line::styled(
+            format!("  … {}", count(more, "more line")),
+            theme.dim,
+        ));
     }
     lines
 }

@@ -1,10 +1,11 @@
 //! A block as lines. They are made when the block is seen, and kept.
 
+use crate::core::text::count;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::block::{Block, Kind, Laid, Stamp, Tone};
-use super::paragraph::{Look, paragraph};
+use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call};
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
@@ -16,20 +17,20 @@ const FOLDED_LINES: usize = 1;
 pub(super) fn lay<T>(
     block: &Block,
     all_unfolded: bool,
-    look: &mut Look<'_>,
+    layout: &mut LayoutContext<'_>,
     then: impl FnOnce(&[Line<'static>]) -> T,
 ) -> T {
     let unfolded = block.unfolded.unwrap_or(all_unfolded);
-    let seconds = u64::try_from(look.now_ms / 1000).unwrap_or(0);
+    let seconds = u64::try_from(layout.now_ms / 1000).unwrap_or(0);
     let stamp = Stamp {
-        width: look.width,
-        generation: look.generation,
+        width: layout.width,
+        generation: layout.generation,
         unfolded,
         tick: if block.is_running() { seconds } else { 0 },
     };
     let mut laid = block.laid.borrow_mut();
     if laid.as_ref().is_none_or(|laid| laid.stamp != stamp) {
-        let mut lines = lines(block, unfolded, look);
+        let mut lines = lines(block, unfolded, layout);
         lines.push(Line::default());
         *laid = Some(Laid { stamp, lines });
     }
@@ -39,29 +40,29 @@ pub(super) fn lay<T>(
     }
 }
 
-fn lines(block: &Block, unfolded: bool, look: &mut Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
+fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     match &block.kind {
-        Kind::Said { text, images } => said(text, *images, look),
+        Kind::Said { text, images } => said(text, *images, layout),
         Kind::Words { text, cut } => {
-            let mut lines = words(text, look);
+            let mut lines = words(text, layout);
             if *cut {
                 lines.push(Line::styled("  [cut off here]", theme.warn));
             }
             lines
         }
-        Kind::Thinking { text } => quiet("thought", text, unfolded, look),
-        Kind::Noted { text } => quiet("noted", text, unfolded, look),
-        Kind::Call(it) => call::lines(it, unfolded, look),
-        Kind::Marker { tone, text } => marker(*tone, text, look),
+        Kind::Thinking { text } => quiet("thought", text, unfolded, layout),
+        Kind::Noted { text } => quiet("noted", text, unfolded, layout),
+        Kind::Call(it) => call::lines(it, unfolded, layout),
+        Kind::Marker { tone, text } => marker(*tone, text, layout),
         Kind::Failed { message, hint } => {
-            let mut lines = paragraph(message, theme.error, "✗ ", look);
+            let mut lines = paragraph(message, theme.error, "✗ ", layout);
             if let Some(hint) = hint {
-                lines.extend(paragraph(&format!("hint: {hint}"), theme.dim, "  ", look));
+                lines.extend(paragraph(&format!("hint: {hint}"), theme.dim, "  ", layout));
             }
             lines
         }
-        Kind::Told { tone, text } => paragraph(text, tone.style(theme), "  ", look),
+        Kind::Notice { tone, text } => paragraph(text, tone.style(theme), "  ", layout),
     }
 }
 
@@ -75,17 +76,17 @@ impl Tone {
     }
 }
 
-fn said(text: &str, images: usize, look: &Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
+fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     let bar = [Span::styled("▌ ", theme.user)];
     let mut lines = Vec::new();
     for line in clean(text).lines() {
         let spans = [Span::styled(line.to_string(), theme.text)];
-        let wrapped = text::wrap(&spans, look.columns(), &bar, &bar, Break::Words);
+        let wrapped = text::wrap(&spans, layout.columns(), &bar, &bar, Break::Words);
         lines.extend(wrapped);
     }
     if images > 0 {
-        let what = format!("[{images} image{}]", if images == 1 { "" } else { "s" });
+        let what = format!("[{}]", count(images, "image"));
         lines.push(Line::from(vec![
             bar[0].clone(),
             Span::styled(what, theme.dim),
@@ -95,9 +96,9 @@ fn said(text: &str, images: usize, look: &Look<'_>) -> Vec<Line<'static>> {
 }
 
 /// The model's words, two columns in.
-fn words(text: &str, look: &mut Look<'_>) -> Vec<Line<'static>> {
-    let width = look.width.saturating_sub(INDENT).max(1);
-    let mut lines = markdown::render(text, width, look.theme, look.code);
+fn words(text: &str, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
+    let width = layout.width.saturating_sub(INDENT).max(1);
+    let mut lines = markdown::render(text, width, layout.theme, layout.code);
     indent(&mut lines);
     lines
 }
@@ -113,22 +114,22 @@ fn indent(lines: &mut [Line<'static>]) {
 }
 
 /// What matters less: one line of it, or all.
-fn quiet(name: &str, text: &str, unfolded: bool, look: &Look<'_>) -> Vec<Line<'static>> {
-    let theme = look.theme;
+fn quiet(name: &str, text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     let cleaned = clean(text);
     let shown = cleaned.trim();
-    let count = shown.lines().count();
+    let lines = shown.lines().count();
     if unfolded {
         let mut lines = vec![Line::styled(format!("  {name}"), theme.dim)];
-        lines.extend(paragraph(shown, theme.dim, "  │ ", look));
+        lines.extend(paragraph(shown, theme.dim, "  │ ", layout));
         return lines;
     }
     let first = shown.lines().next().unwrap_or_default();
-    let more = match count.saturating_sub(FOLDED_LINES) {
+    let more = match lines.saturating_sub(FOLDED_LINES) {
         0 => String::new(),
-        more => format!(" (+{more} lines)"),
+        more => format!(" (+{})", count(more, "line")),
     };
-    let room = look
+    let room = layout
         .columns()
         .saturating_sub(text::width(name) + text::width(&more) + 4);
     let line = format!("  {name}: {}{more}", text::clip(first, room));
@@ -136,14 +137,14 @@ fn quiet(name: &str, text: &str, unfolded: bool, look: &Look<'_>) -> Vec<Line<'s
 }
 
 /// A line across the conversation.
-fn marker(tone: Tone, words: &str, look: &Look<'_>) -> Vec<Line<'static>> {
-    let style = tone.style(look.theme);
+fn marker(tone: Tone, words: &str, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let style = tone.style(layout.theme);
     let spans = [Span::styled(clean_line(words).into_owned(), style)];
     let first = [Span::styled("── ", style)];
     let rest = [Span::styled("   ", style)];
-    let mut lines = text::wrap(&spans, look.columns(), &first, &rest, Break::Words);
+    let mut lines = text::wrap(&spans, layout.columns(), &first, &rest, Break::Words);
     if let [only] = &mut lines[..] {
-        let left = look.columns().saturating_sub(only.width() + 1);
+        let left = layout.columns().saturating_sub(only.width() + 1);
         only.spans
             .push(Span::styled(format!(" {}", "─".repeat(left)), style));
     }
@@ -158,8 +159,8 @@ pub(super) struct StreamLines<'a> {
 }
 
 impl<'a> StreamLines<'a> {
-    pub(super) fn of(stream: &'a mut Stream, look: &mut Look<'_>) -> StreamLines<'a> {
-        let theme = look.theme;
+    pub(super) fn of(stream: &'a mut Stream, layout: &mut LayoutContext<'_>) -> StreamLines<'a> {
+        let theme = layout.theme;
         let mut before = Vec::new();
         if !stream.thinking.trim().is_empty() {
             let last = stream
@@ -168,7 +169,7 @@ impl<'a> StreamLines<'a> {
                 .lines()
                 .last()
                 .unwrap_or_default();
-            let room = look.columns().saturating_sub(14);
+            let room = layout.columns().saturating_sub(14);
             let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
             before.push(Line::styled(line, theme.dim));
             before.push(Line::default());
@@ -179,13 +180,13 @@ impl<'a> StreamLines<'a> {
             after.push(Line::styled(line, theme.dim));
         }
         if let Some(retry) = &stream.retry {
-            after.extend(paragraph(retry, theme.warn, "  ", look));
+            after.extend(paragraph(retry, theme.warn, "  ", layout));
         }
         after.push(Line::default());
         let words: &[Line<'static>] = match stream.has_words {
             true => {
-                let width = look.width.saturating_sub(INDENT).max(1);
-                stream.words.lines(width, theme, look.code)
+                let width = layout.width.saturating_sub(INDENT).max(1);
+                stream.words.lines(width, theme, layout.code)
             }
             false => &[],
         };

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 pub use block::{Block, Call, Kind, Status, Tone};
 pub use call::change_lines;
-pub use paragraph::Look;
+pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 
 use super::markdown;
@@ -104,9 +104,9 @@ impl Transcript {
     }
 
     /// Told to the user, and in no log.
-    pub fn tell(&mut self, tone: Tone, text: impl Into<String>) {
+    pub fn add_notice(&mut self, tone: Tone, text: impl Into<String>) {
         let seq = self.last.unwrap_or_default();
-        let kind = Kind::Told {
+        let kind = Kind::Notice {
             tone,
             text: text.into(),
         };
@@ -157,7 +157,7 @@ impl Transcript {
                     block.unfolded = Some(true);
                 }
             }
-            Entry::Closed {
+            Entry::Compacted {
                 first, last, by, ..
             } => {
                 let how = match by {
@@ -191,7 +191,7 @@ impl Transcript {
             Entry::Learned { model, limit, .. } => {
                 self.mark(at, Tone::Calm, format!("{model} takes {limit} tokens"));
             }
-            Entry::Woke { found, draft, .. } => {
+            Entry::Resumed { found, draft, .. } => {
                 self.cut_words(at, draft.as_deref());
                 self.mark(at, Tone::Warn, found);
             }

@@ -8,8 +8,8 @@ use crate::ui::highlight::Highlighter;
 use crate::ui::text::{self, Break, clean};
 use crate::ui::theme::Theme;
 
-/// With what lines are made.
-pub struct Look<'a> {
+/// What lines are laid out with.
+pub struct LayoutContext<'a> {
     pub width: u16,
     pub theme: &'a Theme,
     pub code: &'a mut Highlighter,
@@ -18,7 +18,7 @@ pub struct Look<'a> {
     pub now_ms: i64,
 }
 
-impl Look<'_> {
+impl LayoutContext<'_> {
     pub(super) fn columns(&self) -> usize {
         usize::from(self.width).max(1)
     }
@@ -28,15 +28,20 @@ pub(super) fn paragraph(
     words: &str,
     style: Style,
     before: &str,
-    look: &Look<'_>,
+    layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    lines_of(&clean(words), style, before, Break::Words, look)
+    lines_of(&clean(words), style, before, Break::Words, layout)
 }
 
 /// A command: no blank of it is left out.
-pub(super) fn code(words: &str, style: Style, before: &str, look: &Look<'_>) -> Vec<Line<'static>> {
+pub(super) fn code(
+    words: &str,
+    style: Style,
+    before: &str,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
     let shown = clean(&visible::command(words)).into_owned();
-    lines_of(&shown, style, before, Break::Anywhere, look)
+    lines_of(&shown, style, before, Break::Anywhere, layout)
 }
 
 fn lines_of(
@@ -44,13 +49,13 @@ fn lines_of(
     style: Style,
     before: &str,
     at: Break,
-    look: &Look<'_>,
+    layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    let before = [Span::styled(before.to_string(), look.theme.dim)];
+    let before = [Span::styled(before.to_string(), layout.theme.dim)];
     let mut lines = Vec::new();
     for line in cleaned.lines() {
         let spans = [Span::styled(line.to_string(), style)];
-        lines.extend(text::wrap(&spans, look.columns(), &before, &before, at));
+        lines.extend(text::wrap(&spans, layout.columns(), &before, &before, at));
     }
     lines
 }

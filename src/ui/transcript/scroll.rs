@@ -7,7 +7,7 @@ use ratatui::text::Line;
 
 use super::Transcript;
 use super::lay::{StreamLines, lay};
-use super::paragraph::Look;
+use super::paragraph::LayoutContext;
 
 /// What is at the top of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,10 +34,10 @@ impl Transcript {
         self.blocks.len() + usize::from(!self.stream.is_empty())
     }
 
-    fn height(&mut self, block: usize, look: &mut Look<'_>) -> usize {
+    fn height(&mut self, block: usize, layout: &mut LayoutContext<'_>) -> usize {
         match self.blocks.get(block) {
-            Some(it) => lay(it, self.unfolded, look, <[Line<'static>]>::len),
-            None => StreamLines::of(&mut self.stream, look).count(),
+            Some(it) => lay(it, self.unfolded, layout, <[Line<'static>]>::len),
+            None => StreamLines::of(&mut self.stream, layout).count(),
         }
     }
 
@@ -47,21 +47,21 @@ impl Transcript {
         block: usize,
         skip: usize,
         take: usize,
-        look: &mut Look<'_>,
+        layout: &mut LayoutContext<'_>,
     ) -> Vec<Line<'static>> {
         match self.blocks.get(block) {
-            Some(it) => lay(it, self.unfolded, look, |lines| {
+            Some(it) => lay(it, self.unfolded, layout, |lines| {
                 lines.iter().skip(skip).take(take).cloned().collect()
             }),
-            None => StreamLines::of(&mut self.stream, look).slice(skip, take),
+            None => StreamLines::of(&mut self.stream, layout).slice(skip, take),
         }
     }
 
     /// The place so many lines above the end.
-    fn above_end(&mut self, lines: usize, look: &mut Look<'_>) -> (usize, usize) {
+    fn above_end(&mut self, lines: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
         let mut left = lines;
         for block in (0..self.count()).rev() {
-            let height = self.height(block, look);
+            let height = self.height(block, layout);
             if height >= left {
                 return (block, height - left);
             }
@@ -71,12 +71,12 @@ impl Transcript {
     }
 
     /// The lines to be seen on a screen of this height.
-    pub fn visible(&mut self, height: usize, look: &mut Look<'_>) -> Vec<Line<'static>> {
+    pub fn visible(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
         let (mut block, mut skip) = match self.scroll {
-            Scroll::End => self.above_end(height, look),
+            Scroll::End => self.above_end(height, layout),
             Scroll::At { block, line } => {
                 // Nothing below the end is ever shown.
-                let end = self.above_end(height, look);
+                let end = self.above_end(height, layout);
                 if (block, line) >= end {
                     self.scroll = Scroll::End;
                 }
@@ -86,7 +86,7 @@ impl Transcript {
         let mut seen = Vec::new();
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
-            seen.extend(self.slice(block, skip, room, look));
+            seen.extend(self.slice(block, skip, room, layout));
             skip = 0;
             block += 1;
         }
@@ -94,16 +94,21 @@ impl Transcript {
     }
 
     /// The place at the top of a screen of this height.
-    fn top(&mut self, height: usize, look: &mut Look<'_>) -> (usize, usize) {
+    fn top(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
         match self.scroll {
-            Scroll::End => self.above_end(height, look),
+            Scroll::End => self.above_end(height, layout),
             Scroll::At { block, line } => (block, line),
         }
     }
 
     /// False when the first line was reached: there may be earlier entries to fetch.
-    pub fn scroll_up(&mut self, lines: usize, height: usize, look: &mut Look<'_>) -> bool {
-        let (mut block, mut line) = self.top(height, look);
+    pub fn scroll_up(
+        &mut self,
+        lines: usize,
+        height: usize,
+        layout: &mut LayoutContext<'_>,
+    ) -> bool {
+        let (mut block, mut line) = self.top(height, layout);
         let mut left = lines;
         while left > line {
             left -= line;
@@ -112,14 +117,14 @@ impl Transcript {
                 return false;
             }
             block -= 1;
-            line = self.height(block, look);
+            line = self.height(block, layout);
         }
         line -= left;
         self.scroll = Scroll::At { block, line };
         true
     }
 
-    pub fn scroll_down(&mut self, lines: usize, height: usize, look: &mut Look<'_>) {
+    pub fn scroll_down(&mut self, lines: usize, height: usize, layout: &mut LayoutContext<'_>) {
         let Scroll::At {
             mut block,
             mut line,
@@ -129,11 +134,11 @@ impl Transcript {
         };
         let mut left = lines;
         while block < self.count() {
-            let rest = self.height(block, look).saturating_sub(line);
+            let rest = self.height(block, layout).saturating_sub(line);
             if rest > left {
                 line += left;
                 self.scroll = Scroll::At { block, line };
-                let end = self.above_end(height, look);
+                let end = self.above_end(height, layout);
                 if (block, line) >= end {
                     self.scroll = Scroll::End;
                 }
@@ -162,10 +167,10 @@ impl Transcript {
         backwards: bool,
         last: Option<usize>,
         height: usize,
-        look: &mut Look<'_>,
+        layout: &mut LayoutContext<'_>,
     ) -> Option<usize> {
         let words = words.to_lowercase();
-        let (top, _) = self.top(height, look);
+        let (top, _) = self.top(height, layout);
         let from = match (last, self.scroll) {
             (Some(last), _) => last,
             // What is on the screen is found too.
@@ -188,11 +193,16 @@ impl Transcript {
     }
 
     /// The block that stands at this row of the screen.
-    pub fn block_at(&mut self, row: usize, height: usize, look: &mut Look<'_>) -> Option<usize> {
-        let (mut block, line) = self.top(height, look);
+    pub fn block_at(
+        &mut self,
+        row: usize,
+        height: usize,
+        layout: &mut LayoutContext<'_>,
+    ) -> Option<usize> {
+        let (mut block, line) = self.top(height, layout);
         let mut left = row + line;
         while block < self.blocks.len() {
-            let lines = self.height(block, look);
+            let lines = self.height(block, layout);
             if left < lines {
                 return Some(block);
             }

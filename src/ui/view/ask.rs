@@ -340,6 +340,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
         .extent
         .lines
         .saturating_sub(asked.top + asked.extent.rows);
+    let lines = if below == 1 { "line" } else { "lines" };
     let below = figure(below);
     let is_read = asked.end_seen || !asked.extent.overflows();
     let words: &[&str] = match (readiness, is_read) {
@@ -349,7 +350,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             "Tab to answer",
         ],
         (_, false) => {
-            let long = format!("scroll to the end first: {below} more lines · PgDn ↓ End · n no");
+            let long = format!("scroll to the end first: {below} more {lines} · PgDn ↓ End · n no");
             let short = format!("scroll to the end first: {below} ↓ PgDn");
             return fitting(&[&long, &short, "to the end first: ↓"], room);
         }

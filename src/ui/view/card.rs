@@ -1,5 +1,6 @@
 //! The card that offers unfinished work.
 
+use crate::core::text::count;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -96,12 +97,12 @@ fn offer_lines(
         (None, None) => "unfinished".to_string(),
     };
     let id = short_id(&offer.info.id);
-    let entries = offer.info.entries;
+    let entries = count(offer.info.entries, "entry");
     let mode = match &offer.details {
         Some(details) => format!(" · mode {}", details.mode.name()),
         None => String::new(),
     };
-    let facts = format!("{how} {age} ago · {entries} entries · {id}{mode}");
+    let facts = format!("{how} {age} ago · {entries} · {id}{mode}");
     let mut put = |text: String, style| {
         let spans = [Span::styled(clean_line(&text).into_owned(), style)];
         let before = [Span::raw("    ")];

@@ -89,9 +89,9 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         0 => {}
         1 => frame.render_widget(words_in_a_row(app, below.width), below),
         _ => {
-            let look = composer_look(app);
+            let layout = composer_styles(app);
             app.composer
-                .draw(frame, below, &look, matches!(app.overlay, Overlay::None));
+                .draw(frame, below, &layout, matches!(app.overlay, Overlay::None));
         }
     }
     status::draw(frame, status, app);
@@ -125,9 +125,9 @@ pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
     ])
 }
 
-fn composer_look(app: &App) -> super::composer::Look {
+fn composer_styles(app: &App) -> super::composer::ComposerStyles {
     let theme = &app.theme;
-    super::composer::Look {
+    super::composer::ComposerStyles {
         text: theme.text,
         dim: theme.dim,
         accent: theme.accent,
@@ -151,8 +151,8 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     }
     let height = usize::from(area.height);
-    let (mut look, transcript) = app.look();
-    let mut lines = transcript.visible(height, &mut look);
+    let (mut layout, transcript) = app.layout_context();
+    let mut lines = transcript.visible(height, &mut layout);
     // A short conversation stands at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
     let area = Rect {
@@ -190,13 +190,13 @@ fn mark(lines: &mut [Line<'static>], words: &str, style: ratatui::style::Style) 
 
 fn welcome(app: &App) -> Vec<Line<'static>> {
     let theme = &app.theme;
-    let folder = app.place.shown(&app.place.folder);
+    let folder = app.launch.shown(&app.launch.folder);
     let folder = clean_line(&folder).into_owned();
     vec![
         Line::from(vec![
             Span::raw("  "),
             Span::styled("rewake", theme.accent),
-            Span::styled(format!(" {}", app.place.version), theme.dim),
+            Span::styled(format!(" {}", app.launch.version), theme.dim),
         ])
         .centered(),
         Line::styled(folder, theme.dim).centered(),
@@ -287,7 +287,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         }
         Phase::Resting(why) if app.goes_on() => {
             let what = match why {
-                Why::Halted | Why::Held => "stopped",
+                Why::Halted | Why::CrashLoop => "stopped",
                 Why::Idle | Why::Turns | Why::Nonsense => "waiting",
             };
             let text = format!("{what} · Enter goes on, or say something");

@@ -141,7 +141,7 @@ pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Trust(project) = &app.overlay else {
         return;
     };
-    let folder = clean_line(&app.place.folder);
+    let folder = clean_line(&app.launch.folder);
     let all = || project.content.lines(usize::MAX);
     let (question, list) = match &project.standing {
         Standing::Changed(differences) => (

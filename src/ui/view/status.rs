@@ -65,8 +65,8 @@ fn left(app: &App) -> Vec<Part> {
         )],
     ];
     let folder = match app.now.folder.as_str() {
-        "" => app.place.shown(&app.place.folder),
-        folder => app.place.shown(folder),
+        "" => app.launch.shown(&app.launch.folder),
+        folder => app.launch.shown(folder),
     };
     let branch = match &app.branch {
         Some(branch) => format!(" ({})", clean_line(branch)),

@@ -1,5 +1,6 @@
 //! Sessions under their folders and days.
 
+use crate::core::text::count;
 use jiff::civil::Date;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -59,7 +60,7 @@ impl Pane {
         };
         let total = u64::try_from(self.list.total).unwrap_or(u64::MAX);
         let total = match self.list.is_known {
-            true => words::count(total, "session", "sessions"),
+            true => count(total, "session"),
             false => "reading …".to_string(),
         };
         let is_focused = self.list.focus == Focus::Filter && self.question.is_none();
@@ -141,7 +142,7 @@ fn columns_of(row: &Row, columns: usize) -> (String, String) {
     let (time, cost) = (&row.time, &row.cost);
     match columns {
         WIDE.. => {
-            let entries = words::count(row.entries, "entry", "entries");
+            let entries = count(row.entries, "entry");
             let facts = format!("{time:>7} {entries:>14} {size:>8} {cost:>9}");
             (format!("{state:<18}"), facts)
         }
@@ -162,7 +163,7 @@ fn columns_of(row: &Row, columns: usize) -> (String, String) {
 
 fn facts(row: &Row) -> String {
     let state = words::state(row.state);
-    let entries = words::count(row.entries, "entry", "entries");
+    let entries = count(row.entries, "entry");
     let size = words::size(row.bytes);
     format!("{state} · {entries} · {size} · {}", row.cost)
 }

@@ -1,6 +1,7 @@
 //! One session: its checkpoints as a tree, and the conversation at the cursor beside it, below
 //! it, or in its place.
 
+use crate::core::text::count;
 use jiff::civil::Date;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,7 +12,7 @@ use ratatui::widgets::Paragraph;
 use super::both;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::tree::{Drawn, Line as Grown, Side, Tree};
-use crate::ui::history::{Point, What, words};
+use crate::ui::history::{Point, What};
 use crate::ui::text::{clip, width};
 use crate::ui::theme::Theme;
 
@@ -29,7 +30,7 @@ impl Pane {
     ) {
         let Some(tree) = &mut self.tree else { return };
         let columns = usize::from(head.width);
-        let entries = words::count(tree.entries, "entry", "entries");
+        let entries = count(tree.entries, "entry");
         let entries = if tree.is_known {
             entries
         } else {

@@ -55,7 +55,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
-    let _lock = SessionLock::take(&scene.around.paths.data_dir, &id).unwrap();
+    let _lock = SessionLock::take(&scene.ctx.paths.data_dir, &id).unwrap();
     let pid = std::process::id();
     let ask = play.pane.reload();
     play.ask(ask);
@@ -67,7 +67,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
         "{screen}"
     );
     assert_eq!(play.pane.list.total, 5);
-    play.ask(Ask::Rename {
+    play.ask(HistoryRequest::Rename {
         id,
         title: "mine".into(),
     });
@@ -86,7 +86,7 @@ fn a_new_title_is_typed_and_kept() {
     let Did::Rename { id, title } = play.key(KeyCode::Enter) else {
         panic!("no title");
     };
-    play.ask(Ask::Rename {
+    play.ask(HistoryRequest::Rename {
         id: id.clone(),
         title,
     });
@@ -130,15 +130,15 @@ fn stale_answers_are_dropped() {
     let scene = full();
     let mut reader = scene.reader();
     let (mut pane, first) = Pane::new(HERE);
-    let Did::Ask(second) = pane.paste("lexer") else {
+    let Did::Request(second) = pane.paste("lexer") else {
         panic!("nothing is asked");
     };
     let queue = Queue::default();
     let late = reader.answer(&first, &queue).unwrap();
     let found = reader.answer(&second, &queue).unwrap();
-    pane.found(found);
+    pane.receive(found);
     let rows = pane.list.rows.len();
-    pane.found(late);
+    pane.receive(late);
     assert_eq!(pane.list.rows.len(), rows);
     assert!(rows < 5);
 }
@@ -146,17 +146,17 @@ fn stale_answers_are_dropped() {
 #[test]
 fn the_worker_answers_and_ends() {
     let scene = full();
-    let (tell, told) = mpsc::channel();
-    let tell = Arc::new(move |found| drop(tell.send(found)));
-    let Scene { _dir, around } = scene;
-    let worker = Worker::start(Arc::new(around), tell);
+    let (respond, responses) = mpsc::channel();
+    let respond = Arc::new(move |found| drop(respond.send(found)));
+    let Scene { _dir, ctx } = scene;
+    let worker = Worker::start(Arc::new(ctx), respond);
     let (mut pane, ask) = Pane::new(HERE);
     worker.ask(ask);
     let limit = Duration::from_secs(60);
-    pane.found(told.recv_timeout(limit).unwrap());
+    pane.receive(responses.recv_timeout(limit).unwrap());
     assert_eq!(pane.list.rows.len(), 5);
     drop(worker);
-    let gone = told.recv_timeout(limit);
+    let gone = responses.recv_timeout(limit);
     assert_eq!(gone, Err(mpsc::RecvTimeoutError::Disconnected));
 }
 

@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::*;
 use crate::config::{self, Env, Paths};
 use crate::core::entry::*;
-use crate::session::Surroundings;
+use crate::session::AppContext;
 use crate::store::{Batch, Head, NewFork, NewSession, SessionLock, Store, new_id};
 use crate::ui::theme::Theme;
 use crate::workspace::Here;
@@ -26,7 +26,7 @@ const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (40, 12)];
 
 struct Scene {
     _dir: tempfile::TempDir,
-    around: Surroundings,
+    ctx: AppContext,
 }
 
 impl Scene {
@@ -42,22 +42,22 @@ impl Scene {
             is_git: true,
             folder: HERE.into(),
         };
-        let around = Surroundings {
+        let ctx = AppContext {
             env,
             paths,
             here,
             loaded,
             flags: Vec::new(),
         };
-        Scene { _dir: dir, around }
+        Scene { _dir: dir, ctx }
     }
 
     fn store(&self) -> Store {
-        self.around.open_store().unwrap()
+        self.ctx.open_store().unwrap()
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader::open(&self.around, TimeZone::UTC).unwrap()
+        Reader::open(&self.ctx, TimeZone::UTC).unwrap()
     }
 }
 
@@ -240,17 +240,17 @@ impl<'a> Play<'a> {
         play
     }
 
-    fn ask(&mut self, ask: Ask) {
-        let mut next = Some(ask);
+    fn ask(&mut self, request: HistoryRequest) {
+        let mut next = Some(request);
         while let Some(ask) = next {
             let found = self.reader.answer(&ask, &Queue::default());
-            next = found.and_then(|found| self.pane.found(found));
+            next = found.and_then(|found| self.pane.receive(found));
         }
     }
 
     fn did(&mut self, did: Did) -> Did {
         match did {
-            Did::Ask(ask) => {
+            Did::Request(ask) => {
                 self.ask(ask);
                 Did::Nothing
             }

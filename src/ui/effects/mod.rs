@@ -1,11 +1,11 @@
-//! What the screen wants done outside: intents are carried out here, and what came of them
-//! goes back as messages. What takes long is done on threads.
+//! The effects of the screen: intents are carried out here, and their results go back as
+//! messages. What takes long is done on threads.
 
 mod changes;
 mod files;
-mod look;
 mod rules;
 mod shell;
+mod show;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +19,19 @@ use super::live::{Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
-use super::{Tell, Wake};
+use super::{OnEngineEvent, Wake};
 use crate::command::{RunInfo, RunState, Runs};
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
-use crate::session::{Surroundings, Which};
+use crate::session::{AppContext, Which};
 use changes::{Acting, Changes};
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
 
-/// Who carries out intents.
-pub struct Hands {
-    pub around: Arc<Surroundings>,
+/// Carries out intents.
+pub struct Effects {
+    pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
     watch: Option<Watch>,
@@ -61,13 +61,13 @@ pub enum After {
     Demo,
 }
 
-impl Hands {
-    pub fn new(around: Arc<Surroundings>, to_screen: Sender<Wake>) -> Hands {
-        let runs = around.runs().ok();
+impl Effects {
+    pub fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
+        let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
-        let changes = Changes::new(&around.loaded.files, acting.moment(some_run(runs.as_ref())));
-        Hands {
-            around,
+        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
+        Effects {
+            ctx,
             to_screen,
             live: None,
             watch: None,
@@ -103,8 +103,8 @@ impl Hands {
         Ok(())
     }
 
-    /// Another program has the keyboard until [`Hands::listen`].
-    fn be_deaf(&mut self) {
+    /// Another program has the keyboard until [`Effects::resume_input`].
+    fn pause_input(&mut self) {
         self.reader = None;
     }
 
@@ -112,8 +112,8 @@ impl Hands {
         let _ = self.to_screen.send(Wake::Msg(msg));
     }
 
-    fn told(&self, tone: Tone, text: impl Into<String>) {
-        self.send(Msg::Told(tone, text.into()));
+    fn notify(&self, tone: Tone, text: impl Into<String>) {
+        self.send(Msg::Notice(tone, text.into()));
     }
 
     pub fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
@@ -181,18 +181,18 @@ impl Hands {
         if self.live.is_some()
             && let Some(why) = self.is_missing(&which)
         {
-            return self.told(Tone::Warn, why);
+            return self.notify(Tone::Warn, why);
         }
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
-        let tell = self.tell(app.engine);
+        let on_event = self.on_engine_event(app.engine);
         let open = Open {
             which,
             take_over,
             named: app.named,
         };
-        self.live = Some(Live::start(Arc::clone(&self.around), open, tell));
+        self.live = Some(Live::start(Arc::clone(&self.ctx), open, on_event));
     }
 
     /// Why the session that is named cannot be taken up.
@@ -201,7 +201,7 @@ impl Hands {
             Which::Named { id, .. } | Which::ForkAt { id, .. } => id,
             Which::New | Which::Newest { .. } => return None,
         };
-        let found = self.around.open_store().and_then(|store| store.find(id));
+        let found = self.ctx.open_store().and_then(|store| store.find(id));
         let error = found.err()?;
         let hint = error.hint().map(|h| format!("\nhint: {h}"));
         Some(format!("{error}{}", hint.unwrap_or_default()))
@@ -211,16 +211,16 @@ impl Hands {
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Watching;
-        let tell = self.tell(app.engine);
-        self.watch = Some(Watch::start(Arc::clone(&self.around), id, tell));
+        let on_event = self.on_engine_event(app.engine);
+        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, on_event));
     }
 
-    fn tell(&self, engine: u64) -> Tell {
+    fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
-        Arc::new(move |news| {
-            acting.hear(&news);
-            let _ = sender.send(Wake::Msg(Msg::News(engine, news)));
+        Arc::new(move |event| {
+            acting.observe(&event);
+            let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
         })
     }
 
@@ -235,23 +235,23 @@ impl Hands {
 
     fn copy(&self, text: &str, screen: &mut Screen) {
         if text.len() > MAX_COPY_BYTES {
-            return self.told(
+            return self.notify(
                 Tone::Warn,
                 "too long for a terminal's clipboard; /export writes it to a file",
             );
         }
         match screen.copy(text) {
-            Ok(()) => self.told(Tone::Calm, "copied"),
-            Err(e) => self.told(Tone::Bad, format!("cannot copy: {e}")),
+            Ok(()) => self.notify(Tone::Calm, "copied"),
+            Err(e) => self.notify(Tone::Bad, format!("cannot copy: {e}")),
         }
     }
 
-    fn history(&mut self, ask: history::Ask) {
+    fn history(&mut self, ask: history::HistoryRequest) {
         let sender = self.to_screen.clone();
-        let around = &self.around;
+        let ctx = &self.ctx;
         let worker = self.history.get_or_insert_with(|| {
-            let tell = move |found| drop(sender.send(Wake::Msg(Msg::History(found))));
-            history::Worker::start(Arc::clone(around), Arc::new(tell))
+            let respond = move |response| drop(sender.send(Wake::Msg(Msg::History(response))));
+            history::Worker::start(Arc::clone(ctx), Arc::new(respond))
         });
         worker.ask(ask);
     }
@@ -264,7 +264,7 @@ impl Hands {
 
     /// To the shell that started us, until it brings us back.
     fn suspend(&mut self, screen: &mut Screen) {
-        self.be_deaf();
+        self.pause_input();
         let slept = screen.lend(|| {
             // The whole process sleeps; what runs under keepers goes on.
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)
@@ -272,10 +272,11 @@ impl Hands {
         if let Err(e) = slept {
             tracing::warn!(error = %e, "the terminal did not come back");
         }
-        self.hear_again();
+        self.resume_input();
     }
 
-    fn hear_again(&mut self) {
+    /// The keyboard is ours again.
+    fn resume_input(&mut self) {
         if let Err(e) = self.listen() {
             tracing::error!(error = %e, "the keyboard cannot be read");
             let _ = self.to_screen.send(Wake::Gone);

@@ -1,14 +1,14 @@
-//! The rules of the config and the borders of the workspace: as a verdict on calls, and as
-//! what tools that go through folders may not show.
+//! The rules of the config and the borders of the workspace, as a check of calls and as what
+//! tools that go through folders may not show.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Surroundings;
+use super::AppContext;
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::policy::{Disk, Rule, Rules, Workspace, decide};
-use crate::core::settings::Judge;
+use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
 use crate::tools::{Hidden, matches, real_path};
 use crate::workspace::{is_plain, skill_folders_of_user};
@@ -21,27 +21,27 @@ pub const DISK: Disk = Disk {
     repository: is_plain,
 };
 
-pub fn judge(
-    around: &Surroundings,
+pub fn permission_check(
+    ctx: &AppContext,
     folder: &Path,
     runs: Runs,
-) -> Result<(Judge, Arc<Hidden>), ConfigError> {
-    let rules = rules(&around.config().permissions)?;
+) -> Result<(PermissionCheck, Arc<Hidden>), ConfigError> {
+    let rules = rules(&ctx.config().permissions)?;
     let workspace = Workspace {
         folder: text(folder),
-        root: text(&around.here.root),
-        home: around.env.home().map(text),
-        readable: skills_of_user(around),
-        rewakes_own: rewakes_own(around),
+        root: text(&ctx.here.root),
+        home: ctx.env.home().map(text),
+        readable: skills_of_user(ctx),
+        rewakes_own: rewakes_own(ctx),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
         rules,
     });
-    Ok((judge_by(Arc::clone(&hidden), workspace, runs), hidden))
+    Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
 }
 
-fn judge_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> Judge {
+fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
     Arc::new(move |input, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
@@ -58,8 +58,8 @@ fn readable(runs: &Runs, state: &State) -> Vec<String> {
 }
 
 /// The user's own skills are listed in the prompt, and lie outside the workspace.
-fn skills_of_user(around: &Surroundings) -> Vec<String> {
-    let folders = skill_folders_of_user(&around.paths.config_dir);
+fn skills_of_user(ctx: &AppContext) -> Vec<String> {
+    let folders = skill_folders_of_user(&ctx.paths.config_dir);
     folders.iter().map(|path| text(path)).collect()
 }
 
@@ -75,15 +75,12 @@ const IN_CONFIG_FOLDER: [&str; 6] = [
 ];
 
 /// Where rules, trust and instructions come from, and where what happens is recorded.
-fn rewakes_own(around: &Surroundings) -> Vec<String> {
-    let paths = &around.paths;
+fn rewakes_own(ctx: &AppContext) -> Vec<String> {
+    let paths = &ctx.paths;
     let folders = [&paths.config_dir, &paths.data_dir, &paths.state_dir];
     let entries = IN_CONFIG_FOLDER.map(|name| text(&paths.config_dir.join(name)));
     let folders = folders.into_iter().map(|folder| text(folder));
-    let mut own: Vec<String> = folders
-        .chain(entries)
-        .chain(skills_of_user(around))
-        .collect();
+    let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();
     own.sort();
     own.dedup();
     own
@@ -131,8 +128,8 @@ mod tests {
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
         let input = Input::parse(tool, &arguments).unwrap();
-        let judge = judge_by(Arc::default(), workspace, runs);
-        judge(&input, &state) == Decision::Allow
+        let check = check_by(Arc::default(), workspace, runs);
+        check(&input, &state) == Decision::Allow
     }
 
     #[test]

@@ -18,9 +18,9 @@ use super::limit::Limits;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 
-/// Where tools act.
+/// What tools are run with: folder, root, limits.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ToolContext {
     /// Relative paths start here. Absolute.
     pub folder: PathBuf,
     /// The root of the workspace: skills are kept there. Absolute.
@@ -56,8 +56,8 @@ const MAX_NAMES: usize = 2_000;
 const MAX_NEAR_NAMES: usize = 3;
 
 /// The name of a file in facts and guards: the same however the file is named in a call.
-pub fn path_key(path: &str, place: &Place) -> String {
-    match resolve(path, place).or_else(|_| absolute(path, place)) {
+pub fn path_key(path: &str, ctx: &ToolContext) -> String {
+    match resolve(path, ctx).or_else(|_| absolute(path, ctx)) {
         Ok(resolved) => resolved.to_string_lossy().into_owned(),
         Err(_) => path.to_string(),
     }
@@ -73,8 +73,8 @@ pub fn real_path(path: &str) -> String {
 }
 
 /// The file that is meant, links followed. It need not exist.
-pub(super) fn resolve(path: &str, place: &Place) -> Result<PathBuf, String> {
-    let lexical = absolute(path, place)?;
+pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
+    let lexical = absolute(path, ctx)?;
     follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
 }
 
@@ -88,14 +88,13 @@ pub(super) fn shown(path: &Path, folder: &Path) -> String {
     short.to_string_lossy().into_owned()
 }
 
-pub(super) fn real_folder(place: &Place) -> PathBuf {
-    place
-        .folder
+pub(super) fn real_folder(ctx: &ToolContext) -> PathBuf {
+    ctx.folder
         .canonicalize()
-        .unwrap_or_else(|_| place.folder.clone())
+        .unwrap_or_else(|_| ctx.folder.clone())
 }
 
-fn absolute(path: &str, place: &Place) -> Result<PathBuf, String> {
+fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
     if path.is_empty() {
         return Err("the path is empty".to_string());
     }
@@ -108,7 +107,7 @@ fn absolute(path: &str, place: &Place) -> Result<PathBuf, String> {
     let of_home = path
         .strip_prefix('~')
         .filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let expanded = match (of_home, &place.home) {
+    let expanded = match (of_home, &ctx.home) {
         (Some(rest), Some(home)) => home.join(rest.trim_start_matches('/')),
         (Some(_), None) => {
             return Err(format!(
@@ -117,7 +116,7 @@ fn absolute(path: &str, place: &Place) -> Result<PathBuf, String> {
         }
         (None, _) => PathBuf::from(path),
     };
-    Ok(clean(&place.folder.join(expanded)))
+    Ok(clean(&ctx.folder.join(expanded)))
 }
 
 /// `.` and `..` taken away by name.
@@ -261,8 +260,8 @@ mod tests {
         let mut room = Room::new();
         assert_eq!(room.key("~/x"), room.path("home/x").to_str().unwrap());
         assert_eq!(room.key("~x"), room.path("~x").to_str().unwrap());
-        room.place.home = None;
-        assert!(resolve("~/x", &room.place).unwrap_err().contains("hint"));
+        room.ctx.home = None;
+        assert!(resolve("~/x", &room.ctx).unwrap_err().contains("hint"));
     }
 
     #[test]
@@ -270,12 +269,12 @@ mod tests {
         let room = Room::new();
         symlink("loop-b", room.path("loop-a")).unwrap();
         symlink("loop-a", room.path("loop-b")).unwrap();
-        let refused = |path: &str| resolve(path, &room.place).unwrap_err();
+        let refused = |path: &str| resolve(path, &room.ctx).unwrap_err();
         assert!(refused("").contains("empty"));
         assert!(refused("a\0b").contains("NUL"));
         assert!(refused("loop-a").contains("cannot look at loop-a"));
         assert!(refused(&"long/".repeat(5_000)).contains("over 4096"));
-        assert!(resolve(&"a/".repeat(2_000), &room.place).is_ok());
+        assert!(resolve(&"a/".repeat(2_000), &room.ctx).is_ok());
     }
 
     #[test]

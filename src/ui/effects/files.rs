@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Hands;
+use super::Effects;
 use crate::core::entry::{Image, Via};
 use crate::core::image;
 use crate::engine::Command;
@@ -15,7 +15,7 @@ use crate::ui::composer::editor::{edit, editor_command};
 use crate::ui::terminal::Screen;
 use crate::ui::transcript::Tone;
 
-impl Hands {
+impl Effects {
     pub(super) fn say(&mut self, text: String, paths: &[PathBuf], app: &App) {
         let mut images = Vec::new();
         let mut blobs = Vec::new();
@@ -28,7 +28,7 @@ impl Hands {
                     });
                     blobs.push(bytes);
                 }
-                Err(why) => self.told(Tone::Bad, why),
+                Err(why) => self.notify(Tone::Bad, why),
             }
         }
         let via = match app.phase {
@@ -41,8 +41,8 @@ impl Hands {
     }
 
     pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
-        self.be_deaf();
-        let env = &self.around.env;
+        self.pause_input();
+        let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
             edit(text, &command)
@@ -52,19 +52,19 @@ impl Hands {
             Ok(Err(why)) => Err(why.to_string()),
             Err(e) => Err(format!("the terminal did not come back: {e}")),
         };
-        self.hear_again();
+        self.resume_input();
         self.send(Msg::Edited(edited));
     }
 
     pub(super) fn export(&self, session: String, json: bool, file: Option<PathBuf>) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         let format = match json {
             true => Format::Json,
             false => Format::Markdown,
         };
         self.aside(move || {
-            let folder = &around.here.folder;
-            let written = around
+            let folder = &ctx.here.folder;
+            let written = ctx
                 .open_store()
                 .map_err(|e| e.to_string())
                 .and_then(|store| {
@@ -78,8 +78,8 @@ impl Hands {
                     written.map_err(|e| e.to_string())
                 });
             Some(match written {
-                Ok(path) => Msg::Told(Tone::Calm, format!("written to {}", path.display())),
-                Err(why) => Msg::Told(Tone::Bad, why),
+                Ok(path) => Msg::Notice(Tone::Calm, format!("written to {}", path.display())),
+                Err(why) => Msg::Notice(Tone::Bad, why),
             })
         });
     }

@@ -3,7 +3,7 @@
 use crate::command::{RunState, Runs};
 use crate::core::entry::{Entry, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,9 @@ impl Ending {
     }
 }
 
+/// What a resume found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ResumeReport {
     pub id: String,
     /// This start forked it.
     pub forked: bool,
@@ -52,7 +53,7 @@ pub struct Found {
     pub owed: bool,
 }
 
-impl Found {
+impl ResumeReport {
     pub(super) fn look(
         id: &str,
         title: Option<&str>,
@@ -61,7 +62,7 @@ impl Found {
         runs: &Runs,
         queued: usize,
         now_ms: i64,
-    ) -> Found {
+    ) -> ResumeReport {
         let last_ms = last.map_or(now_ms, |r| r.at_ms);
         let running = runs
             .list()
@@ -69,7 +70,7 @@ impl Found {
             .filter(|r| r.spec.session == id && matches!(r.state, RunState::Running { .. }))
             .map(|r| (one_line(&r.spec.command, 60), now_ms - r.since_ms))
             .collect();
-        Found {
+        ResumeReport {
             id: id.to_string(),
             forked: false,
             mode: state.mode,
@@ -85,12 +86,13 @@ impl Found {
 
     /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)`
     pub fn line(&self) -> String {
-        let Found { title, entries, .. } = self;
+        let title = &self.title;
+        let entries = count(self.entries, "entry");
         let id = short_id(&self.id);
         let mut line = match self.forked {
-            true => format!("forked as {id} \"{title}\": {entries} entries"),
+            true => format!("forked as {id} \"{title}\": {entries}"),
             false => format!(
-                "resumed {id} \"{title}\", {} {} ago: {entries} entries",
+                "resumed {id} \"{title}\", {} {} ago: {entries}",
                 self.ending.word(),
                 ago(self.age_ms),
             ),
@@ -115,14 +117,6 @@ impl Found {
             ));
         }
         line
-    }
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
     }
 }
 
@@ -159,7 +153,7 @@ pub fn ago(ms: i64) -> String {
         ..60 => format!("{s} s"),
         60..3600 => format!("{} min", s / 60),
         3600..172_800 => format!("{} h", s / 3600),
-        _ => format!("{} days", s / 86_400),
+        _ => count(s / 86_400, "day"),
     }
 }
 
@@ -189,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_line_says_what_was_taken_and_what_was_found() {
-        let found = Found {
+        let found = ResumeReport {
             id: "0197a1b2-c3d4-7000-8000-000000000000".into(),
             title: "fix the parser".into(),
             ending: Ending::Killed,
@@ -205,7 +199,7 @@ mod tests {
             found.line(),
             "resumed 0197a1b2-c3d4 \"fix the parser\", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)"
         );
-        let forked = Found {
+        let forked = ResumeReport {
             running: vec![],
             forked: true,
             mode: Mode::BypassPermissions,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::Digest;
 use crate::config::write::Change;
-use crate::ui::live::News;
+use crate::ui::live::EngineEvent;
 
 type Files = BTreeMap<PathBuf, Digest>;
 
@@ -25,7 +25,7 @@ type Files = BTreeMap<PathBuf, Digest>;
 #[derive(Debug, Default)]
 pub struct Acting {
     is_acting: AtomicBool,
-    /// Grows with all news while it is, so that nothing short is missed.
+    /// Grows with every event while it is, so that nothing short is missed.
     moments: AtomicU64,
 }
 
@@ -37,11 +37,11 @@ pub struct Moment {
 }
 
 impl Acting {
-    /// Called with news before the engine goes on.
-    pub fn hear(&self, news: &News) {
-        let now = match news {
-            News::Opened(opening) => &opening.now,
-            News::Recorded(_, now) => now,
+    /// Called with each event before the engine goes on.
+    pub fn observe(&self, event: &EngineEvent) {
+        let now = match event {
+            EngineEvent::Opened(opening) => &opening.now,
+            EngineEvent::Recorded(_, now) => now,
             _ => return,
         };
         if now.acting {
@@ -68,8 +68,8 @@ pub struct Changes {
     seen: Files,
     at: Moment,
     of_session: BTreeSet<PathBuf>,
-    /// Content that was spoken of.
-    told: Files,
+    /// Content that was reported to the person.
+    reported: Files,
     is_undone: bool,
 }
 
@@ -80,7 +80,7 @@ impl Changes {
             seen: used.clone(),
             at,
             of_session: BTreeSet::new(),
-            told: Files::new(),
+            reported: Files::new(),
             is_undone: false,
         }
     }
@@ -123,8 +123,8 @@ impl Changes {
         let before = Files::from([(file.to_path_buf(), change.before)]);
         self.look(now, &before, now);
         self.seen.insert(file.to_path_buf(), change.after);
-        if let Some(told) = self.told.get_mut(file) {
-            *told = change.after;
+        if let Some(reported) = self.reported.get_mut(file) {
+            *reported = change.after;
         }
     }
 
@@ -140,19 +140,19 @@ impl Changes {
         std::mem::take(&mut self.is_undone) && self.of_session.is_empty()
     }
 
-    /// Files that have content of the session's.
-    pub fn held(&self) -> impl Iterator<Item = &Path> {
+    /// Files whose content is the session's.
+    pub fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
         self.of_session.iter().map(PathBuf::as_path)
     }
 
-    /// Those of them whose content was not spoken of yet.
-    pub fn untold(&mut self) -> Vec<PathBuf> {
+    /// Those of them whose content was not reported yet.
+    pub fn unreported(&mut self) -> Vec<PathBuf> {
         let mut new = Vec::new();
         for file in &self.of_session {
             let Some(digest) = self.seen.get(file) else {
                 continue;
             };
-            if self.told.insert(file.clone(), *digest) != Some(*digest) {
+            if self.reported.insert(file.clone(), *digest) != Some(*digest) {
                 new.push(file.clone());
             }
         }
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    fn is_held(changes: &Changes) -> bool {
-        changes.held().next().is_some()
+    fn has_changes_of_session(changes: &Changes) -> bool {
+        changes.changed_by_session().next().is_some()
     }
 
     #[test]
@@ -205,7 +205,11 @@ mod tests {
             let mut changes = Changes::new(&files("a"), QUIET);
             changes.look(before, &files("a"), before);
             changes.look(from, &files("b"), to);
-            assert_eq!(is_held(&changes), held, "{before:?} {from:?} {to:?}");
+            assert_eq!(
+                has_changes_of_session(&changes),
+                held,
+                "{before:?} {from:?} {to:?}"
+            );
         }
     }
 
@@ -217,7 +221,7 @@ mod tests {
         changes.look(after, &files("a"), after);
         assert!(!changes.is_due(after));
         changes.look(after, &files("b"), after);
-        assert!(!is_held(&changes));
+        assert!(!has_changes_of_session(&changes));
     }
 
     #[test]
@@ -225,7 +229,7 @@ mod tests {
         let mut changes = Changes::new(&files("a"), QUIET);
         changes.look(QUIET, &files("a"), moment(false, 1));
         changes.look(moment(false, 1), &files("b"), moment(false, 1));
-        assert!(is_held(&changes));
+        assert!(has_changes_of_session(&changes));
     }
 
     #[test]
@@ -233,18 +237,18 @@ mod tests {
         let after = moment(false, 1);
         let mut changes = Changes::new(&files("a"), QUIET);
         changes.look(after, &files("b"), after);
-        assert_eq!(changes.untold(), [PathBuf::from("/c")]);
-        assert!(changes.untold().is_empty(), "said once");
+        assert_eq!(changes.unreported(), [PathBuf::from("/c")]);
+        assert!(changes.unreported().is_empty(), "said once");
         changes.look(after, &files("b and more"), after);
-        assert!(is_held(&changes));
-        assert_eq!(changes.untold().len(), 1);
+        assert!(has_changes_of_session(&changes));
+        assert_eq!(changes.unreported().len(), 1);
         changes.look(after, &files("a"), after);
-        assert!(!is_held(&changes));
+        assert!(!has_changes_of_session(&changes));
         assert!(changes.was_undone() && !changes.was_undone());
         changes.look(moment(false, 2), &files("b"), moment(false, 2));
-        assert!(is_held(&changes));
+        assert!(has_changes_of_session(&changes));
         changes.took_over(&files("b"));
-        assert!(!is_held(&changes));
+        assert!(!has_changes_of_session(&changes));
     }
 
     #[test]
@@ -254,10 +258,10 @@ mod tests {
         changes.look(running, &files("a"), running);
         changes.wrote(Path::new("/c"), &change("a", "a and a rule"), running);
         changes.look(running, &files("a and a rule"), running);
-        assert!(!is_held(&changes));
+        assert!(!has_changes_of_session(&changes));
         // But not what the session had written under it.
         changes.wrote(Path::new("/c"), &change("b", "b and a rule"), running);
         changes.look(running, &files("b and a rule"), running);
-        assert!(is_held(&changes));
+        assert!(has_changes_of_session(&changes));
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: however large an entry is, a line of the tree and its part of the preview is not.
 
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, SaveReason, Seq, Verdict};
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::core::tool::ToolCall;
 use crate::ui::text::{clean, clean_line};
 
@@ -82,7 +82,7 @@ pub(super) fn reason(entry: &Entry, calls: &Calls) -> Option<String> {
             SaveReason::Manual => "saved by hand",
         }
         .to_string(),
-        Entry::Closed { .. } => "summarised".to_string(),
+        Entry::Compacted { .. } => "summarised".to_string(),
         Entry::Continued { .. } => "context began again".to_string(),
         _ => return None,
     })
@@ -113,7 +113,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             out.push(String::new());
             block("» ", &clip(text, MESSAGE_BYTES), usize::MAX, out);
             if !images.is_empty() {
-                out.push(format!("  [{} image(s)]", images.len()));
+                out.push(format!("  [{}]", count(images.len(), "image")));
             }
         }
         Entry::Replied { blocks, .. } => {
@@ -143,7 +143,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             out.push(format!("── failed: {}", one_clean_line(&error.message)));
         }
         Entry::Noted { text, .. } => out.push(format!("── {}", one_clean_line(text))),
-        Entry::Closed { summary, .. } => {
+        Entry::Compacted { summary, .. } => {
             out.push("── summarised:".to_string());
             block("  ", &clip(summary, RESULT_BYTES), RESULT_LINES, out);
         }
@@ -152,7 +152,7 @@ pub(super) fn lines(entry: &Entry, calls_before: &Calls, out: &mut Vec<String>) 
             block("  ", &clip(note, RESULT_BYTES), RESULT_LINES, out);
         }
         Entry::Forked { .. } => out.push("── forked here".to_string()),
-        Entry::Woke { found, .. } => out.push(format!("── woke: {}", one_clean_line(found))),
+        Entry::Resumed { found, .. } => out.push(format!("── woke: {}", one_clean_line(found))),
         Entry::Opened { .. }
         | Entry::Rendered { .. }
         | Entry::Decided { .. }

@@ -1,61 +1,62 @@
-//! What the engine tells, shown.
+//! Events of the engine, shown.
 
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::engine::{Command, ContextChange};
-use crate::session::Found;
-use crate::ui::live::{News, NotOpened, Now, Opening};
+use crate::session::ResumeReport;
+use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
 
 impl App {
-    pub(super) fn news(&mut self, news: News) -> Vec<Intent> {
-        match news {
-            News::Opened(opening) => return self.opened(*opening),
-            News::NotOpened(why) => return self.not_opened(why),
-            News::Working => {
+    pub(super) fn engine_event(&mut self, event: EngineEvent) -> Vec<Intent> {
+        match event {
+            EngineEvent::Opened(opening) => return self.opened(*opening),
+            EngineEvent::NotOpened(why) => return self.not_opened(why),
+            EngineEvent::Working => {
                 if !matches!(self.phase, Phase::Working { .. }) {
                     self.phase = Phase::Working {
                         since_ms: self.now_ms,
                     };
                 }
             }
-            News::Watching => self.phase = Phase::Watching,
-            News::Free => {
+            EngineEvent::Watching => self.phase = Phase::Watching,
+            EngineEvent::Free => {
                 self.hint = Some("the other process has left: /resume takes it up".into())
             }
-            News::Recorded(record, now) => self.recorded(&record, *now),
-            News::Delta(delta) => self.transcript.delta(&delta),
-            News::Queued(queued) => self.queued.push(queued),
-            News::Requeued(queued) => self.queued = queued,
-            News::Asked { call, why, rule } => self.asks(call, why, rule),
-            News::Kept(Ok(())) => {
+            EngineEvent::Recorded(record, now) => self.recorded(&record, *now),
+            EngineEvent::Delta(delta) => self.transcript.delta(&delta),
+            EngineEvent::Queued(queued) => self.queued.push(queued),
+            EngineEvent::Requeued(queued) => self.queued = queued,
+            EngineEvent::Asked { call, why, rule } => self.asks(call, why, rule),
+            EngineEvent::Kept(Ok(())) => {
                 self.kept.at_ms = Some(self.now_ms);
                 self.kept.trouble = None;
             }
-            News::Kept(Err(why)) => self.kept.trouble = Some(why),
-            News::Context(figures) => {
+            EngineEvent::Kept(Err(why)) => self.kept.trouble = Some(why),
+            EngineEvent::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =
                         Some("the context is nearly full; older parts will be summarised".into());
                 }
             }
-            News::Resting(why) => {
+            EngineEvent::Resting(why) => {
                 self.phase = Phase::Resting(why);
                 self.close_question();
                 self.explain_rest(why);
             }
-            News::Paused(message, hint) => {
+            EngineEvent::Paused(message, hint) => {
                 let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
                 self.kept.trouble = Some(format!("{message}{hint}"));
             }
-            News::GoesOn => self.kept.trouble = None,
-            News::Ended(trouble) => {
+            EngineEvent::GoesOn => self.kept.trouble = None,
+            EngineEvent::Ended(trouble) => {
                 self.phase = Phase::Ended;
                 self.close_question();
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                    self.transcript.tell(Tone::Bad, format!("{message}{hint}"));
+                    self.transcript
+                        .add_notice(Tone::Bad, format!("{message}{hint}"));
                 }
             }
         }
@@ -65,7 +66,7 @@ impl App {
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
         self.transcript = Transcript::of(&opening.recent);
         for warning in &opening.warnings {
-            self.transcript.tell(Tone::Warn, warning.clone());
+            self.transcript.add_notice(Tone::Warn, warning.clone());
         }
         self.asked = None;
         self.editing = None;
@@ -97,7 +98,7 @@ impl App {
             .collect();
         self.composer.set_prompts(prompts);
         for warning in std::mem::take(&mut self.warned) {
-            self.transcript.tell(Tone::Warn, warning);
+            self.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
         match self.first_words.take() {
@@ -111,7 +112,7 @@ impl App {
 
     /// A session in which nothing asks goes on only when that is confirmed, or when it was named
     /// at the start of the program.
-    fn confirm_bypass(&mut self, found: Option<&Found>, named: bool) -> Vec<Intent> {
+    fn confirm_bypass(&mut self, found: Option<&ResumeReport>, named: bool) -> Vec<Intent> {
         let Some(found) = found.filter(|found| found.mode == Mode::BypassPermissions) else {
             return Vec::new();
         };
@@ -139,7 +140,7 @@ impl App {
         self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
         self.transcript
-            .tell(Tone::Bad, format!("{}{hint}", why.message));
+            .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         // To be watched, copied or taken over.
         let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
         held.into_iter().collect()
@@ -199,7 +200,9 @@ impl App {
         let hint = match why {
             // What was said before stays until the next key.
             Why::Idle | Why::Halted => return,
-            Why::Held => "held: the last starts all ended without getting anywhere; Enter goes on",
+            Why::CrashLoop => {
+                "crash loop: the last starts all ended without getting anywhere; Enter goes on"
+            }
             Why::Turns => "the number of turns is used up; say something to go on",
             Why::Nonsense => "the model's last answers cannot be used; say what is wanted",
         };

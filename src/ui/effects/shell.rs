@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::Hands;
+use super::Effects;
 use crate::command::QUIET;
 use crate::core::visible::{visible, without_cosmetics};
 use crate::engine::Command;
@@ -59,12 +59,12 @@ fn group(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
 
-impl Hands {
+impl Effects {
     pub(super) fn shell(&mut self, id: ShellId, command: String) {
-        let shell = self.around.config().shell.program(&self.around.env);
-        let folder = self.around.here.folder.clone();
+        let shell = self.ctx.config().shell.program(&self.ctx.env);
+        let folder = self.ctx.here.folder.clone();
         // The model is told what it prints, so keys are as far from it as from the model's own.
-        let unseen = self.around.unseen_by_commands();
+        let unseen = self.ctx.unseen_by_commands();
         let engine = self.live.as_ref().map(|live| live.sender());
         let sender = self.to_screen.clone();
         let running = Arc::new(Running::default());
@@ -89,7 +89,7 @@ impl Hands {
             };
             let _ = sender.send(crate::ui::Wake::Msg(Msg::ShellEnded(id)));
             if let Some(Command::Note(text)) = unsaid {
-                let _ = sender.send(crate::ui::Wake::Msg(Msg::Told(Tone::Warn, text)));
+                let _ = sender.send(crate::ui::Wake::Msg(Msg::Notice(Tone::Warn, text)));
             }
         });
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use ratatui::text::{Line, Span};
 
-use super::Hands;
+use super::Effects;
 use crate::command::RunState;
 use crate::core::entry::Seq;
-use crate::core::text::{clip, one_line};
+use crate::core::text::{clip, count, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::composer::files::Files;
-use crate::ui::overlay::{For, Item, Picker};
+use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
@@ -30,7 +30,7 @@ const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
 
-impl Hands {
+impl Effects {
     /// On a thread of its own; what it gives is shown.
     pub(super) fn aside(&self, work: impl FnOnce() -> Option<Msg> + Send + 'static) {
         let sender = self.to_screen.clone();
@@ -42,14 +42,14 @@ impl Hands {
     }
 
     pub(super) fn details(&self, offers: Vec<Offer>) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         let sender = self.to_screen.clone();
         std::thread::spawn(move || {
-            let Ok(store) = around.open_store() else {
+            let Ok(store) = ctx.open_store() else {
                 return;
             };
             for offer in offers.into_iter().filter(|o| o.held_by.is_none()) {
-                let details = around
+                let details = ctx
                     .details(&store, &offer.info)
                     .inspect_err(|error| tracing::warn!(%error, "an offer cannot be read"))
                     .ok();
@@ -65,15 +65,15 @@ impl Hands {
         let Some(id) = app.id.clone() else {
             return;
         };
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let from = first.saturating_sub(EARLIER);
-            let records = around
+            let records = ctx
                 .open_store()
                 .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
             match records {
                 Ok(records) => Some(Msg::Earlier(records)),
-                Err(e) => Some(Msg::Told(
+                Err(e) => Some(Msg::Notice(
                     Tone::Bad,
                     format!("cannot read earlier entries: {e}"),
                 )),
@@ -94,7 +94,7 @@ impl Hands {
                     _ => return None,
                 };
                 let age = clock(now_ms() - info.since_ms);
-                Some(Item {
+                Some(PickerItem {
                     label: one_line(&info.spec.command, 100),
                     detail: format!("{how} {age} · session {}", short_id(&info.spec.session)),
                     value: info.run,
@@ -112,11 +112,11 @@ impl Hands {
         };
         let run = run.to_string();
         self.aside(move || {
-            let told = match runs.stop(&run) {
+            let (tone, text) = match runs.stop(&run) {
                 Ok(_) => (Tone::Calm, "it is being stopped".to_string()),
                 Err(e) => (Tone::Bad, format!("cannot stop it: {e}")),
             };
-            Some(Msg::Told(told.0, told.1))
+            Some(Msg::Notice(tone, text))
         });
     }
 
@@ -150,7 +150,7 @@ impl Hands {
 
     /// What the working tree has that its last commit has not.
     pub(super) fn diff(&self, app: &App) {
-        let folder = self.around.here.root.clone();
+        let folder = self.ctx.here.root.clone();
         let theme = app.theme.clone();
         self.aside(move || {
             let output = Process::new("git")
@@ -177,16 +177,16 @@ impl Hands {
                 }
                 Ok(output) => {
                     let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                    Msg::Told(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
+                    Msg::Notice(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
                 }
-                Err(e) => Msg::Told(Tone::Warn, format!("cannot run git: {e}")),
+                Err(e) => Msg::Notice(Tone::Warn, format!("cannot run git: {e}")),
             })
         });
     }
 
     /// The same report as `rewake doctor`.
     pub(super) fn doctor(&self) {
-        let folder = self.around.here.folder.clone();
+        let folder = self.ctx.here.folder.clone();
         self.aside(move || {
             let exe = crate::command::own_exe().ok()?;
             let output = Process::new(exe)
@@ -199,40 +199,40 @@ impl Hands {
                     let text = String::from_utf8_lossy(&output.stdout).into_owned();
                     Msg::Show("doctor".into(), plain_lines(&text))
                 }
-                Err(e) => Msg::Told(Tone::Bad, format!("cannot run the doctor: {e}")),
+                Err(e) => Msg::Notice(Tone::Bad, format!("cannot run the doctor: {e}")),
             })
         });
     }
 
     /// The newest sessions of this folder, to choose from.
     pub(super) fn sessions(&self) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let workspace = around.workspace();
+            let workspace = ctx.workspace();
             let filter = SessionFilter {
                 workspace: Some(&workspace),
                 unfinished: false,
             };
-            let sessions = around
+            let sessions = ctx
                 .open_store()
                 .and_then(|store| store.sessions(filter, MAX_SESSIONS));
             let sessions = match sessions {
                 Ok(sessions) => sessions,
-                Err(e) => return Some(Msg::Told(Tone::Bad, e.to_string())),
+                Err(e) => return Some(Msg::Notice(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
             let items = sessions.into_iter().map(|info| {
                 let state = match info.unfinished {
-                    _ if around.is_in_use(&info.id) => "open elsewhere",
+                    _ if ctx.is_in_use(&info.id) => "open elsewhere",
                     true => "unfinished",
                     false => "done",
                 };
-                Item {
+                PickerItem {
                     label: info.title.clone().unwrap_or_else(|| "untitled".into()),
                     detail: format!(
-                        "{state} · {} ago · {} entries · {}",
+                        "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
-                        info.entries,
+                        count(info.entries, "entry"),
                         short_id(&info.id)
                     ),
                     value: info.id,
@@ -247,11 +247,11 @@ impl Hands {
     }
 }
 
-impl Hands {
+impl Effects {
     /// What the screen wants to know from the start.
     pub fn begin(&mut self, app: &mut App) {
         let sender = self.to_screen.clone();
-        let root = self.around.here.folder.clone();
+        let root = self.ctx.here.folder.clone();
         let files = Files::start(root, move || {
             let _ = sender.send(Wake::Msg(Msg::FilesListed));
         });
@@ -263,22 +263,22 @@ impl Hands {
     }
 
     pub fn branch(&self) {
-        let root = self.around.here.root.clone();
+        let root = self.ctx.here.root.clone();
         self.aside(move || Some(Msg::Branch(crate::workspace::branch(&root))));
     }
 
     pub(super) fn offers(&self) {
-        match crate::ui::begin(&self.around, crate::ui::Start::default()) {
+        match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
             Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
 
     /// The skills that the model may read here.
     pub(super) fn skills(&self) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let skills = crate::workspace::skills(&around.here, &around.paths.config_dir);
+            let skills = crate::workspace::skills(&ctx.here, &ctx.paths.config_dir);
             let mut text: Vec<String> = skills
                 .found
                 .iter()
@@ -296,22 +296,22 @@ impl Hands {
     }
 
     pub(super) fn offer_held(&self, id: &str) {
-        let offered = self.around.open_store().and_then(|store| store.find(id));
+        let offered = self.ctx.open_store().and_then(|store| store.find(id));
         match offered {
             Ok(info) => {
-                let offers = vec![self.around.offer(info)];
+                let offers = vec![self.ctx.offer(info)];
                 let prompt = None;
                 self.send(Msg::Begin(Box::new(Begin::Offers { offers, prompt })));
             }
-            Err(e) => self.told(Tone::Bad, e.to_string()),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
 
     pub(super) fn memory(&self, words: String) {
-        let around = Arc::clone(&self.around);
+        let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let workspace = around.workspace();
-            let found = around.open_store().and_then(|store| {
+            let workspace = ctx.workspace();
+            let found = ctx.open_store().and_then(|store| {
                 store.memories(&Sought {
                     query: &words,
                     scope: Scope::Workspace(&workspace),
@@ -336,7 +336,7 @@ impl Hands {
                     };
                     Msg::Show("memory of this workspace".into(), plain_lines(&text))
                 }
-                Err(e) => Msg::Told(Tone::Bad, e.to_string()),
+                Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
         });
     }
