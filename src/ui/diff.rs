@@ -449,7 +449,7 @@ mod tests {
         );
         let lines = file("a", None, &content, &shape(&Theme::plain()));
         let want = [
-            "a  new file  +125 -0",
+            "a  whole file  +125 -0",
             "  1 + ls⟨3,000 spaces⟩rm x",
             "  2 + ⟨120 blank lines⟩",
             "122 + end",
