@@ -89,7 +89,7 @@ fn sentence(ending: Ending) -> &'static str {
     }
 }
 
-/// As [`super::found`] has it, from the entries alone.
+/// As [`super::resume_report`] has it, from the entries alone.
 fn ending(records: &[Record]) -> Ending {
     let in_order = |entry: &Entry| {
         matches!(

@@ -20,7 +20,7 @@ const TITLE_CHARS: usize = 80;
 
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// See [`new_id`].
+    /// See [`super::new_id`].
     pub id: String,
     /// The canonical root: what counts as "here".
     pub workspace: String,
