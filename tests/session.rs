@@ -196,9 +196,13 @@ fn going_on_gives_turns_again() {
 
 #[test]
 fn leaving_works_while_a_stop_is_waited_for() {
-    let home = home(&bash("sleep 60"));
+    let home = home(&bash("touch began; sleep 60"));
     let live = Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
     wait_for(&live, "entry.started");
+    // A keeper that is stopped before it began is not waited for: the stop takes its claim.
+    while !home.path("began").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let keeper = child_of(live.id());
     signal("STOP", keeper);
     signal("INT", live.id());
