@@ -34,6 +34,7 @@ use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
+use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
 pub const WORD: &str = "__keep";
@@ -85,7 +86,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
         keeper: std::process::id(),
         keeper_start: process::started(std::process::id()),
         group: None,
-        at_ms: process::now_ms(),
+        at_ms: now_ms(),
     };
     status::write_begun(&status, &begun)?;
     let since = Instant::now();
@@ -111,7 +112,7 @@ fn end(status: &File, how: How, took: Duration, capture: &Capture) -> io::Result
     let end = End {
         how,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        ended_at_ms: process::now_ms(),
+        ended_at_ms: now_ms(),
         bytes_total: capture.total,
         bytes_kept: capture.kept,
         write_error: capture

@@ -12,6 +12,7 @@ use super::folder::{self, RunFolder};
 use super::output;
 use super::process;
 use super::status::{self, Begun, End, How, Slot};
+use crate::store::now_ms;
 
 /// A keeper needs microseconds from its claim to its first record.
 const BEGIN_WITHIN: Duration = Duration::from_millis(200);
@@ -120,7 +121,7 @@ pub(super) fn not_run(why: String) -> End {
     End {
         how: How::NotRun(why),
         took_ms: 0,
-        ended_at_ms: process::now_ms(),
+        ended_at_ms: now_ms(),
         bytes_total: 0,
         bytes_kept: 0,
         write_error: None,
@@ -134,7 +135,7 @@ fn last_written_ms(output: &Path) -> i64 {
         .ok()
         .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
         .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .unwrap_or_else(process::now_ms)
+        .unwrap_or_else(now_ms)
 }
 
 pub(super) fn with_context(tried: &str, on: &Path, error: io::Error) -> io::Error {

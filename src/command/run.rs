@@ -21,6 +21,7 @@ use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
 use super::status::{self, Begun, Slot};
+use crate::store::now_ms;
 
 /// What makes programs wait for a person, or paint, is turned off.
 pub const QUIET: [(&str, &str); 4] = [
@@ -143,7 +144,7 @@ impl Runs {
         let prepared = Prepared {
             spec: spec.clone(),
             boot: process::boot_id(),
-            at_ms: process::now_ms(),
+            at_ms: now_ms(),
         };
         folder.create(&prepared).map_err(|e| {
             // What is left of it has no claim, no keeper, and nobody knows its name.

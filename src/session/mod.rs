@@ -18,6 +18,7 @@ mod resume_report;
 mod skills;
 mod takeover;
 
+pub use crate::store::now_ms;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
@@ -27,7 +28,6 @@ pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use context::{Gauging, Known};
 
@@ -263,12 +263,4 @@ impl AppContext {
 fn unseen_by_commands(config: &Config) -> Vec<String> {
     let meaning = MEANING_ENV.map(str::to_string);
     config.key_env_names().into_iter().chain(meaning).collect()
-}
-
-/// UTC, milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -8,12 +8,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
 use super::ids::made_at_ms;
@@ -86,10 +87,7 @@ impl SessionLock {
     fn sign(&mut self) -> io::Result<()> {
         let mut words = Vec::new();
         if let Some(presence) = &self.presence {
-            let now_ms = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-                .as_millis();
+            let now_ms = now_ms();
             let presence = presence.path().file_name().unwrap_or_default().display();
             words.push(format!("{} {now_ms} {presence}", std::process::id()));
         }

@@ -6,7 +6,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -20,6 +19,7 @@ use crate::core::request::Request;
 use crate::core::state::Background;
 use crate::core::tool::{BashArgs, Input, ToolCall};
 use crate::model::{Delta, Models, Reply};
+use crate::store::now_ms;
 use crate::tools::{self, FileState, Ran, ToolContext};
 
 /// How commands are run.
@@ -415,10 +415,7 @@ impl World for Machine {
     }
 
     fn now_ms(&self) -> i64 {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        now_ms()
     }
 }
 
