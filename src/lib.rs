@@ -67,7 +67,7 @@
 //!
 //! # The rooms
 //!
-//! Imports go strictly down this list; `tests/layers.rs` reads them and says so.
+//! Imports go strictly down this list; `tests/source/layers` reads them and says so.
 //!
 //! | room | subject |
 //! |---|---|

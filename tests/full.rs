@@ -9,14 +9,14 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-#[path = "sim/check.rs"]
+#[path = "core/sim/check.rs"]
 mod check;
-#[path = "sim/fake.rs"]
+#[path = "core/sim/fake.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod fake;
-#[path = "sim/person.rs"]
+#[path = "core/sim/person.rs"]
 mod person;
-#[path = "sim/stage.rs"]
+#[path = "core/sim/stage.rs"]
 mod stage;
 mod valid;
 

@@ -5,7 +5,7 @@
 //! takes its locks away. The next program that reads the database and closes it then takes
 //! itself for the last one, and removes the write-ahead log that we go on writing to. So the
 //! files are made by SQLite, looked at by their paths, and named nowhere else in the program
-//! (`tests/layers.rs`). Whoever opens a file that was named from outside, as tools do, asks
+//! (`tests/source/layers`). Whoever opens a file that was named from outside, as tools do, asks
 //! [`is_open_here`] first; so does what reads config, instructions and skills.
 
 use std::fs;

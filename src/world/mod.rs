@@ -1,6 +1,6 @@
 //! The one seam: everything the engine does outside its log goes through [`World`].
 //!
-//! [`machine::Machine`] is the real one; the simulation in `tests/sim` is the other, which
+//! [`machine::Machine`] is the real one; the simulation in `tests/core/sim` is the other, which
 //! can die at every [`Boundary`].
 
 mod archive;

@@ -1,0 +1,627 @@
+//! Context without end, as a property: for any history and any window of 4,000 tokens or
+//! more, the request that is sent fits, is valid, and holds what the model cannot do without.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use proptest::prelude::*;
+use rewake::core::budget::Budget;
+use rewake::core::continuation;
+use rewake::core::entry::*;
+use rewake::core::exchange::Range;
+use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
+use rewake::core::policy::Decision;
+use rewake::core::prompt;
+use rewake::core::request::{Message, Part, Request};
+use rewake::core::settings::Policy;
+use rewake::core::size::layers_bytes;
+use rewake::core::state::State;
+use rewake::core::summary;
+use rewake::core::window::{self, Windows};
+
+const MODEL: &str = "test/model";
+/// The answer's room in these tests.
+const ANSWER: u64 = 1_000;
+
+fn layers() -> Layers {
+    let spec = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "d".repeat(300),
+        schema: serde_json::json!({"type": "object"}),
+    };
+    // As much as the short forms may have: 1,200 tokens.
+    Layers {
+        system: "s".repeat(3_000),
+        tools: ["read", "bash", "plan"].map(spec).to_vec(),
+        instructions: String::new(),
+    }
+}
+
+fn policy(window: u64, windows: Windows) -> Policy {
+    Policy {
+        permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
+        interactive: false,
+        max_turns: None,
+        budget: std::sync::Arc::new(move |_, limit, _| {
+            Budget::new(limit.unwrap_or(window), ANSWER, None)
+        }),
+        windows,
+    }
+}
+
+/// How the summary model behaves.
+#[derive(Debug, Clone, Copy)]
+enum Summariser {
+    Works,
+    /// Or hangs: for the log it is the same.
+    Fails,
+    TooLong,
+    Nonsense,
+}
+
+struct Session {
+    state: State,
+    policy: Policy,
+    summariser: Summariser,
+    records: Vec<Record>,
+}
+
+impl Session {
+    fn new(window: u64, windows: Windows, summariser: Summariser) -> Session {
+        let mut session = Session {
+            state: State::default(),
+            policy: policy(window, windows),
+            summariser,
+            records: Vec::new(),
+        };
+        session.push(Entry::Opened {
+            folder: "/w".into(),
+            version: "0".into(),
+            model: MODEL.into(),
+            mode: Mode::Default,
+            layers: layers(),
+        });
+        session
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let seq = self.state.next_seq();
+        let record = Record {
+            seq,
+            at_ms: seq as i64 * 1_000,
+            entry,
+        };
+        self.state.fold(&record).expect("a legal entry");
+        self.records.push(record);
+    }
+
+    fn budget(&self) -> Budget {
+        self.policy.budget_of(&self.state, MODEL)
+    }
+
+    fn compact(&mut self, range: Range) {
+        let budget = self.budget();
+        let max_bytes = budget.bytes(self.policy.windows.summary_tokens(&budget));
+        let leaving: Vec<Record> = self
+            .state
+            .context
+            .iter()
+            .filter(|r| (range.first..=range.last).contains(&r.seq))
+            .cloned()
+            .collect();
+        // What is asked of the summary model fits, too.
+        let ask = summary::request(MODEL, "summarise", None, &leaving, &budget, 500);
+        assert!(
+            bytes(&ask) as u64 / 4 <= budget.hard(),
+            "the summary's own request fits"
+        );
+        let made = match self.summariser {
+            Summariser::Works => summary::accept("it was done", max_bytes),
+            Summariser::TooLong => {
+                summary::accept(&"many words in a row\n".repeat(5_000), max_bytes)
+            }
+            Summariser::Nonsense => summary::accept(" \n .", max_bytes),
+            Summariser::Fails => None,
+        };
+        let (summary, by) = match made {
+            Some(text) => (text, SummaryBy::Model),
+            None => (
+                summary::digest(self.state.preface.as_ref(), &leaving, max_bytes),
+                SummaryBy::Digest,
+            ),
+        };
+        assert!(summary.len() <= max_bytes + 100);
+        let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
+        let Range { first, last } = range;
+        self.push(Entry::Compacted {
+            window,
+            first,
+            last,
+            summary,
+            by,
+            spent: Vec::new(),
+        });
+    }
+
+    /// Does what `next` says of the context, until the model is to be asked.
+    fn make_room(&mut self) -> Request {
+        for _ in 0..10 {
+            // Only what the hard limit asks for: nothing is summarised in the background.
+            let pending = Pending {
+                summary: BackgroundSummary::Running,
+                recalled: recall_point(&self.state),
+                ..Pending::default()
+            };
+            match next(&self.state, &self.policy, &pending) {
+                Step::Compact(range) => self.compact(range),
+                Step::Continue => {
+                    let budget = self.budget();
+                    let room = continuation::note_bytes(
+                        budget.bytes(budget.hard()),
+                        layers_bytes(&self.state.layers),
+                    );
+                    let note = continuation::note(&self.state, room, None);
+                    self.push(Entry::Continued {
+                        note,
+                        by: SummaryBy::Digest,
+                        spent: Vec::new(),
+                    });
+                }
+                Step::CallModel => {
+                    return prompt::request(
+                        &self.state,
+                        &self.budget(),
+                        self.policy.windows.inline_max_bytes,
+                    );
+                }
+                step => panic!("an answer is owed, but next says {step:?}"),
+            }
+        }
+        panic!("there is no end to making room");
+    }
+
+    fn reply(&mut self, blocks: Vec<Block>) {
+        self.push(Entry::Replied {
+            blocks,
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+            model: MODEL.into(),
+            took_ms: 0,
+            asked_bytes: 0,
+        });
+    }
+}
+
+/// Everything in a request that costs tokens.
+fn bytes(request: &Request) -> usize {
+    let tools: usize = request
+        .tools
+        .iter()
+        .map(|t| t.name.len() + t.description.len() + t.schema.to_string().len())
+        .sum();
+    let parts = request.messages.iter().flat_map(|m| &m.parts);
+    let parts: usize = parts
+        .map(|p| match p {
+            Part::Text { text, .. } => text.len(),
+            Part::Thinking { text, sealed } => {
+                text.len() + sealed.as_ref().map_or(0, |s| s.to_string().len())
+            }
+            Part::Call {
+                id,
+                name,
+                arguments,
+                ..
+            } => id.len() + name.len() + arguments.to_string().len(),
+            Part::Result {
+                id, text, images, ..
+            } => id.len() + text.len() + images.len() * 6_000,
+            Part::Image { .. } => 6_000,
+        })
+        .sum();
+    request.system.len() + request.instructions.len() + tools + parts
+}
+
+fn all_text(messages: &[Message]) -> String {
+    let mut all = String::new();
+    for part in messages.iter().flat_map(|m| &m.parts) {
+        match part {
+            Part::Text { text, .. } | Part::Result { text, .. } => all.push_str(text),
+            Part::Call { arguments, .. } => all.push_str(&arguments.to_string()),
+            Part::Thinking { .. } | Part::Image { .. } => {}
+        }
+        all.push('\n');
+    }
+    all
+}
+
+/// One turn of a history.
+#[derive(Debug, Clone)]
+enum Turn {
+    Says { text: String, images: usize },
+    Calls(Vec<usize>),
+    Plans,
+    Words(usize),
+}
+
+fn any_size() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => 0..200usize, 3 => 200..5_000usize, 2 => 5_000..40_000usize, 1 => 40_000..200_000usize]
+}
+
+fn any_turn() -> impl Strategy<Value = Turn> {
+    let text = prop_oneof![
+        Just(String::new()),
+        "[a-z ]{1,60}",
+        any_size().prop_map(|n| "wörd\u{1F600} ".repeat(n / 10)),
+        any_size().prop_map(|n| "\"\\\n".repeat(n / 3)),
+    ];
+    prop_oneof![
+        3 => (text, 0..3usize).prop_map(|(text, images)| Turn::Says { text, images }),
+        5 => prop::collection::vec(any_size(), 1..6).prop_map(Turn::Calls),
+        1 => (60..300usize).prop_map(|n| Turn::Calls(vec![2_000; n])),
+        1 => Just(Turn::Plans),
+        2 => any_size().prop_map(Turn::Words),
+    ]
+}
+
+fn play(session: &mut Session, turn: Turn) {
+    let image = || Image {
+        media_type: "image/png".into(),
+        blob: BlobRef {
+            hash: "h".into(),
+            bytes: 1,
+        },
+    };
+    match turn {
+        Turn::Says { text, images } => {
+            let images = (0..images).map(|_| image()).collect();
+            session.push(Entry::Said {
+                text,
+                images,
+                via: Via::Prompt,
+            });
+        }
+        Turn::Words(size) => {
+            session.make_room();
+            session.reply(vec![Block::text(format!(
+                "I say {}",
+                "word ".repeat(size / 5)
+            ))]);
+            session.push(Entry::Said {
+                text: "and then".into(),
+                images: vec![],
+                via: Via::Prompt,
+            });
+        }
+        Turn::Plans => {
+            session.make_room();
+            session.reply(vec![Block::call("plan", r#"{"steps":[]}"#)]);
+            let step = |text: &str, state| PlanStep {
+                text: text.into(),
+                state,
+            };
+            let plan = Plan {
+                steps: vec![
+                    step("find the cause", StepState::Done),
+                    step("mend the parser", StepState::Current),
+                ],
+                goals: vec!["no regressions".into()],
+            };
+            finish(
+                session,
+                vec![Outcome::done("planned")],
+                Some(Fact::Planned { plan }),
+            );
+        }
+        Turn::Calls(sizes) => {
+            session.make_room();
+            let blocks = sizes.iter().enumerate().map(|(n, size)| {
+                let content = "c".repeat(size / 4);
+                Block::call("read", format!(r#"{{"path":"file{n}","x":"{content}"}}"#))
+            });
+            session.reply(blocks.collect());
+            let outcomes = sizes
+                .iter()
+                .map(|size| Outcome::done(format!("result {}", "r".repeat(*size))));
+            finish(session, outcomes.collect(), None);
+        }
+    }
+}
+
+fn finish(session: &mut Session, outcomes: Vec<Outcome>, fact: Option<Fact>) {
+    let calls: Vec<CallId> = session.state.calls.iter().map(|c| c.call.id).collect();
+    for (call, outcome) in calls.into_iter().zip(outcomes) {
+        session.push(Entry::Finished {
+            call,
+            outcome,
+            fact: fact.clone(),
+            tree: None,
+        });
+    }
+}
+
+/// What a request must be, whatever came before it.
+fn check(session: &Session, request: &Request, window: u64) {
+    crate::valid::assert_valid(&request.messages);
+    let tokens = bytes(request) as u64 / 4 + request.max_tokens;
+    assert!(tokens <= window, "{tokens} tokens in a window of {window}");
+    let text = all_text(&request.messages);
+    let words = session.state.words.as_ref();
+    if let Some((seq, words)) = words.filter(|(_, w)| !w.trim().is_empty()) {
+        let head: String = words.chars().take(40).collect();
+        assert!(
+            text.contains(head.trim()),
+            "the user's last message is there"
+        );
+        let whole = text.contains(words.as_str()) || text.contains(&format!("entry {seq}"));
+        assert!(whole, "the user's last message is whole or has its address");
+    }
+    if session.state.plan.is_some() {
+        assert!(
+            text.contains("mend the parser") || text.contains("planned"),
+            "the plan is there"
+        );
+    }
+    for seq in last_results(&session.records) {
+        assert!(
+            has_result(session, &text, seq),
+            "the result in entry {seq} is there, at least as its address"
+        );
+    }
+}
+
+/// The entries of the results of the last answer.
+fn last_results(records: &[Record]) -> Vec<u64> {
+    let from = records
+        .iter()
+        .rposition(|r| matches!(r.entry, Entry::Replied { .. }))
+        .unwrap_or(0);
+    let finished = records[from..]
+        .iter()
+        .filter(|r| matches!(r.entry, Entry::Finished { .. }));
+    finished.map(|r| r.seq).collect()
+}
+
+fn has_result(session: &Session, text: &str, seq: u64) -> bool {
+    if session.state.context.iter().any(|r| r.seq == seq) {
+        return true;
+    }
+    let in_range = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("- entries "))
+        .any(|l| {
+            let range = l.split_whitespace().next().unwrap_or("");
+            let ends: Vec<u64> = range.split('-').filter_map(|n| n.parse().ok()).collect();
+            matches!(ends[..], [a, b] if (a..=b).contains(&seq))
+        });
+    in_range || text.contains(&format!("entry {seq} "))
+}
+
+fn any_summariser() -> impl Strategy<Value = Summariser> {
+    prop_oneof![
+        Just(Summariser::Works),
+        Just(Summariser::Fails),
+        Just(Summariser::TooLong),
+        Just(Summariser::Nonsense)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_request_fits_and_holds_what_is_needed(
+        turns in prop::collection::vec(any_turn(), 1..25),
+        window in prop_oneof![4_000..9_000u64, 9_000..40_000u64, 40_000..300_000u64],
+        summariser in any_summariser(),
+        background in any::<bool>(),
+    ) {
+        let mut session = Session::new(window, Windows::default(), summariser);
+        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt });
+        for turn in turns {
+            play(&mut session, turn);
+            if background && let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows) {
+                session.compact(range);
+            }
+            if session.state.owed {
+                let request = session.make_room();
+                check(&session, &request, window);
+            }
+        }
+    }
+}
+
+/// A model that turns out to have a smaller window than was thought.
+#[test]
+fn a_window_that_shrinks_is_obeyed_at_once() {
+    let mut session = Session::new(200_000, Windows::default(), Summariser::Works);
+    session.push(Entry::Said {
+        text: "the task".into(),
+        images: vec![],
+        via: Via::Prompt,
+    });
+    for _ in 0..20 {
+        play(&mut session, Turn::Calls(vec![4_000]));
+    }
+    let large = session.make_room();
+    assert!(bytes(&large) > 60_000);
+    for limit in [32_000, 8_000, 4_000] {
+        session.push(Entry::Learned {
+            model: MODEL.into(),
+            limit,
+            tokens: None,
+            bytes: 0,
+            silently: false,
+            images: None,
+        });
+        let request = session.make_room();
+        check(&session, &request, limit);
+    }
+}
+
+#[test]
+fn windows_close_in_steps_and_the_newest_exchange_stays() {
+    let mut session = Session::new(32_000, Windows::default(), Summariser::Works);
+    session.push(Entry::Said {
+        text: "the task".into(),
+        images: vec![],
+        via: Via::Prompt,
+    });
+    let (mut closings, mut kept) = (0, 0);
+    let mut before: Vec<Message> = Vec::new();
+    for _ in 0..200 {
+        play(&mut session, Turn::Calls(vec![4_000]));
+        if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
+        {
+            session.compact(range);
+            closings += 1;
+            before.clear();
+        }
+        let now = prompt::messages(&session.state, usize::MAX);
+        assert!(session.state.context.len() >= 2);
+        if !before.is_empty() {
+            assert_eq!(
+                before[..before.len() - 1],
+                now[..before.len() - 1],
+                "the prefix stays between closings"
+            );
+            kept += 1;
+        }
+        before = now;
+    }
+    assert!(
+        (5..60).contains(&closings),
+        "{closings} closings in 200 exchanges"
+    );
+    assert!(kept > 120, "{kept}");
+}
+
+#[test]
+fn by_messages_all_but_the_last_are_closed() {
+    let windows = Windows {
+        strategy: window::Strategy::Messages,
+        ..Windows::default()
+    };
+    let mut session = Session::new(200_000, windows, Summariser::Works);
+    session.push(Entry::Said {
+        text: "the task".into(),
+        images: vec![],
+        via: Via::Prompt,
+    });
+    for exchange in 2..=51 {
+        assert_eq!(
+            window::due(&session.state, &session.budget(), &session.policy.windows),
+            None,
+            "at {exchange}"
+        );
+        play(&mut session, Turn::Calls(vec![10]));
+    }
+    let range = window::due(&session.state, &session.budget(), &session.policy.windows)
+        .expect("51 exchanges");
+    session.compact(range);
+    let replies = session
+        .state
+        .context
+        .iter()
+        .filter(|r| matches!(r.entry, Entry::Replied { .. }))
+        .count();
+    assert_eq!(replies, 10);
+}
+
+#[test]
+fn by_minutes_a_pause_ends_a_window() {
+    let windows = Windows {
+        strategy: window::Strategy::Minutes,
+        ..Windows::default()
+    };
+    let mut session = Session::new(200_000, windows, Summariser::Works);
+    session.push(Entry::Said {
+        text: "morning".into(),
+        images: vec![],
+        via: Via::Prompt,
+    });
+    play(&mut session, Turn::Calls(vec![10]));
+    assert_eq!(
+        window::due(&session.state, &session.budget(), &session.policy.windows),
+        None
+    );
+    let seq = session.state.next_seq();
+    session.make_room();
+    session.reply(vec![Block::text("done")]);
+    let at_ms = 40 * 60_000;
+    let said = Entry::Said {
+        text: "afternoon".into(),
+        images: vec![],
+        via: Via::Prompt,
+    };
+    let record = Record {
+        seq: seq + 1,
+        at_ms,
+        entry: said,
+    };
+    session.state.fold(&record).expect("legal");
+    let range = window::due(&session.state, &session.budget(), &session.policy.windows);
+    assert_eq!(
+        range,
+        Some(Range {
+            first: 1,
+            last: seq
+        })
+    );
+}
+
+/// With the summary gone, the context is what the windows are.
+#[test]
+fn without_its_summary_the_context_is_the_windows() {
+    let mut session = Session::new(32_000, Windows::default(), Summariser::Works);
+    session.push(Entry::Said {
+        text: "the task".into(),
+        images: vec![],
+        via: Via::Prompt,
+    });
+    for _ in 0..30 {
+        play(&mut session, Turn::Calls(vec![4_000]));
+        if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
+        {
+            session.compact(range);
+        }
+    }
+    assert!(session.state.preface.is_some());
+    let kept = session
+        .records
+        .iter()
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }));
+    let renumbered: Vec<Record> = kept
+        .enumerate()
+        .map(|(seq, r)| Record {
+            seq: seq as u64,
+            ..r.clone()
+        })
+        .collect();
+    // Calls are named by place, so only logs without closings before an answer keep their names;
+    // here the answers are renamed with their places.
+    let renamed = rename(&session.records, renumbered);
+    let state = State::of(&renamed).expect("a legal log");
+    assert!(state.preface.is_none());
+    assert!(state.context.len() > session.state.context.len());
+    crate::valid::assert_valid(&prompt::messages(&state, usize::MAX));
+}
+
+fn rename(before: &[Record], mut after: Vec<Record>) -> Vec<Record> {
+    let kept: Vec<u64> = before
+        .iter()
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }))
+        .map(|r| r.seq)
+        .collect();
+    for record in &mut after {
+        if let Entry::Finished { call, .. } = &mut record.entry {
+            call.reply = kept
+                .iter()
+                .position(|s| *s == call.reply)
+                .expect("its answer") as u64;
+        }
+    }
+    after
+}

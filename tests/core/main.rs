@@ -1,0 +1,9 @@
+//! What is done next, shown without a real world: the pure core in tables and properties, and
+//! the engine over a real store in a world that can die at every boundary.
+
+mod context;
+mod sim;
+mod steps;
+
+#[path = "../valid/mod.rs"]
+mod valid;

@@ -1,0 +1,637 @@
+//! A world of files, commands and far-away tools that outlives the processes of the test.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rewake::core::entry::*;
+use rewake::core::request::{Part, Request};
+use rewake::core::state::Background;
+use rewake::core::tool::{Input, ToolCall};
+use rewake::engine::Command;
+use rewake::model::{Delta, Reply};
+use rewake::store::Message;
+use rewake::tools::Ran;
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::person::Person;
+
+pub const MODEL: &str = "test/model";
+
+/// What the user says while the agent works.
+pub const ALSO: &str = "also";
+
+/// xorshift64*: small, and the same everywhere.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n.max(1)
+    }
+}
+
+/// The answers of the model, by the number of its answers in the request.
+pub struct Script(Vec<Vec<Block>>);
+
+impl Script {
+    /// A turn with calls of all effect classes, alone and together.
+    pub fn all_classes() -> Script {
+        Script(vec![
+            vec![
+                Block::text("look"),
+                call("read", r#"{"path":"a"}"#),
+                call("read", r#"{"path":"b"}"#),
+                call("bash", r#"{"command":"one"}"#),
+                call("write", r#"{"path":"f","content":"1"}"#),
+                call("mcp__far__poke", "{}"),
+                call("plan", r#"{"steps":[{"text":"s","state":"current"}]}"#),
+                call("memory_insert", r#"{"text":"kept","kind":"semantic"}"#),
+            ],
+            vec![
+                call("bash", r#"{"command":"denied"}"#),
+                call("edit", r#"{"path":"f","edits":[{"old":"1","new":"2"}]}"#),
+                call("bash", r#"{"command":"server","background":true}"#),
+                call("launch", "{}"),
+                call("bash", r#"{"command":"two"}"#),
+            ],
+            vec![Block::text("done")],
+        ])
+    }
+
+    pub fn random(seed: u64) -> Script {
+        let mut rng = Rng::new(seed ^ 0xABCD);
+        let mut answers = Vec::new();
+        for _ in 0..1 + rng.below(4) {
+            answers.push(
+                (0..1 + rng.below(5))
+                    .map(|_| random_block(&mut rng))
+                    .collect(),
+            );
+        }
+        answers.push(vec![Block::text("done")]);
+        Script(answers)
+    }
+}
+
+fn random_block(rng: &mut Rng) -> Block {
+    match rng.below(11) {
+        0 => Block::text("words"),
+        1 => call("read", r#"{"path":"a"}"#),
+        2 => call("plan", r#"{"steps":[]}"#),
+        3 => call("write", r#"{"path":"f","content":"x"}"#),
+        4 => call("edit", r#"{"path":"f","edits":[{"old":"x","new":"y"}]}"#),
+        5 => call("mcp__far__poke", "{}"),
+        6 => call("bash", r#"{"command":"server","background":true}"#),
+        7 => call("bash", r#"{"command":"denied"}"#),
+        8 => call("bash", "{malformed"),
+        9 => call("memory_insert", r#"{"text":"kept","kind":"episodic"}"#),
+        _ => call("bash", r#"{"command":"run"}"#),
+    }
+}
+
+fn call(name: &str, arguments: &str) -> Block {
+    Block::call(name, arguments)
+}
+
+pub fn opened() -> Entry {
+    Entry::Opened {
+        folder: "/w".into(),
+        version: "0".into(),
+        model: MODEL.into(),
+        mode: Mode::Default,
+        layers: layers(),
+    }
+}
+
+pub fn layers() -> Layers {
+    let names = [
+        "read",
+        "write",
+        "edit",
+        "bash",
+        "plan",
+        "memory_insert",
+        "mcp__far__poke",
+    ];
+    let spec = |name: &&str| ToolSpec {
+        name: name.to_string(),
+        description: String::new(),
+        schema: serde_json::json!({"type": "object"}),
+    };
+    Layers {
+        tools: names.iter().map(spec).collect(),
+        ..Layers::default()
+    }
+}
+
+/// The calls of an answer.
+pub fn calls(seq: Seq, blocks: &[Block]) -> Vec<ToolCall> {
+    let calls = blocks.iter().filter_map(|b| match b {
+        Block::Call {
+            name, arguments, ..
+        } => Some((name, arguments)),
+        _ => None,
+    });
+    let call = |(index, (name, arguments)): (usize, (&String, &String))| {
+        ToolCall::new(
+            CallId {
+                reply: seq,
+                index: index as u32,
+            },
+            name,
+            arguments,
+        )
+    };
+    calls.enumerate().map(call).collect()
+}
+
+/// The result of an idempotent call.
+pub fn look(call: CallId) -> String {
+    format!("looked for {call}")
+}
+
+/// The name of a call's effect.
+pub fn marker(call: CallId) -> String {
+    format!("effect-{}-{}", call.reply, call.index)
+}
+
+pub fn markers(seq: Seq, blocks: &[Block]) -> Vec<String> {
+    calls(seq, blocks).iter().map(|c| marker(c.id)).collect()
+}
+
+/// A run folder.
+#[derive(Debug, Clone, Default)]
+struct Run {
+    call: Option<CallId>,
+    boot: u64,
+    /// Somebody created the claim file.
+    claimed: bool,
+    /// The command runs.
+    running: bool,
+    ended: bool,
+}
+
+/// What outlives a process.
+pub struct Outside {
+    script: Script,
+    files: BTreeMap<String, String>,
+    runs: BTreeMap<String, Run>,
+    next_run: u64,
+    boot: u64,
+    /// How often each effect happened.
+    pub effects: BTreeMap<String, u32>,
+    /// How often each idempotent call was run.
+    pub looks: BTreeMap<CallId, u32>,
+    /// Messages of the user that were told to be queued.
+    pub queued: usize,
+    /// Keepers that were spawned and have not claimed yet.
+    spawned: BTreeSet<String>,
+    pub late_keeper: bool,
+    pub passed: u64,
+    crashes: Vec<u64>,
+    pub crash: Arc<Notify>,
+    pub stop_at: Option<u64>,
+    pub say_at: Option<u64>,
+    pub person: Person,
+    pub commands: Option<UnboundedSender<Command>>,
+    pub acknowledged: Vec<(String, Record)>,
+    clock_ms: i64,
+    branch: u32,
+    pub window: u64,
+    pub bulk: usize,
+    pub summariser_fails: bool,
+    pub upgraded: bool,
+    /// Answers in the log.
+    pub replies: usize,
+}
+
+impl Outside {
+    pub fn new(script: Script, crashes: Vec<u64>) -> Outside {
+        Outside {
+            script,
+            files: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            next_run: 0,
+            boot: 1,
+            effects: BTreeMap::new(),
+            looks: BTreeMap::new(),
+            queued: 0,
+            spawned: BTreeSet::new(),
+            late_keeper: false,
+            passed: 0,
+            crashes,
+            crash: Arc::new(Notify::new()),
+            stop_at: None,
+            say_at: None,
+            person: Person::default(),
+            commands: None,
+            acknowledged: Vec::new(),
+            clock_ms: 0,
+            branch: 0,
+            window: 1_000_000,
+            bulk: 0,
+            summariser_fails: false,
+            upgraded: false,
+            replies: 0,
+        }
+    }
+
+    /// The process is dead. What runs goes on, unless the power went.
+    pub fn die(&mut self, power_cut: bool) {
+        self.crash = Arc::new(Notify::new());
+        self.commands = None;
+        if power_cut {
+            self.boot += 1;
+            self.spawned.clear();
+            for run in self.runs.values_mut() {
+                run.running = false;
+            }
+        } else if !self.late_keeper {
+            self.keepers_come_to_life();
+        }
+        for run in self.runs.values_mut() {
+            if run.running {
+                run.running = false;
+                run.ended = true;
+            }
+        }
+    }
+
+    pub fn send(&self, commands: impl IntoIterator<Item = Command>) {
+        for command in commands {
+            if let Some(sender) = &self.commands {
+                let _ = sender.send(command);
+            }
+        }
+    }
+
+    /// A fork gives the same names to other calls behind this entry.
+    pub fn forget_after(&mut self, seq: Seq) {
+        let kept = |m: &String| {
+            m.split('-')
+                .nth(1)
+                .and_then(|r| r.parse().ok())
+                .is_some_and(|r: u64| r <= seq)
+        };
+        self.effects.retain(|m, _| kept(m));
+        self.stop_at = None;
+        self.branch += 1;
+    }
+
+    fn keepers_come_to_life(&mut self) {
+        for name in std::mem::take(&mut self.spawned) {
+            self.keeper(&name);
+        }
+    }
+
+    /// A keeper claims, and only then starts the command.
+    fn keeper(&mut self, name: &str) {
+        let Some(run) = self.runs.get_mut(name) else {
+            return;
+        };
+        if run.claimed {
+            return;
+        }
+        run.claimed = true;
+        run.running = true;
+        if let Some(call) = run.call {
+            *self.effects.entry(marker(call)).or_default() += 1;
+        }
+    }
+
+    fn effect(&mut self, call: CallId) {
+        *self.effects.entry(marker(call)).or_default() += 1;
+    }
+
+    fn prepare_run(&mut self, call: CallId, background: bool) -> Guard {
+        self.next_run += 1;
+        let name = format!("run-{}", self.next_run);
+        let run = Run {
+            call: Some(call),
+            boot: self.boot,
+            ..Run::default()
+        };
+        self.runs.insert(name.clone(), run);
+        Guard::Supervised {
+            run: name,
+            boot: self.boot.to_string(),
+            background,
+        }
+    }
+}
+
+pub struct Fake {
+    outside: Rc<RefCell<Outside>>,
+}
+
+fn ran(outcome: Outcome, fact: Option<Fact>) -> Ran {
+    Ran {
+        outcome,
+        fact,
+        blobs: Vec::new(),
+    }
+}
+
+fn hash(text: &str) -> String {
+    format!("hash of {text}")
+}
+
+/// The content that a call gives its file, another one in each branch.
+fn content(branch: u32, call: &ToolCall) -> String {
+    format!("content of {} in branch {branch}", call.id)
+}
+
+impl Fake {
+    pub fn new(outside: Rc<RefCell<Outside>>) -> Fake {
+        Fake { outside }
+    }
+
+    /// Dies here when it is time to.
+    async fn pass(&self) {
+        let (die, crash) = {
+            let mut outside = self.outside.borrow_mut();
+            outside.passed += 1;
+            let now = outside.passed;
+            if outside.stop_at == Some(now)
+                && let Some(commands) = &outside.commands
+            {
+                let _ = commands.send(Command::Stop);
+            }
+            if outside.say_at == Some(now)
+                && let Some(commands) = &outside.commands
+            {
+                let message = Message {
+                    text: ALSO.into(),
+                    images: vec![],
+                    via: Via::Queue,
+                };
+                let say = Command::Say {
+                    message,
+                    blobs: vec![],
+                };
+                let _ = commands.send(say);
+            }
+            let does = outside.person.at_boundary(now);
+            outside.send(does);
+            (outside.crashes.contains(&now), outside.crash.clone())
+        };
+        if die {
+            crash.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn done(call: &ToolCall, fact: Option<Fact>) -> Ran {
+        ran(Outcome::done(format!("{} happened", marker(call.id))), fact)
+    }
+
+    fn started_in_background(call: &ToolCall, run: &str) -> Ran {
+        let fact = Fact::Background {
+            id: marker(call.id),
+            run: run.into(),
+            command: "server".into(),
+        };
+        Fake::done(call, Some(fact))
+    }
+
+    fn lost(why: &str) -> Settled {
+        let outcome = Outcome::Interrupted {
+            output: Output::default(),
+            why: why.into(),
+        };
+        Settled::Ended(ran(outcome, None))
+    }
+
+    async fn settle_run(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+        let Guard::Supervised {
+            run: name,
+            background,
+            ..
+        } = guard
+        else {
+            return Fake::lost("another guard");
+        };
+        let mut outside = self.outside.borrow_mut();
+        let boot = outside.boot;
+        let Some(run) = outside.runs.get_mut(name) else {
+            return Fake::lost("no run folder");
+        };
+        if !run.running && !run.ended {
+            // Whoever creates the claim has decided. Behind a claim with which nothing began
+            // was one that settled.
+            run.claimed = true;
+            if run.boot != boot {
+                return Fake::lost("another boot");
+            }
+            if stop {
+                return Settled::NotBegun(guard.clone());
+            }
+            return Settled::NotBegun(outside.prepare_run(call.id, *background));
+        }
+        if *background {
+            return Settled::Ended(Fake::started_in_background(call, name));
+        }
+        if stop {
+            run.running = false;
+            run.ended = true;
+            return Fake::lost("stopped");
+        }
+        run.running = false;
+        run.ended = true;
+        Settled::Ended(Fake::done(call, None))
+    }
+}
+
+impl World for Fake {
+    async fn call_model(
+        &self,
+        request: Request,
+        _images: Images,
+        deltas: UnboundedSender<Delta>,
+    ) -> Result<Reply, Failure> {
+        crate::valid::assert_valid(&request.messages);
+        for part in request.messages.iter().flat_map(|m| &m.parts) {
+            if let Part::Result {
+                text,
+                is_error: false,
+                name,
+                ..
+            } = part
+                && ["bash", "write", "edit", "mcp__far__poke"].contains(&name.as_str())
+            {
+                assert!(text.contains("happened"), "{text}");
+            }
+        }
+        let turn = self.outside.borrow().replies;
+        let _ = deltas.send(Delta::Text("streaming".into()));
+        self.pass().await;
+        let script = &self.outside.borrow().script.0;
+        let blocks = script
+            .get(turn)
+            .cloned()
+            .unwrap_or_else(|| vec![Block::text("done")]);
+        let stop = StopReason::ToolUse;
+        Ok(Reply {
+            blocks,
+            usage: Usage::default(),
+            stop,
+        })
+    }
+
+    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
+        assert!(request.tools.is_empty());
+        self.pass().await;
+        match self.outside.borrow().summariser_fails {
+            true => Err(Failure {
+                class: FailureClass::Overloaded,
+                message: "down".into(),
+                hint: None,
+            }),
+            false => Ok(Reply {
+                blocks: vec![Block::text("what was done before")],
+                usage: Usage::default(),
+                stop: StopReason::EndTurn,
+            }),
+        }
+    }
+
+    async fn run_idempotent(&self, call: &ToolCall, _room: usize) -> Ran {
+        *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
+        let bulk = "x".repeat(self.outside.borrow().bulk);
+        let fact = match &call.input {
+            Ok(Input::MemoryInsert(args)) => Some(Fact::Remembered {
+                memory: Memory {
+                    kind: args.kind,
+                    topic: None,
+                    text: marker(call.id),
+                },
+            }),
+            _ => None,
+        };
+        ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
+    }
+
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        _seen: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Guard, Unready> {
+        let mut outside = self.outside.borrow_mut();
+        match &call.input {
+            Ok(Input::Write(_) | Input::Edit(_)) => Ok(Guard::Checked {
+                path: "f".into(),
+                before: outside.files.get("f").map(|t| hash(t)),
+                after: hash(&content(outside.branch, call)),
+            }),
+            Ok(Input::Bash(b)) => Ok(outside.prepare_run(call.id, b.background)),
+            _ => Ok(Guard::Opaque),
+        }
+    }
+
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+        match guard {
+            Guard::Checked { before, .. } => {
+                self.pass().await;
+                {
+                    let mut outside = self.outside.borrow_mut();
+                    let now = outside.files.get("f").map(|t| hash(t));
+                    if now != *before {
+                        return ran(Outcome::error("changed on disk"), None);
+                    }
+                    let content = content(outside.branch, call);
+                    outside.files.insert("f".into(), content);
+                    outside.effect(call.id);
+                }
+                self.pass().await;
+                Fake::done(call, None)
+            }
+            Guard::Supervised {
+                run, background, ..
+            } => {
+                self.outside.borrow_mut().spawned.insert(run.clone());
+                self.pass().await;
+                self.outside.borrow_mut().spawned.remove(run);
+                self.outside.borrow_mut().keeper(run);
+                self.pass().await;
+                if *background {
+                    return Fake::started_in_background(call, run);
+                }
+                if let Some(run) = self.outside.borrow_mut().runs.get_mut(run) {
+                    run.running = false;
+                    run.ended = true;
+                }
+                Fake::done(call, None)
+            }
+            Guard::Opaque => {
+                self.pass().await;
+                self.outside.borrow_mut().effect(call.id);
+                self.pass().await;
+                Fake::done(call, None)
+            }
+        }
+    }
+
+    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+        match guard {
+            Guard::Checked { before, after, .. } => {
+                let now = self.outside.borrow().files.get("f").map(|t| hash(t));
+                if now.as_ref() == Some(after) {
+                    Settled::Ended(Fake::done(call, None))
+                } else if now == *before {
+                    Settled::NotBegun(guard.clone())
+                } else {
+                    Fake::lost("the file is another")
+                }
+            }
+            Guard::Supervised { .. } => {
+                self.pass().await;
+                let settled = self.settle_run(call, guard, stop).await;
+                // A keeper of the dead process may come to life at any time.
+                self.outside.borrow_mut().keepers_come_to_life();
+                self.pass().await;
+                settled
+            }
+            Guard::Opaque => Fake::lost("it may or may not have happened"),
+        }
+    }
+
+    async fn discard(&self, guard: &Guard) {
+        if let Guard::Supervised { run, .. } = guard {
+            self.outside.borrow_mut().runs.remove(run);
+        }
+    }
+
+    fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
+        let outside = self.outside.borrow();
+        let ended = outside.runs.get(&background.run).is_none_or(|r| r.ended);
+        ended.then(|| BackgroundEnd {
+            exit_code: Some(0),
+            text: format!("{id} ended"),
+            blobs: Vec::new(),
+        })
+    }
+
+    fn printed_bytes(&self) -> u64 {
+        0
+    }
+
+    fn now_ms(&self) -> i64 {
+        let mut outside = self.outside.borrow_mut();
+        outside.clock_ms += 1;
+        outside.clock_ms
+    }
+
+    async fn boundary(&self, _at: Boundary) {
+        self.pass().await;
+    }
+}

@@ -1,0 +1,485 @@
+//! The crash simulation: the real engine on a real store, in a world that can die at every
+//! boundary. What must hold: a finished call is never lost, a side effect is never repeated
+//! without being told, every request is valid, and the session comes to its end.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod check;
+mod fake;
+mod person;
+mod stage;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use check::{check_acknowledged, check_end};
+use fake::{Fake, Outside, Rng, Script};
+use person::Person;
+use rewake::core::budget::Budget;
+use rewake::core::entry::*;
+use rewake::core::next::Why;
+use rewake::core::policy::Decision;
+use rewake::core::settings::Policy;
+use rewake::core::state::State;
+use rewake::core::tool::Input;
+use rewake::core::window::Windows;
+use rewake::engine::{Choice, Engine, Event, Log, OnEvent, Rest};
+use rewake::store::{NewFork, Store, new_id};
+use stage::{begin, fresh_store, settings};
+use tokio::sync::mpsc::unbounded_channel;
+
+/// What happens to a session in one run of the simulation.
+#[derive(Debug, Clone, Default)]
+struct Case {
+    seed: u64,
+    /// The process dies at these boundaries, counted over the whole case.
+    crashes: Vec<u64>,
+    /// A crash is a power cut: another boot, and no process survives.
+    power_cut: bool,
+    /// A keeper that was spawned at the crash comes to life after the restart.
+    late_keeper: bool,
+    stop_at: Option<u64>,
+    say_at: Option<u64>,
+    /// At the end, fork at this entry and run the fork too.
+    fork_at: Option<u64>,
+    random_script: bool,
+    /// The model's context window, tokens; small ones are closed and begun again.
+    window: Option<u64>,
+    /// What every result has besides, bytes.
+    bulk: usize,
+    summariser_fails: bool,
+    /// Each start is of another version than the session, and names another mode.
+    upgraded: bool,
+}
+
+/// The version that takes a session up.
+const NEWER: &str = "1";
+
+struct Ran {
+    /// Boundaries passed.
+    boundaries: u64,
+    records: Vec<Record>,
+    looks: BTreeMap<CallId, u32>,
+}
+
+fn policy(window: u64) -> Policy {
+    Policy {
+        permission_check: std::sync::Arc::new(|input, _| match input {
+            Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
+                reason: "no".into(),
+            },
+            _ => Decision::Allow,
+        }),
+        interactive: false,
+        max_turns: None,
+        budget: std::sync::Arc::new(move |_, limit, ratio| {
+            Budget::new(limit.unwrap_or(window), 1_000, ratio)
+        }),
+        windows: Windows::default(),
+    }
+}
+
+/// Runs a case to its end, through all its crashes.
+fn run(case: &Case) -> Ran {
+    let dir = fresh_store();
+    let script = if case.random_script {
+        Script::random(case.seed)
+    } else {
+        Script::all_classes()
+    };
+    let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
+    outside.borrow_mut().late_keeper = case.late_keeper;
+    outside.borrow_mut().stop_at = case.stop_at;
+    outside.borrow_mut().say_at = case.say_at;
+    outside.borrow_mut().window = case.window.unwrap_or(1_000_000);
+    outside.borrow_mut().bulk = case.bulk;
+    outside.borrow_mut().summariser_fails = case.summariser_fails;
+    outside.borrow_mut().upgraded = case.upgraded;
+
+    let session = begin(dir.path());
+    go_on(case, dir.path(), &session, &outside);
+    let boundaries = outside.borrow().passed;
+    let looks = outside.borrow().looks.clone();
+    let records = check_end(dir.path(), &session, &outside);
+    let waiting = waiting(dir.path(), &session, &records);
+    check_messages(&records, outside.borrow().queued - waiting);
+    if !case.power_cut && case.stop_at.is_none() {
+        check_results(&records);
+    }
+    if let Some(at) = case.fork_at {
+        let at = at % records.len() as u64;
+        let mut store = Store::open(dir.path()).expect("the store opens");
+        let new = NewFork {
+            id: new_id(),
+            from: ForkPoint {
+                session: session.clone(),
+                seq: at,
+            },
+            unfinished: true,
+        };
+        let fork = store.fork(&new, 0).expect("a fork");
+        drop(store);
+        outside.borrow_mut().forget_after(at);
+        let before = outside.borrow().effects.clone();
+        go_on(case, dir.path(), fork.session(), &outside);
+        let records = check_end(dir.path(), fork.session(), &outside);
+        for record in records.iter().filter(|r| r.seq <= at) {
+            if let Entry::Replied { blocks, .. } = &record.entry {
+                for marker in fake::markers(record.seq, blocks) {
+                    assert_eq!(
+                        before.get(&marker),
+                        outside.borrow().effects.get(&marker),
+                        "{marker} ran in the fork"
+                    );
+                }
+            }
+        }
+    }
+    Ran {
+        boundaries,
+        records,
+        looks,
+    }
+}
+
+/// Starts the engine again and again until the session is at rest.
+fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) {
+    let mut by = By::Start;
+    for start in 0..200 {
+        match one_process(dir, session, outside, start > 0, by) {
+            None => {
+                let mut outside = outside.borrow_mut();
+                outside.die(case.power_cut);
+                by = By::Start;
+            }
+            Some(Rest::Waiting(Why::CrashLoop)) => by = By::Person,
+            Some(_) => return,
+        }
+    }
+    panic!("the session never comes to rest: {case:?}");
+}
+
+/// One life of a process. `None` when it died.
+fn one_process(
+    dir: &Path,
+    session: &str,
+    outside: &Rc<RefCell<Outside>>,
+    again: bool,
+    by: By,
+) -> Option<Rest> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let crash = outside.borrow().crash.clone();
+    runtime.block_on(async {
+        let (commands, inbox) = unbounded_channel();
+        outside.borrow_mut().commands = Some(commands);
+        let store = Store::open(dir).expect("the store opens");
+        let (head, records) = store.load(session).expect("the session loads");
+        let state = State::of(&records).expect("the log folds");
+        check_acknowledged(&records, session, outside);
+        outside.borrow_mut().replies = records
+            .iter()
+            .filter(|r| r.entry.kind() == "replied")
+            .count();
+        let seen_by_user = Rc::clone(outside);
+        let of = session.to_string();
+        let on_event: OnEvent = Box::new(move |_, event| {
+            let mut seen_by_user = seen_by_user.borrow_mut();
+            match event {
+                Event::Recorded(record) => {
+                    seen_by_user.replies += usize::from(record.entry.kind() == "replied");
+                    seen_by_user.acknowledged.push((of.clone(), record.clone()));
+                }
+                Event::Queued(_) => seen_by_user.queued += 1,
+                Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
+                Event::Requeued(_) | Event::Kept(_) => {}
+            }
+        });
+        let mut settings = settings(policy(outside.borrow().window));
+        if outside.borrow().upgraded {
+            settings.renewed =
+                (state.version != NEWER).then(|| (NEWER.to_string(), fake::layers()));
+            settings.chosen = (state.mode != Mode::AcceptEdits).then_some(Choice {
+                model: None,
+                mode: Some(Mode::AcceptEdits),
+            });
+        }
+        let world = Rc::new(Fake::new(Rc::clone(outside)));
+        let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
+        let life = async {
+            if again {
+                engine
+                    .record_resumed(by, "found".into())
+                    .await
+                    .expect("woke");
+            }
+            engine.run().await.expect("the engine runs")
+        };
+        tokio::select! {
+            biased;
+            () = crash.notified() => None,
+            rest = life => Some(rest),
+        }
+    })
+}
+
+/// Messages that were not said: only behind a stop.
+fn waiting(dir: &Path, session: &str, records: &[Record]) -> usize {
+    let store = Store::open(dir).expect("the store opens");
+    let waiting = store.queued(session).expect("the inbox").len();
+    let state = State::of(records).expect("the log folds");
+    assert!(
+        waiting == 0 || state.is_stopped(),
+        "messages wait only behind a stop"
+    );
+    waiting
+}
+
+/// What was told to be queued was said, once.
+fn check_messages(records: &[Record], queued: usize) {
+    let said = records
+        .iter()
+        .filter(|r| matches!(&r.entry, Entry::Said { text, .. } if text == fake::ALSO));
+    assert_eq!(said.count(), queued, "messages said, and queued");
+}
+
+/// Nobody stopped it and the machine was up all the time: then only what cannot be known of a
+/// call that nobody can look at is lost.
+fn check_results(records: &[Record]) {
+    let mut opaque = Vec::new();
+    for record in records {
+        match &record.entry {
+            Entry::Started {
+                call,
+                guard: Guard::Opaque,
+            } => opaque.push(*call),
+            Entry::Finished {
+                call,
+                outcome: Outcome::Interrupted { why, .. },
+                ..
+            } => assert!(opaque.contains(call), "the result of {call} is lost: {why}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nothing_happens_twice_without_a_crash() {
+    let ran = run(&Case::default());
+    assert!(ran.boundaries > 50, "{} boundaries", ran.boundaries);
+    assert!(ran.records.len() > 20, "{} entries", ran.records.len());
+    assert!(
+        ran.looks.values().all(|times| *times == 1),
+        "{:?}",
+        ran.looks
+    );
+}
+
+/// A crash at every boundary, of each kind.
+#[test]
+fn every_boundary() {
+    let last = run(&Case::default()).boundaries;
+    for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            run(&Case {
+                crashes: vec![at],
+                power_cut,
+                late_keeper,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// A crash, and another one at every boundary of the recovery and of what follows.
+#[test]
+fn every_pair_of_boundaries() {
+    let last = run(&Case::default()).boundaries;
+    for first in 1..=last {
+        for second in first + 1..=last + 12 {
+            let late_keeper = (first + second) % 2 == 0;
+            run(&Case {
+                crashes: vec![first, second],
+                late_keeper,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// The user stops at every boundary, and the process dies at every one near it.
+#[test]
+fn every_stop() {
+    let last = run(&Case::default()).boundaries;
+    for stop in 1..=last {
+        for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
+            let crashes = crash.map(|after| stop + after).into_iter().collect();
+            let ran = run(&Case {
+                stop_at: Some(stop),
+                crashes,
+                ..Case::default()
+            });
+            let is_stopped = |r: &Record| matches!(r.entry, Entry::Stopped { .. });
+            // When the last answer is there, nothing is left to be stopped.
+            if crash.is_none() && stop + 4 < last {
+                assert!(
+                    ran.records.iter().any(is_stopped),
+                    "stop {stop} is not in the log"
+                );
+            }
+        }
+    }
+}
+
+/// The user says something at every boundary, and the process dies at every one near it.
+#[test]
+fn every_message() {
+    let last = run(&Case::default()).boundaries;
+    for say in 1..=last {
+        for crash in [None, Some(1), Some(2), Some(3), Some(5)] {
+            let crashes = crash.map(|after| say + after).into_iter().collect();
+            run(&Case {
+                say_at: Some(say),
+                crashes,
+                ..Case::default()
+            });
+        }
+    }
+}
+
+/// A person does each thing at each boundary, the last of them at rest, and the process dies at
+/// every one near it.
+#[test]
+fn every_command() {
+    let last = person::run(Person::default(), vec![]).boundaries;
+    for does in person::ALL {
+        for at in 1..=last + 1 {
+            for crash in [None, Some(0), Some(2), Some(5)] {
+                let crashes = crash.map(|after| at + after).into_iter().collect();
+                let done = person::run(Person::new(at, does), crashes);
+                assert!(!done.was_full && !done.was_paused);
+            }
+        }
+    }
+}
+
+/// A fork at every entry leaves the effects of the other branch alone.
+#[test]
+fn every_fork() {
+    let clean = run(&Case::default());
+    for at in 0..clean.records.len() as u64 {
+        run(&Case {
+            fork_at: Some(at),
+            ..Case::default()
+        });
+        // The session died in the middle; the fork is taken from what is left.
+        run(&Case {
+            fork_at: Some(at),
+            crashes: vec![2 * at + 1],
+            ..Case::default()
+        });
+    }
+}
+
+/// A window that is full again and again, and a crash at every boundary.
+#[test]
+fn every_boundary_of_a_small_window() {
+    let small = Case {
+        window: Some(4_000),
+        bulk: 5_000,
+        ..Case::default()
+    };
+    let last = run(&small).boundaries;
+    assert!(
+        last > run(&Case::default()).boundaries,
+        "windows were closed"
+    );
+    for at in 1..=last {
+        run(&Case {
+            crashes: vec![at],
+            summariser_fails: at % 2 == 0,
+            ..small.clone()
+        });
+    }
+}
+
+/// Another version takes the session up in another mode, and dies at every boundary: both are
+/// recorded, once, before the model is asked.
+#[test]
+fn every_boundary_of_another_version() {
+    let upgraded = Case {
+        upgraded: true,
+        ..Case::default()
+    };
+    let last = run(&upgraded).boundaries;
+    for at in 0..=last {
+        let ran = run(&Case {
+            crashes: vec![at],
+            ..upgraded.clone()
+        });
+        let places = |is: &dyn Fn(&Entry) -> bool| -> Vec<usize> {
+            let found = ran.records.iter().enumerate().filter(|(_, r)| is(&r.entry));
+            found.map(|(place, _)| place).collect()
+        };
+        let rendered =
+            places(&|e| matches!(e, Entry::Rendered { version, .. } if version == NEWER));
+        let chosen = places(&|e| matches!(e, Entry::Chose { .. }));
+        let replied = places(&|e| matches!(e, Entry::Replied { .. }));
+        assert_eq!((rendered.len(), chosen.len()), (1, 1), "crash at {at}");
+        assert!(rendered[0] < replied[0] && chosen[0] < replied[0]);
+    }
+}
+
+/// Random answers, crashes, power cuts, stops, messages and forks.
+fn random(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let mut crashes: Vec<u64> = (0..rng.below(6)).map(|_| 1 + rng.below(120)).collect();
+        crashes.sort_unstable();
+        let case = Case {
+            seed,
+            crashes,
+            power_cut: rng.below(4) == 0,
+            late_keeper: rng.below(2) == 0,
+            stop_at: (rng.below(4) == 0).then(|| 1 + rng.below(100)),
+            say_at: (rng.below(2) == 0).then(|| 1 + rng.below(100)),
+            fork_at: (rng.below(4) == 0).then(|| rng.below(60)),
+            random_script: true,
+            window: (rng.below(2) == 0).then(|| 4_000 + rng.below(4_000)),
+            bulk: [0, 500, 5_000][rng.below(3) as usize],
+            summariser_fails: rng.below(2) == 0,
+            upgraded: seed % 4 == 0,
+        };
+        let result = std::panic::catch_unwind(|| run(&case));
+        if let Err(panic) = result {
+            eprintln!("seed {seed} fails: {case:?}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// `REWAKE_SIM_SEEDS` gives another number of seeds for each half.
+fn seeds() -> u64 {
+    let of = std::env::var("REWAKE_SIM_SEEDS").ok();
+    of.and_then(|n| n.parse().ok()).unwrap_or(1_000)
+}
+
+#[test]
+fn random_schedules_first_half() {
+    random(0..seeds());
+}
+
+#[test]
+fn random_schedules_second_half() {
+    random(1_000_000..1_000_000 + seeds());
+}

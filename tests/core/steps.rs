@@ -1,0 +1,918 @@
+//! The pure core: tables `log -> Step`, and properties over random histories.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use proptest::prelude::*;
+use rewake::core::budget::Budget;
+use rewake::core::entry::*;
+use rewake::core::exchange::Range;
+use rewake::core::fate::{Fate, fate};
+use rewake::core::next::{
+    BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
+};
+use rewake::core::policy::Decision;
+use rewake::core::prompt::messages;
+use rewake::core::request::{Message, Part, Role};
+use rewake::core::settings::Policy;
+use rewake::core::state::State;
+use rewake::core::tool::{Input, MAX_CALLS};
+use rewake::core::window::Windows;
+
+use crate::valid::assert_valid;
+
+const MODEL: &str = "test/model";
+
+fn log(entries: impl IntoIterator<Item = Entry>) -> Vec<Record> {
+    let entries = std::iter::once(opened()).chain(entries);
+    entries
+        .enumerate()
+        .map(|(seq, entry)| Record {
+            seq: seq as u64,
+            at_ms: seq as i64,
+            entry,
+        })
+        .collect()
+}
+
+fn state(entries: impl IntoIterator<Item = Entry>) -> State {
+    State::of(&log(entries)).expect("a legal log")
+}
+
+fn opened() -> Entry {
+    let names = [
+        "read",
+        "grep",
+        "glob",
+        "plan",
+        "write",
+        "edit",
+        "bash",
+        "bash_stop",
+        "mcp__far__poke",
+    ];
+    let spec = |name: &&str| ToolSpec {
+        name: name.to_string(),
+        description: String::new(),
+        schema: serde_json::json!({"type": "object"}),
+    };
+    Entry::Opened {
+        folder: "/w".into(),
+        version: "0".into(),
+        model: MODEL.into(),
+        mode: Mode::Default,
+        layers: Layers {
+            tools: names.iter().map(spec).collect(),
+            ..Layers::default()
+        },
+    }
+}
+
+fn said(text: &str) -> Entry {
+    Entry::Said {
+        text: text.into(),
+        images: vec![],
+        via: Via::Prompt,
+    }
+}
+
+fn replied(blocks: Vec<Block>) -> Entry {
+    let stop = StopReason::ToolUse;
+    Entry::Replied {
+        blocks,
+        usage: Usage::default(),
+        stop,
+        model: MODEL.into(),
+        took_ms: 1,
+        asked_bytes: 0,
+    }
+}
+
+fn noted() -> Entry {
+    Entry::Noted {
+        text: "a note".into(),
+        about: None,
+    }
+}
+
+fn read(path: &str) -> Block {
+    Block::call("read", format!(r#"{{"path":"{path}"}}"#))
+}
+
+fn bash(command: &str) -> Block {
+    Block::call("bash", format!(r#"{{"command":"{command}"}}"#))
+}
+
+fn poke() -> Block {
+    Block::call("mcp__far__poke", "{}")
+}
+
+fn id(reply: u64, index: u32) -> CallId {
+    CallId { reply, index }
+}
+
+fn finished(call: CallId) -> Entry {
+    Entry::Finished {
+        call,
+        outcome: Outcome::done("ok"),
+        fact: None,
+        tree: None,
+    }
+}
+
+fn interrupted(call: CallId) -> Entry {
+    let outcome = Outcome::Interrupted {
+        output: Output::text("half"),
+        why: "gone".into(),
+    };
+    Entry::Finished {
+        call,
+        outcome,
+        fact: None,
+        tree: None,
+    }
+}
+
+fn supervised() -> Guard {
+    Guard::Supervised {
+        run: "r".into(),
+        boot: "b".into(),
+        background: false,
+    }
+}
+
+fn started(call: CallId, guard: Guard) -> Entry {
+    Entry::Started { call, guard }
+}
+
+fn stopped() -> Entry {
+    Entry::Stopped { draft: None }
+}
+
+fn resumed(by: By) -> Entry {
+    Entry::Resumed {
+        by,
+        found: String::new(),
+        draft: None,
+    }
+}
+
+fn failed() -> Entry {
+    let error = Failure {
+        class: FailureClass::Network,
+        message: "no".into(),
+        hint: None,
+    };
+    Entry::Failed { error, draft: None }
+}
+
+/// Allows all but `bash` commands that begin with `ask` or `deny`.
+fn policy(interactive: bool) -> Policy {
+    Policy {
+        permission_check: std::sync::Arc::new(|input, _| match input {
+            Input::Bash(b) if b.command.starts_with("ask") => Decision::Ask {
+                why: "asks".into(),
+                rule: None,
+            },
+            Input::Bash(b) if b.command.starts_with("deny") => Decision::Deny {
+                reason: "no".into(),
+            },
+            _ => Decision::Allow,
+        }),
+        interactive,
+        max_turns: Some(30),
+        budget: std::sync::Arc::new(|_, limit, ratio| {
+            Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
+        }),
+        windows: Windows::default(),
+    }
+}
+
+/// Nothing waits outside of the log.
+fn nothing_else(state: &State) -> Pending {
+    Pending {
+        recalled: recall_point(state),
+        ..Pending::default()
+    }
+}
+
+fn what_next(state: &State, policy: &Policy) -> Step {
+    next(state, policy, &nothing_else(state))
+}
+
+#[track_caller]
+fn check(entries: Vec<Entry>, want: Step) {
+    assert_eq!(what_next(&state(entries), &policy(true)), want);
+}
+
+#[test]
+fn what_is_next() {
+    let turn = |blocks| vec![said("go"), replied(blocks)];
+    let then = |mut log: Vec<Entry>, more: Vec<Entry>| {
+        log.extend(more);
+        log
+    };
+    check(vec![], Step::Wait(Why::Idle));
+    check(vec![said("go")], Step::CallModel);
+    check(turn(vec![Block::text("done")]), Step::Wait(Why::Idle));
+    // Idempotent calls run together up to the first that is not.
+    check(
+        turn(vec![read("a"), read("b"), bash("x"), read("c")]),
+        Step::Run(vec![id(2, 0), id(2, 1)]),
+    );
+    check(turn(vec![bash("x"), bash("y")]), Step::Run(vec![id(2, 0)]));
+    check(
+        then(
+            turn(vec![bash("x"), bash("y")]),
+            vec![started(id(2, 0), supervised())],
+        ),
+        Step::Settle(id(2, 0)),
+    );
+    check(
+        then(
+            turn(vec![bash("x"), read("y")]),
+            vec![started(id(2, 0), supervised()), finished(id(2, 0))],
+        ),
+        Step::Run(vec![id(2, 1)]),
+    );
+    check(
+        then(turn(vec![read("y")]), vec![finished(id(2, 0))]),
+        Step::CallModel,
+    );
+    // Verdicts.
+    check(turn(vec![bash("ask")]), Step::Ask(id(2, 0)));
+    check(turn(vec![bash("deny")]), Step::Close(id(2, 0)));
+    let decided = |verdict| Entry::Decided {
+        call: id(2, 0),
+        verdict,
+        by: By::Person,
+    };
+    check(
+        then(turn(vec![bash("ask")]), vec![decided(Verdict::Allow)]),
+        Step::Run(vec![id(2, 0)]),
+    );
+    let no = Verdict::Deny {
+        reason: "no".into(),
+    };
+    check(
+        then(turn(vec![bash("ask")]), vec![decided(no)]),
+        Step::Close(id(2, 0)),
+    );
+    // A stop settles what was begun and closes the rest, then waits.
+    let begun = turn(vec![bash("x"), read("y")]);
+    let begun = then(begun, vec![started(id(2, 0), supervised()), stopped()]);
+    check(begun.clone(), Step::Settle(id(2, 0)));
+    let settled = then(begun, vec![interrupted(id(2, 0))]);
+    check(settled.clone(), Step::Close(id(2, 1)));
+    let closed = then(settled, vec![interrupted(id(2, 1))]);
+    check(closed.clone(), Step::Wait(Why::Halted));
+    check(
+        then(closed.clone(), vec![resumed(By::Start)]),
+        Step::Wait(Why::Halted),
+    );
+    check(then(closed, vec![said("go on")]), Step::CallModel);
+    // A failure waits for a person or for a new start.
+    check(vec![said("go"), failed()], Step::Wait(Why::Halted));
+    check(
+        vec![said("go"), failed(), resumed(By::Start)],
+        Step::CallModel,
+    );
+    // A note owes no answer.
+    let noted = || Entry::Noted {
+        text: "x".into(),
+        about: None,
+    };
+    check(vec![noted()], Step::Wait(Why::Idle));
+    check(vec![said("go"), noted()], Step::CallModel);
+    // A fork closes what is open and owes the answer.
+    let from = ForkPoint {
+        session: "s".into(),
+        seq: 2,
+    };
+    check(
+        then(turn(vec![bash("x")]), vec![Entry::Forked { from }]),
+        Step::CallModel,
+    );
+}
+
+#[test]
+fn what_cannot_run_is_closed() {
+    let close = |blocks: Vec<Block>, stop| {
+        let reply = Entry::Replied {
+            blocks,
+            usage: Usage::default(),
+            stop,
+            model: MODEL.into(),
+            took_ms: 0,
+            asked_bytes: 0,
+        };
+        let state = state([said("go"), reply]);
+        let open = state.first_open().expect("an open call").clone();
+        match fate(&state, &policy(false), &open) {
+            Fate::Close(outcome) => outcome.to_model_text().0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(
+        close(vec![Block::call("launch", "{}")], StopReason::ToolUse)
+            .contains("the tools are read, ")
+    );
+    assert!(close(vec![Block::call("read", "{\"pa")], StopReason::ToolUse).contains("not JSON"));
+    assert!(close(vec![read("a")], StopReason::MaxTokens).contains("output limit"));
+    assert!(close(vec![bash("ask")], StopReason::ToolUse).contains("nobody is there"));
+}
+
+#[test]
+fn of_hundreds_of_calls_the_first_are_run() {
+    let blocks = (0..300).map(|n| bash(&format!("echo {n}"))).collect();
+    let mut log = log([said("go"), replied(blocks)]);
+    let mut ran = 0;
+    loop {
+        let state = State::of(&log).expect("legal");
+        let mut push = |entry| {
+            log.push(Record {
+                seq: log.len() as u64,
+                at_ms: 0,
+                entry,
+            })
+        };
+        match what_next(&state, &policy(true)) {
+            Step::Run(calls) => {
+                ran += 1;
+                push(started(calls[0], supervised()));
+                push(finished(calls[0]));
+            }
+            Step::Close(call) => push(Entry::Finished {
+                call,
+                outcome: Outcome::error("surplus"),
+                fact: None,
+                tree: None,
+            }),
+            step => {
+                assert_eq!(step, Step::CallModel);
+                break;
+            }
+        }
+    }
+    assert_eq!(ran, MAX_CALLS);
+}
+
+#[test]
+fn starts_that_come_to_nothing_are_a_crash_loop() {
+    let mut entries = vec![
+        said("go"),
+        replied(vec![bash("x")]),
+        started(id(2, 0), supervised()),
+    ];
+    for _ in 1..MAX_RESTARTS {
+        entries.push(resumed(By::Start));
+        check(entries.clone(), Step::Settle(id(2, 0)));
+    }
+    entries.push(resumed(By::Start));
+    check(entries.clone(), Step::Wait(Why::CrashLoop));
+    let mut lifted = entries.clone();
+    lifted.push(resumed(By::Person));
+    check(lifted, Step::Settle(id(2, 0)));
+    entries.push(finished(id(2, 0)));
+    check(entries, Step::CallModel);
+    // An outage is no crash: however often it fails, the next start tries again.
+    let mut outage = vec![said("go")];
+    for _ in 0..2 * MAX_RESTARTS {
+        outage.push(failed());
+        check(outage.clone(), Step::Wait(Why::Halted));
+        outage.push(resumed(By::Start));
+        check(outage.clone(), Step::CallModel);
+    }
+    // Nothing owed, no crash loop.
+    check(
+        vec![
+            resumed(By::Start),
+            resumed(By::Start),
+            resumed(By::Start),
+            resumed(By::Start),
+        ],
+        Step::Wait(Why::Idle),
+    );
+}
+
+#[test]
+fn turns_and_nonsense_are_bounded() {
+    let mut entries = vec![said("go")];
+    for _ in 0..MAX_NONSENSE {
+        check(entries.clone(), Step::CallModel);
+        entries.push(replied(vec![]));
+    }
+    check(entries.clone(), Step::Wait(Why::Nonsense));
+    entries.push(said("again"));
+    check(entries, Step::CallModel);
+
+    let mut entries = vec![said("go")];
+    for turn in 0..30 {
+        let reply = 1 + entries.len() as u64;
+        check(entries.clone(), Step::CallModel);
+        entries.extend([replied(vec![read("a")]), finished(id(reply, 0))]);
+        assert!(turn < 30);
+    }
+    check(entries.clone(), Step::Wait(Why::Turns));
+    // Going on after that is another start, with turns of its own.
+    entries.push(resumed(By::Start));
+    check(entries, Step::CallModel);
+}
+
+#[test]
+fn what_cannot_have_happened_is_refused() {
+    let refuse = |entries: Vec<Entry>, entry: Entry| {
+        let state = state(entries);
+        let before = state.clone();
+        assert!(state.check(&entry).is_err(), "{entry:?}");
+        let mut after = state;
+        let seq = after.next_seq();
+        assert!(
+            after
+                .fold(&Record {
+                    seq,
+                    at_ms: 0,
+                    entry
+                })
+                .is_err()
+        );
+        assert_eq!(before, after, "a refused entry changes nothing");
+    };
+    let call = || vec![said("go"), replied(vec![bash("x"), read("y"), poke()])];
+    let with = |more: Vec<Entry>| call().into_iter().chain(more).collect::<Vec<_>>();
+    refuse(vec![], opened());
+    refuse(vec![], replied(vec![Block::text("unasked")]));
+    refuse(call(), said("while a call is open"));
+    refuse(call(), replied(vec![Block::text("while a call is open")]));
+    refuse(call(), finished(id(2, 0))); // done, but never begun
+    refuse(call(), finished(id(2, 2)));
+    refuse(call(), finished(id(2, 7)));
+    refuse(call(), started(id(2, 1), Guard::Opaque)); // idempotent
+    refuse(call(), started(id(2, 0), Guard::Opaque)); // another class
+    refuse(with(vec![finished(id(2, 1))]), finished(id(2, 1))); // twice
+    refuse(
+        with(vec![started(id(2, 0), supervised())]),
+        started(id(2, 2), Guard::Opaque),
+    ); // two at once
+    refuse(with(vec![stopped()]), started(id(2, 0), supervised()));
+    refuse(
+        vec![said("go"), stopped()],
+        replied(vec![Block::text("after the stop")]),
+    );
+    let ended = Some(About::BackgroundEnded {
+        id: "b".into(),
+        exit_code: None,
+    });
+    refuse(
+        vec![],
+        Entry::Noted {
+            text: String::new(),
+            about: ended,
+        },
+    );
+    let gap = Record {
+        seq: 5,
+        at_ms: 0,
+        entry: said("x"),
+    };
+    assert!(state([said("go")]).fold(&gap).is_err());
+}
+
+#[test]
+fn every_result_is_sent_behind_its_call() {
+    let output = || Output::text("so far");
+    let outcomes = [
+        Outcome::done("ok"),
+        Outcome::done(""),
+        Outcome::error("no"),
+        Outcome::Denied {
+            reason: "never".into(),
+        },
+        Outcome::Interrupted {
+            output: output(),
+            why: "gone".into(),
+        },
+    ];
+    let blocks = outcomes.iter().map(|_| read("a")).collect();
+    let mut entries = vec![said("go"), replied(blocks)];
+    let results = (0u32..)
+        .zip(&outcomes)
+        .map(|(index, outcome)| Entry::Finished {
+            call: id(2, index),
+            outcome: outcome.clone(),
+            fact: None,
+            tree: None,
+        });
+    entries.extend(results);
+    let messages = messages(&state(entries), usize::MAX);
+    assert_valid(&messages);
+    let told: Vec<(&str, &str, bool)> = messages[2]
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Result {
+                id, text, is_error, ..
+            } => Some((id.as_str(), text.as_str(), *is_error)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("c00000003", "ok", false),
+            ("c00000007", "(no output)", false),
+            ("c0000000C", "no", true),
+            ("c0000000I", "denied: never", true),
+            ("c0000000P", "so far\n[interrupted: gone]", true),
+        ]
+    );
+}
+
+#[test]
+fn an_entry_is_read_as_it_was_written() {
+    let entries = [
+        opened(),
+        said("x"),
+        replied(vec![
+            Block::Thinking {
+                text: "t".into(),
+                sealed: Some(serde_json::json!({"signature": "s"})),
+            },
+            read("a"),
+        ]),
+        started(
+            id(1, 0),
+            Guard::Checked {
+                path: "/a".into(),
+                before: None,
+                after: "h".into(),
+            },
+        ),
+        interrupted(id(1, 0)),
+        resumed(By::Person),
+        failed(),
+    ];
+    for entry in entries {
+        let json = serde_json::to_string(&entry).expect("serialises");
+        assert!(
+            json.contains(&format!("\"kind\":\"{}\"", entry.kind())),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<Entry>(&json).expect("reads"), entry);
+    }
+    assert!(serde_json::from_str::<Entry>(r#"{"kind":"dreamt"}"#).is_err());
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just(" \n".into()),
+        "\\PC{0,12}",
+        Just("\u{0}\u{1b}[31m\u{202e}".into())
+    ]
+}
+
+fn any_block() -> impl Strategy<Value = Block> {
+    prop_oneof![
+        any_text().prop_map(Block::text),
+        any_text().prop_map(|text| Block::Thinking { text, sealed: None }),
+        "[a-c]".prop_map(|p| read(&p)),
+        Just(poke()),
+        prop_oneof![Just("true"), Just("ask"), Just("deny")].prop_map(bash),
+        any_text().prop_map(|t| Block::call("read", t)),
+        any_text().prop_map(|t| Block::call(t, "{}")),
+    ]
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        any_text().prop_map(Outcome::done),
+        any_text().prop_map(Outcome::error),
+        any_text().prop_map(|reason| Outcome::Denied { reason }),
+        any_text().prop_map(|why| Outcome::Interrupted {
+            output: Output::default(),
+            why
+        }),
+    ]
+}
+
+/// Any entry, sensible or not; calls are named by their distance from the last answer.
+#[derive(Debug, Clone)]
+enum Move {
+    Plain(Entry),
+    Start(u32),
+    Finish(u32, Outcome),
+    Decide(u32, bool),
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    let image = Image {
+        media_type: "image/png".into(),
+        blob: BlobRef {
+            hash: "h".into(),
+            bytes: 1,
+        },
+    };
+    let stop = prop_oneof![
+        Just(StopReason::ToolUse),
+        Just(StopReason::MaxTokens),
+        Just(StopReason::EndTurn)
+    ];
+    let reply = (
+        prop::collection::vec(any_block(), 0..5),
+        stop,
+        any::<bool>(),
+    )
+        .prop_map(|(blocks, stop, same)| {
+            let model = if same { MODEL } else { "other/model" }.to_string();
+            Entry::Replied {
+                blocks,
+                usage: Usage::default(),
+                stop,
+                model,
+                took_ms: 0,
+                asked_bytes: 0,
+            }
+        });
+    let plain = prop_oneof![
+        4 => reply,
+        3 => (any_text(), any::<bool>()).prop_map(move |(text, with)| Entry::Said {
+            text,
+            images: if with { vec![image.clone()] } else { vec![] },
+            via: Via::Queue,
+        }),
+        1 => any_text().prop_map(|d| Entry::Stopped { draft: Some(d) }),
+        1 => any_text().prop_map(|text| Entry::Noted { text, about: None }),
+        1 => Just(failed()),
+        1 => Just(resumed(By::Start)),
+        1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
+        1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
+        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
+        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
+    ];
+    prop_oneof![
+        4 => plain.prop_map(Move::Plain),
+        2 => (0..5u32).prop_map(Move::Start),
+        5 => (0..5u32, any_outcome()).prop_map(|(i, o)| Move::Finish(i, o)),
+        1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
+    ]
+}
+
+fn entry_of(state: &State, step: Move) -> Option<Entry> {
+    let call = |index: u32| state.calls.get(index as usize).map(|c| &c.call);
+    Some(match step {
+        Move::Plain(entry) => entry,
+        Move::Start(index) => {
+            let call = call(index)?;
+            let guard = match call.class()? {
+                rewake::core::tool::Class::Supervised => supervised(),
+                _ => Guard::Opaque,
+            };
+            started(call.id, guard)
+        }
+        Move::Finish(index, outcome) => Entry::Finished {
+            call: call(index)?.id,
+            outcome,
+            fact: None,
+            tree: None,
+        },
+        Move::Decide(index, yes) => {
+            let verdict = if yes {
+                Verdict::Allow
+            } else {
+                Verdict::Deny {
+                    reason: "no".into(),
+                }
+            };
+            Entry::Decided {
+                call: call(index)?.id,
+                verdict,
+                by: By::Person,
+            }
+        }
+    })
+}
+
+/// They are in logs of requests and in caches: the same call keeps its id in every version.
+#[test]
+fn ids_of_calls_are_nine_letters_and_digits_and_never_change() {
+    let id = |reply, index| CallId { reply, index }.wire();
+    assert_eq!(id(0, 0), "c00000000");
+    assert_eq!(id(3, 1), "c0000000B");
+    assert_eq!(id(1_000_000, 511), "c08oKVnTD");
+    // More than nine where there is no room, and still unlike any other.
+    assert_eq!(id(u64::MAX, u32::MAX), "c3tX16eq5C820PcpjzF3Zxo");
+    let mut ids = std::collections::HashSet::new();
+    for reply in (0..300).chain(19_000_000..19_000_300) {
+        for index in (0..70).chain([511, 4_095]) {
+            let id = id(reply, index);
+            assert!(
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+                "{id}"
+            );
+            assert!(ids.insert(id), "{reply} {index}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// For every prefix of every legal log: the messages are valid, a request is only asked
+    /// for when it can be sent, and the next request has the last one as its prefix.
+    #[test]
+    fn every_prefix_of_every_log_makes_valid_messages(moves in prop::collection::vec(any_move(), 0..60)) {
+        let mut state = state([]);
+        let mut sent = Vec::new();
+        for step in moves {
+            let Some(entry) = entry_of(&state, step) else { continue };
+            let renews = matches!(entry, Entry::Continued { .. } | Entry::Chose { .. });
+            let record = Record { seq: state.next_seq(), at_ms: 0, entry };
+            if state.fold(&record).is_err() {
+                continue;
+            }
+            if renews {
+                sent.clear();
+            }
+            let now = messages(&state, usize::MAX);
+            assert_valid(&now);
+            if what_next(&state, &policy(true)) == Step::CallModel {
+                prop_assert_eq!(now.last().map(|m| m.role), Some(Role::User));
+                prop_assert!(state.first_open().is_none());
+                assert_extends(&sent, &now);
+                sent = now;
+            }
+        }
+    }
+
+    /// `next` always leads on: whatever it asks for can be recorded.
+    #[test]
+    fn what_is_next_can_be_recorded(
+        moves in prop::collection::vec(any_move(), 0..60),
+        waiting in any_pending(),
+    ) {
+        let mut state = state([]);
+        for step in moves {
+            if let Some(entry) = entry_of(&state, step) {
+                let record = Record { seq: state.next_seq(), at_ms: 0, entry };
+                let _ = state.fold(&record);
+            }
+            let policy = policy(true);
+            match next(&state, &policy, &waiting) {
+                Step::RecordChoice => {
+                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan) };
+                    prop_assert!(state.check(&chosen).is_ok());
+                }
+                Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
+                // All the others that take something in need that no call is open, as a note does.
+                Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::Summarise(_)
+                | Step::LearnLimit(_) | Step::Recall(_) => {
+                    prop_assert!(state.check(&noted()).is_ok());
+                }
+                Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
+                Step::Close(call) => {
+                    let open = state.call(call).expect("the call is there");
+                    let Fate::Close(outcome) = fate(&state, &policy, open) else { panic!("no outcome") };
+                    let entry = Entry::Finished { call, outcome, fact: None, tree: None };
+                    prop_assert!(state.check(&entry).is_ok());
+                }
+                Step::Run(calls) => prop_assert!(!calls.is_empty()),
+                Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
+                Step::Ask(call) => {
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
+                    prop_assert!(state.check(&entry).is_ok());
+                }
+                Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
+            }
+        }
+    }
+}
+
+fn any_pending() -> impl Strategy<Value = Pending> {
+    let summary = prop_oneof![
+        Just(BackgroundSummary::None),
+        Just(BackgroundSummary::Running),
+        Just(BackgroundSummary::Paused),
+        (0..9u64, 0..9u64)
+            .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
+    ];
+    let flags = any::<[bool; 5]>();
+    let ended = prop::option::of("bg_[0-9]");
+    (flags, ended, summary, prop::option::of(0..9u64)).prop_map(
+        |([choice, waits_for_person, rendering, compaction, message], ended, summary, recalled)| {
+            Pending {
+                choice,
+                waits_for_person,
+                rendering,
+                compaction,
+                ended,
+                message,
+                summary,
+                recalled,
+            }
+        },
+    )
+}
+
+#[test]
+fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
+    let owing = || state(vec![said("go")]);
+    let with = |change: &dyn Fn(&mut Pending)| {
+        let mut pending = nothing_else(&owing());
+        change(&mut pending);
+        next(&owing(), &policy(true), &pending)
+    };
+    assert_eq!(with(&|_| ()), Step::CallModel);
+    assert_eq!(with(&|p| p.choice = true), Step::RecordChoice);
+    assert_eq!(with(&|p| p.rendering = true), Step::Render);
+    assert_eq!(with(&|p| p.compaction = true), Step::CompactAsAsked);
+    assert_eq!(
+        with(&|p| p.ended = Some("bg_2_0".into())),
+        Step::ReportEnd("bg_2_0".into())
+    );
+    assert_eq!(with(&|p| p.message = true), Step::TakeMessage);
+    assert_eq!(with(&|p| p.recalled = None), Step::Recall(1));
+    let all = |p: &mut Pending| {
+        (p.choice, p.rendering, p.compaction, p.message) = (true, true, true, true);
+        p.ended = Some("bg_2_0".into());
+    };
+    assert_eq!(with(&all), Step::RecordChoice);
+    assert_eq!(
+        with(&|p| {
+            all(p);
+            p.choice = false;
+        }),
+        Step::Render
+    );
+}
+
+#[test]
+fn while_a_call_is_open_nothing_is_taken_in() {
+    let open = state(vec![said("go"), replied(vec![bash("x")])]);
+    let pending = Pending {
+        rendering: true,
+        compaction: true,
+        ended: Some("bg_2_0".into()),
+        message: true,
+        ..Pending::default()
+    };
+    assert_eq!(
+        next(&open, &policy(true), &pending),
+        Step::Run(vec![id(2, 0)])
+    );
+}
+
+#[test]
+fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
+    let waiting = |compaction| Pending {
+        waits_for_person: true,
+        compaction,
+        message: true,
+        ended: Some("bg_2_0".into()),
+        ..Pending::default()
+    };
+    let owing = state(vec![said("go")]);
+    let next_of = |state: &State, compaction| next(state, &policy(true), &waiting(compaction));
+    assert_eq!(next_of(&owing, false), Step::Wait(Why::Idle));
+    assert_eq!(next_of(&owing, true), Step::CompactAsAsked);
+    let open = state(vec![said("go"), replied(vec![bash("x")])]);
+    assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
+    let stopped = state(vec![said("go"), stopped()]);
+    assert_eq!(next_of(&stopped, false), Step::Wait(Why::Halted));
+}
+
+#[test]
+fn a_message_lifts_a_hold_and_nothing_else_is_done_under_it() {
+    let mut entries = vec![said("go")];
+    entries.extend((0..MAX_RESTARTS).map(|_| resumed(By::Start)));
+    let looping = state(entries);
+    let with = |message| Pending {
+        rendering: true,
+        compaction: true,
+        message,
+        ..Pending::default()
+    };
+    assert_eq!(
+        next(&looping, &policy(true), &with(false)),
+        Step::Wait(Why::CrashLoop)
+    );
+    assert_eq!(
+        next(&looping, &policy(true), &with(true)),
+        Step::TakeMessage
+    );
+}
+
+/// Everything that was sent is sent again first. The last message may have grown.
+fn assert_extends(before: &[Message], now: &[Message]) {
+    for (old, new) in before.iter().zip(now) {
+        assert_eq!(old.role, new.role);
+        assert!(new.parts.len() >= old.parts.len(), "{old:?} {new:?}");
+        assert_eq!(old.parts[..], new.parts[..old.parts.len()]);
+    }
+    assert!(now.len() >= before.len());
+}

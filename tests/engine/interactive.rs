@@ -1,0 +1,413 @@
+//! Sessions as the screen opens them: the blank one that is taken up again, copies that part
+//! in the middle, and a session that another process has.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use crate::support::{Home, Live};
+use rewake::config::{self, Env, Paths};
+use rewake::core::entry::{Entry, Mode, SaveReason};
+use rewake::engine::{Command, Engine, Rest};
+use rewake::session::{AppContext, Session, SessionError, Which};
+use rewake::store::{Message, Store, StoreError};
+use rewake::workspace::here;
+use tokio::sync::mpsc::unbounded_channel;
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn home(script: &str) -> Home {
+    let home = Home::new();
+    configure(&home, "x", "");
+    std::fs::write(home.rewake_home().join("s.toml"), script).unwrap();
+    home
+}
+
+fn configure(home: &Home, model: &str, more: &str) {
+    home.write_config(&format!(
+        "model = \"s/{model}\"\n{more}\n[providers.s]\nprotocol = \"script\"\nscript = \"s.toml\"\n"
+    ));
+}
+
+fn context(home: &Home) -> AppContext {
+    let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+    let (rewake, user) = (text(home.rewake_home()), text(home.user()));
+    let vars = [("REWAKE_HOME", rewake.as_str()), ("HOME", user.as_str())];
+    let env = Env::new(vars, home.workspace());
+    let paths = Paths::new(&env).unwrap();
+    let here = here(&home.workspace()).unwrap();
+    let loaded = config::load(&env, &paths, &here.root, &[]).unwrap();
+    AppContext {
+        env,
+        paths,
+        here,
+        loaded,
+        flags: Vec::new(),
+    }
+}
+
+fn start(home: &Home) -> Session {
+    context(home).open(&Which::New, true).unwrap()
+}
+
+/// Obeys these, and leaves.
+fn live(session: Session, commands: Vec<Command>) -> String {
+    played(session, commands, false)
+}
+
+/// The same, of an engine that waits for a person.
+fn live_waiting(session: Session, commands: Vec<Command>) -> String {
+    played(session, commands, true)
+}
+
+fn played(session: Session, commands: Vec<Command>, waits: bool) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let id = session.id.clone();
+    let Session {
+        log,
+        world,
+        settings,
+        lock,
+        ..
+    } = session;
+    let (sender, inbox) = unbounded_channel();
+    for command in commands {
+        sender.send(command).ok().unwrap();
+    }
+    runtime.block_on(async {
+        let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
+        if waits {
+            engine.wait_for_person();
+        }
+        while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
+            sender.send(Command::Leave(SaveReason::Exit)).ok().unwrap();
+            engine.idle().await.unwrap();
+        }
+    });
+    drop(lock);
+    id
+}
+
+fn log(home: &Home, id: &str) -> Vec<Entry> {
+    let (_, records) = store(home).load(id).unwrap();
+    records.into_iter().map(|r| r.entry).collect()
+}
+
+fn store(home: &Home) -> Store {
+    Store::open(&home.rewake_home()).unwrap()
+}
+
+fn input(home: &Home, id: &str) -> Option<String> {
+    store(home).drafts(id).unwrap().input
+}
+
+fn blanks(home: &Home) -> usize {
+    let folder = context(home).workspace();
+    store(home).blank(&folder, &folder, 99).unwrap().len()
+}
+
+#[test]
+fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
+    let home = home("");
+    let first = live(start(&home), vec![Command::KeepInput("half a tho".into())]);
+    let nothing = home.run(["-p", "-c", "x"]);
+    assert!(
+        nothing.stderr.contains("there is no session"),
+        "{}",
+        nothing.stderr
+    );
+    assert_eq!(home.run(["history"]).expect(0).stdout, "");
+    // Everything that is set up at a start changed, one start after the other.
+    configure(&home, "y", "permission_mode = \"plan\"");
+    for round in 0..4 {
+        std::fs::write(home.path("AGENTS.md"), format!("rule {round}")).unwrap();
+        let session = start(&home);
+        assert_eq!(session.id, first);
+        assert!(session.found.is_none());
+        assert_eq!(input(&home, &first).as_deref(), Some("half a tho"));
+        live(
+            session,
+            vec![Command::Choose {
+                model: None,
+                mode: Some(Mode::Default),
+            }],
+        );
+        assert_eq!(blanks(&home), 1);
+    }
+    let log = log(&home, &first);
+    let state = |kind| log.iter().filter(|e| e.kind() == kind).count();
+    assert_eq!(state("rendered"), 4);
+    let model = log.iter().find_map(|e| match e {
+        Entry::Chose { model, .. } => model.clone(),
+        _ => None,
+    });
+    assert_eq!(model.as_deref(), Some("s/y"));
+    assert!(context(&home).offers(&store(&home)).unwrap().is_empty());
+    assert_eq!(home.run(["history"]).expect(0).stdout, "");
+}
+
+#[test]
+fn a_blank_session_of_a_model_that_is_gone_is_no_obstacle() {
+    let home = home("");
+    let first = live(start(&home), vec![]);
+    home.write_config(
+        "model = \"t/z\"\n[providers.t]\nprotocol = \"script\"\nscript = \"s.toml\"\n",
+    );
+    assert_eq!(start(&home).id, first);
+}
+
+#[test]
+fn of_two_starts_at_once_each_has_its_own_session() {
+    let home = home("");
+    let (first, second) = (start(&home), start(&home));
+    assert_ne!(first.id, second.id);
+    let first = live(first, vec![]);
+    live(second, vec![Command::Note("told".into())]);
+    // What was told something is a session now; the other is still nobody's.
+    assert_eq!(start(&home).id, first);
+    assert_eq!(blanks(&home), 1);
+}
+
+#[test]
+fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
+    let home = home("");
+    let session = start(&home);
+    let id = session.id.clone();
+    let message = Message {
+        text: "never mind".into(),
+        images: vec![],
+        via: rewake::core::entry::Via::Prompt,
+    };
+    let queued = store(&home).queue(&id, &message, &[], 1).unwrap();
+    live(
+        session,
+        vec![
+            Command::Stop,
+            Command::EditQueued {
+                id: queued,
+                message: None,
+            },
+        ],
+    );
+    assert!(!store(&home).find(&id).unwrap().unfinished);
+}
+
+#[test]
+fn new_words_that_come_too_late_are_said_as_well() {
+    let home = home("[[step]]\ntext = \"heard\"\n");
+    let session = start(&home);
+    let id = session.id.clone();
+    let message = |text: &str| Message {
+        text: text.into(),
+        images: vec![],
+        via: rewake::core::entry::Via::Queue,
+    };
+    let mut store = store(&home);
+    let queued = store.queue(&id, &message("first"), &[], 1).unwrap();
+    store.remove_queued(queued).unwrap();
+    let late = Command::EditQueued {
+        id: queued,
+        message: Some(message("second")),
+    };
+    live(session, vec![late]);
+    let said = |e: &Entry| matches!(e, Entry::Said { text, .. } if text == "second");
+    assert_eq!(log(&home, &id).iter().filter(|e| said(e)).count(), 1);
+}
+
+fn forked(home: &Home, id: &str, at: &str) -> String {
+    home.run(["fork", id, "--at", at])
+        .expect(0)
+        .stdout
+        .trim()
+        .to_string()
+}
+
+const TASK: &str = "[[step]]\ncalls = [{ name = \"bash\", arguments = { command = \"echo x >> effects\" } }]\n\
+                    [[step]]\ntext = \"done\"\n";
+
+#[test]
+fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
+    let home = home(TASK);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let kinds: Vec<_> = log(&home, &id).iter().map(Entry::kind).collect();
+    let last = kinds.len() - 1;
+    for at in 0..=last {
+        let fork = forked(&home, &id, &at.to_string());
+        let again = forked(&home, &fork, &(at + 1).to_string());
+        let log = log(&home, &again);
+        let its: Vec<_> = log.iter().map(Entry::kind).collect();
+        assert_eq!(its[..=at], kinds[..=at]);
+        assert_eq!(its[at + 1..], ["forked", "forked"]);
+        assert_eq!(
+            context(&home)
+                .open(
+                    &Which::Named {
+                        id: again,
+                        fork: false
+                    },
+                    true
+                )
+                .unwrap()
+                .log
+                .state
+                .next_seq(),
+            at as u64 + 3
+        );
+    }
+    assert_eq!(home.read("effects").lines().count(), 1);
+    let beyond = home.run(["fork", &id, "--at", &(last + 1).to_string()]);
+    assert_ne!(beyond.code(), Some(0));
+    assert!(
+        beyond.stderr.contains(&format!("the last is {last}")),
+        "{}",
+        beyond.stderr
+    );
+}
+
+#[test]
+fn what_waits_for_a_person_waits_whatever_else_is_heard() {
+    let home = home("[[step]]\ntext = \"heard\"\n");
+    let answered = |commands: Vec<Command>| {
+        let session = start(&home);
+        let said = Message {
+            text: "go".into(),
+            images: vec![],
+            via: rewake::core::entry::Via::Prompt,
+        };
+        store(&home).queue(&session.id, &said, &[], 1).unwrap();
+        let id = live_waiting(session, commands);
+        log(&home, &id)
+            .iter()
+            .any(|e| matches!(e, Entry::Replied { .. }))
+    };
+    let other = vec![
+        Command::KeepInput("half a thought".into()),
+        Command::Name("a name".into()),
+        Command::Note("a command ended".into()),
+        Command::Choose {
+            model: None,
+            mode: Some(Mode::Plan),
+        },
+    ];
+    assert!(!answered(other));
+    assert!(answered(vec![Command::GoOn]));
+}
+
+#[test]
+fn a_copy_of_the_sound_part_of_a_damaged_session_is_made_without_a_word() {
+    let home = home(TASK);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
+    database
+        .execute("UPDATE entries SET checksum = x'00' WHERE seq = 4", [])
+        .unwrap();
+    drop(database);
+    let sound = home.run(["fork", &id, "--at", "2"]).expect(0);
+    assert!(!sound.stderr.contains("damaged"), "{}", sound.stderr);
+    let fork = sound.stdout.trim();
+    assert_eq!(log(&home, fork).len(), 4);
+    // Behind the damage there is nothing to part from: the copy ends before it, and says so.
+    let cut = home.run(["fork", &id, "--at", "5"]).expect(0);
+    assert!(cut.stderr.contains("ends at entry 3"), "{}", cut.stderr);
+}
+
+#[test]
+fn a_command_that_runs_stays_with_the_origin_of_a_copy() {
+    let home = home(&TASK.replace("echo x >> effects", "echo x >> effects; sleep 60"));
+    let mut first =
+        Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    first.wait_for(SOON, |line| line.contains("entry.started"));
+    while home.read("effects").is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    first.kill();
+    first.wait(SOON);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let started = log(&home, &id).len() - 1;
+    for at in [started, started - 1] {
+        let fork = forked(&home, &id, &at.to_string());
+        let done = home
+            .run(["-p", "-r", &fork, "--output-format", "json"])
+            .expect(0);
+        assert!(done.stdout.contains("done"), "{}", done.stdout);
+    }
+    assert_eq!(home.read("effects").lines().count(), 1);
+    let runs = home.run(["ps"]).expect(0).stdout;
+    let run = runs.split_whitespace().next().expect("it runs").to_string();
+    home.run(["ps", "stop", &run]).expect(0);
+}
+
+#[test]
+fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
+    let home =
+        home("[[step]]\ntext = \"one two three four five six\"\nchunk_chars = 1\nchunk_ms = 500\n");
+    let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
+    live.wait_for(SOON, |line| line.contains("delta.text"));
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let signal = |name: &str| {
+        let pid = live.id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([name, &pid])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let stays = context(&home)
+        .take_over(&id, Duration::from_millis(50))
+        .unwrap_err();
+    let SessionError::Store(StoreError::Held { pid, .. }) = &stays else {
+        panic!("{stays}");
+    };
+    assert_eq!(*pid, Some(live.id()));
+    assert!(
+        stays.to_string().contains("is in use by process"),
+        "{stays}"
+    );
+    signal("-CONT");
+    context(&home).take_over(&id, SOON).unwrap();
+    live.wait(SOON).expect(143);
+    // It is ours now: nobody is asked to leave.
+    let ours = context(&home)
+        .open(
+            &Which::Named {
+                id: id.clone(),
+                fork: false,
+            },
+            true,
+        )
+        .unwrap();
+    assert!(context(&home).take_over(&id, SOON).is_err());
+    drop(ours);
+}
+
+/// The lock's file names a process that is there, and is not who holds the lock.
+#[test]
+fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
+    let home = home("");
+    let session = start(&home);
+    let lock = home
+        .rewake_home()
+        .join("locks")
+        .join(format!("{}.lock", session.id));
+    let signed = std::fs::read_to_string(&lock).unwrap();
+    let other = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let stale = signed.replace(&std::process::id().to_string(), &other.id().to_string());
+    std::fs::write(&lock, stale).unwrap();
+    let taken = context(&home).take_over(&session.id, Duration::from_millis(50));
+    assert!(matches!(
+        taken,
+        Err(SessionError::Store(StoreError::Held { pid: None, .. }))
+    ));
+    let mut other = other;
+    assert!(other.try_wait().unwrap().is_none(), "a stranger was ended");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}

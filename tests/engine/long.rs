@@ -1,0 +1,478 @@
+//! Long tasks in small windows, with the real binary: a server that refuses what is too long
+//! in each protocol's own words, hundreds of results of 4 KB each, a summary model that
+//! works or fails, and kills. No text may say that a new session is to be started.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use std::time::Duration;
+
+use std::sync::{Arc, Mutex};
+
+use crate::support::{
+    Answer, Asked, Home, Live, Options, PrefixRow, Protocol, Says, Seen, Server, run,
+};
+
+/// How long one run of the agent may take.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// The number of the last file that the request speaks of. The server remembers nothing, so
+/// that a request which is sent again after a kill gets the same answer; and what left the
+/// context must still be in the note, or the task would begin anew.
+fn last_file(seen: &Seen) -> usize {
+    let body = String::from_utf8_lossy(&seen.body);
+    let numbers = body.match_indices("data/").filter_map(|(at, _)| {
+        let rest = &body[at + 5..];
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        rest[digits.len()..]
+            .starts_with(".txt")
+            .then(|| digits.parse().ok())
+            .flatten()
+    });
+    numbers.max().unwrap_or(0)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Summaries {
+    Work,
+    Fail,
+}
+
+fn server(limit_tokens: u64, calls: usize, summaries: Summaries) -> Server {
+    let options = Options {
+        limit_tokens: Some(limit_tokens),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    Server::start_with(options, reader(calls, summaries))
+}
+
+/// A model that reads one file after the other.
+fn reader(calls: usize, summaries: Summaries) -> impl Fn(&Seen) -> Answer + Send + Sync {
+    move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            return match summaries {
+                Summaries::Work => Answer::text(format!(
+                    "Files up to data/{}.txt were read.",
+                    last_file(seen)
+                )),
+                Summaries::Fail => Answer::error(500, "the summary model is down"),
+            };
+        }
+        let next = last_file(seen) + 1;
+        match next > calls {
+            true => Answer::text("all files are read"),
+            false => Answer::Says(Says::text("").and_call(
+                "read",
+                serde_json::json!({"path": format!("data/{next}.txt")}),
+            )),
+        }
+    }
+}
+
+fn home(server: &Server, protocol: Protocol, calls: usize) -> Home {
+    home_with(server, protocol, calls, "")
+}
+
+fn home_with(server: &Server, protocol: Protocol, calls: usize, more: &str) -> Home {
+    let home = Home::new();
+    let retry = "[retry]\ntries = 2\nbase_ms = 1\ncap_ms = 2\n";
+    home.configure(server, protocol, &format!("{retry}{more}"));
+    std::fs::create_dir(home.path("data")).expect("a folder");
+    for n in 1..=calls {
+        let mut text = format!("this is file {n}\n");
+        if n == 3 {
+            text.push_str("the password of the vault is xylophone42\n");
+        }
+        while text.len() < 4_000 {
+            text.push_str(&format!("line {} of file {n} says nothing\n", text.len()));
+        }
+        std::fs::write(home.path(format!("data/{n}.txt")), text).expect("a file");
+    }
+    home
+}
+
+struct Figures {
+    requests: usize,
+    refused: usize,
+    events: Vec<serde_json::Value>,
+}
+
+fn finish(server: &Server, home: &Home, calls: usize) -> Figures {
+    let args = [
+        "-p",
+        "read all the files in data, one after the other",
+        "--yolo",
+        "--output-format",
+        "stream-json",
+    ];
+    let done = run(home.rewake(args), LIMIT);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    server.assert_no_violations();
+    let events = done.events();
+    let finished = events
+        .iter()
+        .filter(|e| e["type"] == "entry.finished")
+        .count();
+    assert_eq!(finished, calls, "every file is read once");
+    assert!(
+        !done.stderr.to_lowercase().contains("new session"),
+        "{}",
+        done.stderr
+    );
+    let result = events.last().expect("a result");
+    assert_eq!(result["result"], "all files are read");
+    let log = server.requests();
+    Figures {
+        requests: log.len(),
+        refused: log.iter().filter(|r| r.too_long).count(),
+        events,
+    }
+}
+
+fn count(figures: &Figures, what: &str) -> usize {
+    figures.events.iter().filter(|e| e["type"] == what).count()
+}
+
+fn all_windows(protocol: Protocol) {
+    for (limit, calls) in [(32_000, 300), (8_000, 300), (4_000, 300)] {
+        let server = server(limit, calls, Summaries::Work);
+        let home = home(&server, protocol, calls);
+        let figures = finish(&server, &home, calls);
+        let (closed, continued) = (
+            count(&figures, "context.closed"),
+            count(&figures, "context.continued"),
+        );
+        eprintln!(
+            "{} {limit}: {} requests, {} refused, {closed} closings, {continued} continuations",
+            protocol.name(),
+            figures.requests,
+            figures.refused
+        );
+        assert!(
+            closed + continued > 3,
+            "the window was full again and again"
+        );
+        assert!(
+            continued * 20 < calls,
+            "{continued} times in {calls} calls the context began again"
+        );
+        assert!(
+            figures.refused < 12,
+            "{} requests were too long",
+            figures.refused
+        );
+    }
+}
+
+#[test]
+fn anthropic_in_small_windows() {
+    all_windows(Protocol::Anthropic);
+}
+
+#[test]
+fn chat_in_small_windows() {
+    all_windows(Protocol::Chat);
+}
+
+#[test]
+fn responses_in_small_windows() {
+    all_windows(Protocol::Responses);
+}
+
+#[test]
+fn gemini_in_small_windows() {
+    all_windows(Protocol::Gemini);
+}
+
+/// All that the folder says to the model takes its share, and there is still room to work.
+#[test]
+fn with_instructions_and_skills_it_works_in_the_smallest_window() {
+    let calls = 100;
+    let server = server(4_000, calls, Summaries::Work);
+    let home = home(&server, Protocol::Anthropic, calls);
+    std::fs::write(home.path("AGENTS.md"), "Mind the gap.\n".repeat(1_000)).expect("a file");
+    for n in 0..9 {
+        let folder = home.path(format!(".rewake/skills/s{n}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let text = format!(
+            "---\nname: s{n}\ndescription: {}\n---\n\nx\n",
+            "words ".repeat(50)
+        );
+        std::fs::write(folder.join("SKILL.md"), text).expect("a file");
+    }
+    let figures = finish(&server, &home, calls);
+    let (closed, continued) = (
+        count(&figures, "context.closed"),
+        count(&figures, "context.continued"),
+    );
+    eprintln!(
+        "with instructions: {} requests, {} refused, {closed} closings, {continued} continuations",
+        figures.requests, figures.refused
+    );
+    assert!(continued * 5 < calls, "{continued} continuations");
+}
+
+#[test]
+fn without_a_summary_model_it_goes_on() {
+    for limit in [32_000, 4_000] {
+        let server = server(limit, 100, Summaries::Fail);
+        let home = home(&server, Protocol::Anthropic, 100);
+        let figures = finish(&server, &home, 100);
+        let by = |e: &&serde_json::Value| e["type"] == "entry.closed" && e["by"] == "digest";
+        let digests = figures.events.iter().filter(by).count();
+        eprintln!(
+            "no summaries {limit}: {} requests, {digests} digests, {} continuations",
+            figures.requests,
+            count(&figures, "context.continued")
+        );
+        assert!(
+            digests + count(&figures, "context.continued") > 0,
+            "{limit}"
+        );
+    }
+}
+
+/// When all is read, the model asks for what stood in the third file, and reads on to its end.
+fn searching_server(limit_tokens: u64, calls: usize) -> Server {
+    let options = Options {
+        limit_tokens: Some(limit_tokens),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    Server::start_with(options, move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            return Answer::text(format!("Read up to data/{}.txt.", last_file(seen)));
+        }
+        let call = |tool: &str, arguments| Answer::Says(Says::text("").and_call(tool, arguments));
+        let next = last_file(seen) + 1;
+        if next <= calls {
+            return call(
+                "read",
+                serde_json::json!({"path": format!("data/{next}.txt")}),
+            );
+        }
+        let result = seen.last_result();
+        if let Some((_, on)) = result.rsplit_once("read on with address ") {
+            let (address, offset) = on
+                .trim_end_matches(']')
+                .rsplit_once(", offset ")
+                .expect("an offset");
+            let offset: u64 = offset.parse().expect("a number");
+            return call(
+                "memory_page",
+                serde_json::json!({"address": address, "offset": offset}),
+            );
+        }
+        match result.split_once(" · printed · ") {
+            Some((address, _)) => call("memory_page", serde_json::json!({"address": address})),
+            None if result.contains("result of call") || result.contains("of file 3") => {
+                Answer::text("all files are read")
+            }
+            None => call(
+                "memory_search",
+                serde_json::json!({"query": "what was the password of the vault?"}),
+            ),
+        }
+    })
+}
+
+/// What left the context long ago is found by a word of it, and read whole.
+fn found_again(protocol: Protocol, limit: u64, calls: usize) {
+    let server = searching_server(limit, calls);
+    let home = home(&server, protocol, calls);
+    let args = ["-p", "read all", "--yolo", "--output-format", "stream-json"];
+    let done = run(home.rewake(args), LIMIT);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    server.assert_no_violations();
+    let results: Vec<String> = done
+        .events()
+        .iter()
+        .filter(|e| e["type"] == "entry.finished")
+        .map(|e| e["outcome"]["output"]["text"].to_string())
+        .collect();
+    let (search, pages) = results[calls..].split_first().expect("a search");
+    assert!(search.contains("xylophone42"), "{search}");
+    assert!(search.contains(" · printed · "), "{search}");
+    let pages = pages.concat();
+    let file = std::fs::read_to_string(home.path("data/3.txt")).expect("the file");
+    for line in file.lines() {
+        assert!(pages.contains(line), "{line:?} is not in {pages}");
+    }
+}
+
+#[test]
+fn a_fact_of_the_third_call_is_found_at_the_last_in_a_large_window() {
+    found_again(Protocol::Anthropic, 32_000, 299);
+}
+
+#[test]
+fn a_fact_of_the_third_call_is_found_at_the_last_in_a_small_window() {
+    found_again(Protocol::Chat, 8_000, 299);
+}
+
+/// Killed again and again in a window that is always full.
+#[test]
+fn killed_in_a_small_window_it_goes_on() {
+    let calls = 60;
+    let server = server(8_000, calls, Summaries::Work);
+    let home = home(&server, Protocol::Chat, calls);
+    let mut seed: u64 = 7;
+    let mut args: Vec<&str> = vec![
+        "-p",
+        "read all the files in data",
+        "--yolo",
+        "--output-format",
+        "stream-json",
+    ];
+    for kill in 0.. {
+        assert!(kill < 200, "it never ends");
+        let mut live = Live::spawn(home.rewake(&args));
+        if kill < 20 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_millis(60 + (seed >> 33) % 250));
+            live.kill();
+        }
+        let run = live.wait(LIMIT);
+        match run.code() {
+            Some(0) => break,
+            // Killed, or a crash loop: three starts that got nowhere.
+            None | Some(75) => {}
+            other => panic!("exit {other:?}: {}", run.stderr),
+        }
+        let has_session = !home.run(["history"]).stdout.trim().is_empty();
+        args = match has_session {
+            true => vec!["-p", "-c", "go on", "--output-format", "stream-json"],
+            false => args,
+        };
+    }
+    server.assert_no_violations();
+}
+
+/// Requests between two changes of the context, in order; each with how much of it is the one
+/// before. `events` say behind which answers the context changed.
+fn cycles(events: &[serde_json::Value], asked: &[Asked]) -> Vec<Vec<Asked>> {
+    let mut cycles = vec![Vec::new()];
+    let mut asked = asked.iter();
+    for event in events {
+        match event["type"].as_str().unwrap_or_default() {
+            "entry.replied" => {
+                let one = *asked.next().expect("a request for each answer");
+                cycles.last_mut().expect("never empty").push(one);
+            }
+            "entry.closed" | "entry.continued" | "entry.learned" => cycles.push(Vec::new()),
+            _ => {}
+        }
+    }
+    assert_eq!(asked.next(), None, "each request got its answer");
+    cycles.retain(|cycle| !cycle.is_empty());
+    cycles
+}
+
+/// The cycle that has the request of this number, counted from 1.
+fn cycle_of(cycles: &[Vec<Asked>], number: usize) -> &[Asked] {
+    let mut before = 0;
+    let found = cycles.iter().find(|cycle| {
+        before += cycle.len();
+        before >= number
+    });
+    found.expect("so many requests")
+}
+
+fn mean(cycle: &[Asked]) -> f64 {
+    cycle.iter().map(Asked::tokens).sum::<u64>() as f64 / cycle.len() as f64
+}
+
+/// Requests grow from one closing to the next, so single ones cannot be compared: what is
+/// compared is the mean, and the largest, of all requests from the closing before request 100
+/// to the one behind it, with those around request 300.
+#[test]
+fn a_long_task_costs_the_same_at_its_end() {
+    for protocol in Protocol::ALL {
+        // The last cycle is cut short by the end of the task.
+        let calls = 330;
+        let row = Arc::new(Mutex::new(PrefixRow::default()));
+        let (seeing, answer) = (Arc::clone(&row), reader(calls, Summaries::Work));
+        let options = Options {
+            limit_tokens: Some(32_000),
+            keep_bodies: false,
+            ..Options::default()
+        };
+        let server = Server::start_with(options, move |seen: &Seen| {
+            if !seen.model.contains("summary") {
+                seeing.lock().unwrap().see(&seen.json);
+            }
+            answer(seen)
+        });
+        let window = "[models.\"local/test-model\"]\ncontext_window = 32000\n";
+        let home = home_with(&server, protocol, calls, window);
+        let figures = finish(&server, &home, calls);
+        assert_eq!(figures.refused, 0);
+        let cycles = cycles(&figures.events, &row.lock().unwrap().asked);
+
+        let (early, late) = (cycle_of(&cycles, 100), cycle_of(&cycles, 300));
+        let largest = |cycle: &[Asked]| cycle.iter().map(Asked::tokens).max().unwrap_or(0) as f64;
+        let change = [mean(late) / mean(early), largest(late) / largest(early)];
+        // The first request of a cycle is the one that the closing changed.
+        let between = cycles.iter().flat_map(|cycle| &cycle[1..]);
+        let (same, all) = between.fold((0, 0), |(s, a), one| (s + one.same, a + one.former));
+        let kept = same as f64 / all as f64;
+        eprintln!(
+            "{}: {} cycles, mean {:.0} -> {:.0} tokens, prefix kept {:.3} %",
+            protocol.name(),
+            cycles.len(),
+            mean(early),
+            mean(late),
+            kept * 100.0
+        );
+        assert!(cycles.len() > 10, "the window was full again and again");
+        assert!(change.iter().all(|c| (c - 1.0).abs() <= 0.1), "{change:?}");
+        assert!(kept >= 0.99, "{kept}");
+    }
+}
+
+/// As some local servers do: what is too long is answered, without its beginning.
+#[test]
+fn a_server_that_cuts_in_silence_is_found_out() {
+    let (limit, calls) = (8_000, 60);
+    let options = Options {
+        limit_tokens: Some(limit),
+        cuts_silently: true,
+        keep_bodies: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, reader(calls, Summaries::Work));
+    // Its window is not known: 32,000 tokens are assumed.
+    let home = home(&server, Protocol::Chat, calls);
+    let figures = finish(&server, &home, calls);
+    let learned = figures
+        .events
+        .iter()
+        .filter(|e| e["type"] == "entry.learned");
+    let learned: Vec<&serde_json::Value> = learned.collect();
+    assert_eq!(learned.len(), 1, "{learned:?}");
+    let found = learned[0]["limit"].as_u64().expect("a limit");
+    assert!(learned[0]["silently"] == true && (limit * 3 / 4..=limit).contains(&found));
+    assert!(
+        figures.refused <= 5,
+        "{} requests were cut",
+        figures.refused
+    );
+    let log = server.requests();
+    let last_cut = log.iter().rposition(|r| r.too_long).expect("it was cut");
+    assert!(last_cut < 20, "and no more once it is learnt: {last_cut}");
+
+    // The next session knows it from its first request on.
+    let server_of_new = server.requests().len();
+    let again = home.run(["-p", "go on", "--yolo", "--output-format", "stream-json"]);
+    let again = again.expect(0);
+    assert!(again.events().iter().all(|e| e["type"] != "entry.learned"));
+    let cut = server.requests()[server_of_new..]
+        .iter()
+        .any(|r| r.too_long);
+    assert!(!cut, "no request of the new session is cut");
+}

@@ -1,0 +1,389 @@
+//! A whole turn with real files and real commands, whose process dies at every boundary, and
+//! in the middle of every command.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rewake::command::{RunInfo, RunState};
+use rewake::core::budget::Budget;
+use rewake::core::entry::*;
+use rewake::core::next::Why;
+use rewake::core::policy::Decision;
+use rewake::core::request::{Request, Role};
+use rewake::core::settings::Policy;
+use rewake::core::state::{Background, State};
+use rewake::core::summary::Fallback;
+use rewake::core::tool::{Class, ToolCall};
+use rewake::core::window::Windows;
+use rewake::engine::{Engine, Log, Rest, Settings, Summarising};
+use rewake::model::{Delta, Reply};
+use rewake::store::{Batch, NewSession, Store, new_id};
+use rewake::tools::Ran;
+use rewake::world::machine::Machine;
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::bench::{Bench, run_of, until};
+
+/// Where the first process dies. The others live.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Death {
+    Never,
+    /// At this boundary, counted from 1; the middle of a command is one too.
+    At(u64),
+    When(Boundary),
+}
+
+/// What outlives the processes.
+struct Turn {
+    bench: Bench,
+    answers: Vec<Vec<Block>>,
+    /// The answers are not given before their first words are in the drafts.
+    slow: bool,
+    session: String,
+    death: Cell<Death>,
+    passed: Cell<u64>,
+    died: Notify,
+    /// The model was asked, and nothing was done since but to record its answer.
+    asking: Cell<bool>,
+    asked: Cell<u64>,
+    /// Answers that may have died with the process.
+    lost: Cell<u64>,
+}
+
+impl Turn {
+    fn new(answers: Vec<Vec<Block>>, death: Death) -> Rc<Turn> {
+        let bench = Bench::new();
+        let mut store = Store::open(&bench.folder.path().join("store")).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        let (mut head, _) = store.create(&new, 0, opened()).unwrap();
+        let said = Entry::Said {
+            text: "go".into(),
+            images: vec![],
+            via: Via::Prompt,
+        };
+        let batch = Batch {
+            entries: vec![said],
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).unwrap();
+        Rc::new(Turn {
+            bench,
+            answers,
+            slow: false,
+            session: head.session().into(),
+            death: Cell::new(death),
+            passed: Cell::new(0),
+            died: Notify::new(),
+            asking: Cell::new(false),
+            asked: Cell::new(0),
+            lost: Cell::new(0),
+        })
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.bench.folder.path().join("store")).unwrap()
+    }
+
+    fn records(&self) -> Vec<Record> {
+        self.store().load(&self.session).unwrap().1
+    }
+
+    /// Whether the process is to die here.
+    fn is_last(&self, at: Option<Boundary>) -> bool {
+        self.passed.set(self.passed.get() + 1);
+        match self.death.get() {
+            Death::Never => false,
+            Death::At(n) => n == self.passed.get(),
+            Death::When(boundary) => Some(boundary) == at,
+        }
+    }
+
+    async fn die(&self) {
+        self.death.set(Death::Never);
+        self.lost
+            .set(self.lost.get() + u64::from(self.asking.replace(false)));
+        self.died.notify_one();
+        std::future::pending().await
+    }
+
+    /// Lets processes live one after the other until the session is at rest.
+    async fn play(self: &Rc<Turn>) {
+        for start in 0..3 {
+            if let Some(rest) = self.live(start > 0).await {
+                assert_eq!(rest, Rest::Waiting(Why::Idle));
+                return;
+            }
+        }
+        panic!("the session never comes to rest");
+    }
+
+    /// One process. `None` when it died.
+    async fn live(self: &Rc<Turn>, again: bool) -> Option<Rest> {
+        let store = self.store();
+        let (head, records) = store.load(&self.session).unwrap();
+        let state = State::of(&records).unwrap();
+        let world = Rc::new(Mortal {
+            machine: self.bench.machine(),
+            turn: Rc::clone(self),
+        });
+        let settings = Settings {
+            policy: Policy {
+                permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
+                interactive: false,
+                max_turns: None,
+                budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
+                windows: Windows::default(),
+            },
+            checkpoint_interval: Duration::from_secs(600),
+            summarising: Summarising {
+                model: None,
+                instructions: String::new(),
+                continuation: String::new(),
+                fallback: Fallback::Digest,
+                patience: Duration::from_secs(60),
+            },
+            render: Box::new(|_| Layers::default()),
+            renewed: None,
+            chosen: None,
+        };
+        let (_commands, inbox) = unbounded_channel();
+        let log = Log { store, head, state };
+        let mut engine = Engine::new(log, world, settings, inbox, Box::new(|_, _| {}));
+        let life = async {
+            if again {
+                engine
+                    .record_resumed(By::Start, "found".into())
+                    .await
+                    .unwrap();
+            }
+            engine.run().await.unwrap()
+        };
+        tokio::select! {
+            biased;
+            () = self.died.notified() => None,
+            rest = life => Some(rest),
+        }
+    }
+}
+
+/// The machine, in a process that may die.
+struct Mortal {
+    machine: Machine,
+    turn: Rc<Turn>,
+}
+
+impl World for Mortal {
+    async fn call_model(
+        &self,
+        request: Request,
+        _images: Images,
+        deltas: UnboundedSender<Delta>,
+    ) -> Result<Reply, Failure> {
+        let turn = &self.turn;
+        turn.asked.set(turn.asked.get() + 1);
+        turn.asking.set(true);
+        if turn.slow {
+            deltas.send(Delta::Text(HALF.into())).unwrap();
+            let store = RefCell::new(turn.store());
+            until(|| {
+                store
+                    .borrow()
+                    .drafts(&turn.session)
+                    .unwrap()
+                    .stream
+                    .is_some()
+            })
+            .await;
+        }
+        let answers = request
+            .messages
+            .iter()
+            .filter(|m| m.role == Role::Assistant);
+        Ok(Reply {
+            blocks: turn.answers[answers.count()].clone(),
+            usage: Usage::default(),
+            stop: StopReason::ToolUse,
+        })
+    }
+
+    async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
+        self.machine.summarise(request).await
+    }
+
+    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
+        self.machine.run_idempotent(call, room).await
+    }
+
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        seen: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Guard, Unready> {
+        self.machine.prepare(call, seen).await
+    }
+
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+        let mut act = pin!(self.machine.act(call, guard));
+        if call.class() == Some(Class::Supervised) && self.turn.is_last(None) {
+            let begun = || {
+                let info = self.turn.bench.info(guard);
+                assert_eq!(info.run, run_of(guard));
+                info.state != RunState::NotBegun
+            };
+            tokio::select! {
+                biased;
+                () = until(begun) => {}
+                _ = &mut act => {}
+            }
+            self.turn.die().await;
+        }
+        act.await
+    }
+
+    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+        self.machine.settle(call, guard, stop).await
+    }
+
+    async fn discard(&self, guard: &Guard) {
+        self.machine.discard(guard).await;
+    }
+
+    fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
+        self.machine.background_end(id, background)
+    }
+
+    fn printed_bytes(&self) -> u64 {
+        self.machine.printed_bytes()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.machine.now_ms()
+    }
+
+    async fn boundary(&self, at: Boundary) {
+        let of_the_answer = matches!(
+            at,
+            Boundary::BeforeModel | Boundary::AfterModel | Boundary::BeforeAppend("replied")
+        );
+        if !of_the_answer {
+            self.turn.asking.set(false);
+        }
+        if self.turn.is_last(Some(at)) {
+            self.turn.die().await;
+        }
+    }
+}
+
+fn opened() -> Entry {
+    let spec = |name: &str| ToolSpec {
+        name: name.into(),
+        description: String::new(),
+        schema: serde_json::json!({"type": "object"}),
+    };
+    Entry::Opened {
+        folder: "/w".into(),
+        version: "0".into(),
+        model: "test/model".into(),
+        mode: Mode::Default,
+        layers: Layers {
+            tools: ["glob", "write", "edit", "bash"].map(spec).into(),
+            ..Layers::default()
+        },
+    }
+}
+
+fn all_real_classes() -> Vec<Vec<Block>> {
+    vec![
+        vec![
+            Block::call("glob", r#"{"pattern":"*"}"#),
+            Block::call("bash", r#"{"command":"echo one >> done; echo printed"}"#),
+            Block::call("write", r#"{"path":"f","content":"1"}"#),
+        ],
+        vec![
+            Block::call("edit", r#"{"path":"f","edits":[{"old":"1","new":"2"}]}"#),
+            Block::call(
+                "bash",
+                r#"{"command":"echo server >> done","background":true}"#,
+            ),
+            Block::call("bash", r#"{"command":"echo two >> done; exit 3"}"#),
+        ],
+        vec![Block::text("done")],
+    ]
+}
+
+const HALF: &str = "half an answer";
+
+async fn whole_turn(death: Death) -> u64 {
+    let turn = Turn::new(all_real_classes(), death);
+    turn.play().await;
+    assert_eq!(turn.death.get(), Death::Never, "it died");
+    let is_running = |r: RunInfo| matches!(r.state, RunState::Running { .. });
+    until(|| !turn.bench.runs().list().into_iter().any(is_running)).await;
+    let done = turn.bench.get("done");
+    let mut lines: Vec<&str> = done.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one", "server", "two"], "{death:?}");
+    assert_eq!(turn.bench.get("f"), "2", "{death:?}");
+
+    let records = turn.records();
+    let mut replies = 0;
+    let mut results = Vec::new();
+    for record in &records {
+        match &record.entry {
+            Entry::Replied { .. } => replies += 1,
+            Entry::Finished { outcome, .. } => match outcome {
+                Outcome::Done { output } => results.push(output.text.as_str()),
+                other => panic!("{death:?}: a result is lost: {other:?}"),
+            },
+            _ => {}
+        }
+    }
+    assert_eq!((replies, results.len()), (3, 6), "{death:?}");
+    assert!(results[1].starts_with("printed\n"), "{results:?}");
+    assert!(results[5].starts_with("[exit code 3]"), "{results:?}");
+    assert_eq!(
+        turn.asked.get(),
+        replies + turn.lost.get(),
+        "{death:?}: an answer that was there is asked for again"
+    );
+    turn.passed.get()
+}
+
+#[tokio::test]
+async fn every_boundary_of_the_real_world() {
+    let last = whole_turn(Death::Never).await;
+    assert!(last > 40, "{last} boundaries");
+    for at in 1..=last {
+        whole_turn(Death::At(at)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_leaves_the_drafts_when_it_is_in_the_log_and_not_before() {
+    for (death, found) in [
+        (Boundary::AfterModel, Some(HALF)),
+        (Boundary::BeforeAppend("replied"), Some(HALF)),
+        (Boundary::AfterAppend("replied"), None),
+    ] {
+        let turn = Turn::new(vec![vec![Block::text("an answer")]], Death::When(death));
+        let turn = Rc::new(Turn {
+            slow: true,
+            ..Rc::into_inner(turn).unwrap()
+        });
+        turn.play().await;
+        let woke = turn.records().into_iter().find_map(|r| match r.entry {
+            Entry::Resumed { draft, .. } => Some(draft),
+            _ => None,
+        });
+        assert_eq!(woke, Some(found.map(String::from)), "{death:?}");
+        assert_eq!(turn.store().drafts(&turn.session).unwrap().stream, None);
+    }
+}

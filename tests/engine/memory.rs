@@ -1,0 +1,225 @@
+//! What is kept and what left the context, as a model meets it: the real binary over several
+//! sessions of a folder, and every address that is printed is one that can be read.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use rewake::core::continuation;
+use rewake::core::entry::*;
+use rewake::core::exchange::Range;
+use rewake::core::prompt;
+use rewake::core::request::Part;
+use rewake::core::state::State;
+use rewake::core::summary;
+use rewake::core::tool::Input;
+use rewake::store::{Batch, Head, NewSession, Store, new_id};
+use rewake::tools::{self, Past, Ran};
+use serde_json::json;
+
+/// Keeps, looks back, or says what it was told, as the user wants.
+fn obedient(seen: &Seen) -> Answer {
+    let call = |tool: &str, arguments| Answer::Says(Says::text("").and_call(tool, arguments));
+    let body = String::from_utf8_lossy(&seen.body);
+    let asked = |word| body.contains(word);
+    match seen.turn {
+        0 if asked("keep in mind") => call(
+            "memory_insert",
+            json!({"text": "the integration tests need docker", "kind": "procedural"}),
+        ),
+        0 if asked("who was here") => call("review_history", json!({})),
+        0 if asked("need docker") => Answer::text("it was recalled"),
+        0 => Answer::text("nothing was recalled"),
+        _ => Answer::text(seen.last_result()),
+    }
+}
+
+#[test]
+fn what_one_session_keeps_the_next_one_is_told() {
+    let server = Server::start(obedient);
+    let home = Home::with(&server, Protocol::Anthropic);
+    // How the last session ended would be told too, and its words are those that are waited for.
+    let alone = "context.cross_session=false";
+    let say = |words: &str| home.run(["-p", words, "--set", alone]).expect(0).stdout;
+    assert!(say("do the integration tests use docker?").contains("nothing"));
+    let kept = say("keep in mind what the tests need");
+    assert!(kept.contains("kept as procedural memory"), "{kept}");
+    // No one asks before it, whatever the mode: it changes only the user's own store.
+    assert!(say("do the integration tests use docker?").contains("it was recalled"));
+    assert!(say("what about something else?").contains("nothing"));
+    let history = say("who was here?");
+    assert!(
+        history.contains("keep in mind what the tests need"),
+        "{history}"
+    );
+    assert!(history.contains("(this session)"), "{history}");
+    server.assert_no_violations();
+}
+
+/// A session that is built entry by entry.
+struct Log {
+    _folder: tempfile::TempDir,
+    store: Store,
+    head: Head,
+    records: Vec<Record>,
+}
+
+impl Log {
+    fn new() -> Log {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        let opened = Entry::Opened {
+            folder: "/w".into(),
+            version: "0".into(),
+            model: "m".into(),
+            mode: Mode::Default,
+            layers: Layers::default(),
+        };
+        let (head, first) = store.create(&new, 0, opened).unwrap();
+        Log {
+            _folder: folder,
+            store,
+            head,
+            records: vec![first],
+        }
+    }
+
+    fn push(&mut self, entry: Entry, blobs: Vec<Vec<u8>>) -> Seq {
+        let batch = Batch {
+            entries: vec![entry],
+            blobs,
+            ..Batch::default()
+        };
+        let records = self.store.append(&mut self.head, &batch).unwrap();
+        self.records.extend(records);
+        self.head.seq()
+    }
+
+    fn state(&self) -> State {
+        State::of(&self.records).expect("a legal log")
+    }
+
+    /// An answer that reads a file, and its result.
+    fn reads(&mut self, path: &str, prints: &str) {
+        let arguments = json!({ "path": path }).to_string();
+        let reply = self.push(
+            Entry::Replied {
+                blocks: vec![Block::text("I look"), Block::call("read", arguments)],
+                usage: Usage::default(),
+                stop: StopReason::ToolUse,
+                model: "m".into(),
+                took_ms: 0,
+                asked_bytes: 0,
+            },
+            vec![],
+        );
+        let (output, blobs) = tools::fit(prints.to_string(), 4_000);
+        let finished = Entry::Finished {
+            call: CallId { reply, index: 0 },
+            outcome: Outcome::Done { output },
+            fact: Some(Fact::Seen {
+                path: path.into(),
+                hash: "h".into(),
+            }),
+            tree: None,
+        };
+        self.push(finished, blobs);
+    }
+
+    fn page(&mut self, address: &str) -> Ran {
+        let arguments = json!({ "address": address }).to_string();
+        let input = Input::parse("memory_page", &arguments).unwrap();
+        let session = self.head.session().to_string();
+        let mut past = Past {
+            store: &mut self.store,
+            session: &session,
+            now_ms: 0,
+            room: 16_000,
+        };
+        tools::look_back(&input, &mut past).expect("a tool that looks back")
+    }
+}
+
+/// Whatever in the text looks like an address.
+fn addresses(text: &str) -> Vec<String> {
+    let shapes = r"(?i)entr(?:y|ies) \d+(?:-\d+)?|blob:[0-9a-f]+|\[\d+\]";
+    let shapes = regex::Regex::new(shapes).unwrap();
+    shapes
+        .find_iter(text)
+        .map(|m| m.as_str().to_string())
+        .collect()
+}
+
+fn sent(state: &State) -> String {
+    let messages = prompt::messages(state, 1_000);
+    let parts = messages.iter().flat_map(|m| &m.parts);
+    let texts = parts.filter_map(|part| match part {
+        Part::Text { text, .. } | Part::Result { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_address_that_is_printed_can_be_read() {
+    let mut log = Log::new();
+    let said = |text: String| Entry::Said {
+        text,
+        images: vec![],
+        via: Via::Prompt,
+    };
+    log.push(said("fix the parser".into()), vec![]);
+    log.push(said("long words ".repeat(2_000)), vec![]);
+    log.reads("a.rs", &"much output\n".repeat(5_000));
+    log.reads("b.rs", &"some output\n".repeat(200));
+    let last = log.head.seq();
+    log.reads("c.rs", "little");
+
+    let range = Range { first: 1, last };
+    let mut texts = vec![
+        ("what is sent", sent(&log.state()), 3),
+        ("a digest", summary::digest(None, &log.records, 5_000), 4),
+        ("a placeholder", summary::placeholder(range), 1),
+    ];
+    log.push(
+        Entry::Compacted {
+            window: 1,
+            first: 1,
+            last,
+            summary: texts[1].1.clone(),
+            by: SummaryBy::Digest,
+            spent: vec![],
+        },
+        vec![],
+    );
+    texts.push(("a summary", sent(&log.state()), 6));
+    let note = continuation::note(&log.state(), 8_000, None);
+    let by = SummaryBy::Digest;
+    log.push(
+        Entry::Continued {
+            note,
+            by,
+            spent: vec![],
+        },
+        vec![],
+    );
+    texts.push(("a note", sent(&log.state()), 6));
+
+    for (what, text, at_least) in texts {
+        let printed = addresses(&text);
+        assert!(printed.len() >= at_least, "{what}: {printed:?}\n{text}");
+        for address in printed {
+            let ran = log.page(&address);
+            let is_read = matches!(ran.outcome, Outcome::Done { .. });
+            assert!(is_read, "{address:?} of {what}: {ran:?}");
+        }
+    }
+}

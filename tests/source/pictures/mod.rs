@@ -1,0 +1,231 @@
+//! The pictures of the README and of docs, taken from the real program on a terminal:
+//!
+//! ```sh
+//! assets/pictures/make
+//! ```
+//!
+//! The model is played from a file; engine, tools, store and screen are the real ones. What is
+//! other in each run (ids, the time of day) is written over with the same each time, so that
+//! a new picture differs only where the screen does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a picture that cannot be taken ends the run"
+)]
+
+mod svg;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use regex::Regex;
+
+use crate::support::{ENTER, ESC, Home, Terminal};
+
+/// Colours of code and previews come a moment after their text. A screen with a clock on it
+/// is never calm for long.
+const CALM: Duration = Duration::from_millis(400);
+
+const TASK: &str = "The total is wrong: sh test.sh fails. Find out why, and mend it.";
+
+/// Slow on purpose: it runs while the agent is killed and started again.
+const TEST: &str = "#!/bin/sh
+part=1
+while [ \"$part\" -le 6 ]; do
+    echo \"checking part $part of 6\"
+    sleep 2
+    part=$((part + 1))
+done
+got=$(sh total.sh 1 2 3)
+[ \"$got\" = 6 ] && echo \"ok: the total of 1 2 3 is 6\" && exit 0
+echo \"FAILED: the total of 1 2 3 is 6, not $got\"
+exit 1
+";
+
+const TOTAL: &str = "#!/bin/sh
+# Prints the sum of its arguments.
+sum=0
+for n in \"$@\"; do
+    sum=$((sum - n))
+done
+echo \"$sum\"
+";
+
+const ANSWERS: &str = r#"
+[[step]]
+thinking = "The sum is made in total.sh. I read it before I run anything."
+text = "I read the code first."
+calls = [
+    { name = "plan", arguments = { steps = [
+        { text = "find out why the test fails", state = "current" },
+        { text = "mend total.sh", state = "left" },
+        { text = "run the whole test", state = "left" },
+    ] } },
+    { name = "read", arguments = { path = "total.sh" } },
+]
+
+[[step]]
+text = "It **subtracts**: `sum - n` should be `sum + n`."
+calls = [
+    { name = "edit", arguments = { path = "total.sh", edits = [{ old = "    sum=$((sum - n))", new = "    sum=$((sum + n))" }] } },
+]
+
+[[step]]
+text = "Now the whole test, which is slow."
+calls = [
+    { name = "plan", arguments = { steps = [
+        { text = "find out why the test fails", state = "done" },
+        { text = "mend total.sh", state = "done" },
+        { text = "run the whole test", state = "current" },
+    ] } },
+    { name = "bash", arguments = { command = "sh test.sh" } },
+]
+
+[[step]]
+text = """`total.sh` subtracted where it should add. It is mended, and the whole test passes:
+
+| input | before | now |
+|---|---|---|
+| `1 2 3` | -6 | 6 |
+"""
+"#;
+
+const CONFIG: &str = r#"
+model = "played/any"
+[permissions]
+allow = ["Bash(sh test.sh)"]
+[providers.played]
+protocol = "script"
+script = "answers.toml"
+[models."played/any"]
+context_window = 200000
+"#;
+
+#[test]
+#[ignore = "writes assets/pictures; assets/pictures/make runs it"]
+fn pictures() {
+    let home = Home::new();
+    let project = project(&home);
+
+    let mut terminal = start(&home, &project);
+    terminal.sees("say what is to be done");
+    terminal.types(TASK);
+    terminal.types(ENTER);
+    terminal.answers("Enter chooses", "");
+    take(
+        &terminal,
+        "approval",
+        "The model asks before it changes a file",
+    );
+    terminal.answers("Enter chooses", "y");
+    terminal.sees("checking part 2 of 6");
+    terminal.types("and then say what was wrong");
+    terminal.types(ENTER);
+    terminal.sees("queued");
+    take(
+        &terminal,
+        "conversation",
+        "A conversation: the diff, the plan, a command that runs",
+    );
+    terminal.kill();
+
+    let mut terminal = start(&home, &project);
+    terminal.sees("still running");
+    terminal.sees("checking part");
+    terminal.answers("Enter resume", "");
+    take(
+        &terminal,
+        "resume",
+        "After the kill: what was going on, and what still runs",
+    );
+    terminal.types(ENTER);
+    terminal.sees("the whole test passes");
+    take(&terminal, "resumed", "The command's real output arrived");
+    terminal.types("?");
+    terminal.sees("Conversation");
+    take(&terminal, "help", "Every key");
+    terminal.types(ESC);
+    terminal.no_longer_sees("Esc closes");
+    terminal.types("/context\r");
+    terminal.sees("window");
+    take(
+        &terminal,
+        "context",
+        "What the context window is filled with",
+    );
+    terminal.types(ESC);
+    terminal.no_longer_sees("Esc closes");
+    terminal.types("\x1bOQ");
+    terminal.no_longer_sees("total.sh subtracted");
+    take(
+        &terminal,
+        "history",
+        "History: all sessions, filtered as you type",
+    );
+    terminal.types("\t");
+    terminal.types(ENTER);
+    terminal.sees("answer");
+    take(
+        &terminal,
+        "checkpoints",
+        "The checkpoints of a session, and what was said there",
+    );
+    terminal.kill();
+}
+
+/// A folder `~/project` with a small program whose test fails.
+fn project(home: &Home) -> PathBuf {
+    let project = home.user().join("project");
+    std::fs::create_dir_all(&project).expect("the project");
+    for (name, text) in [("total.sh", TOTAL), ("test.sh", TEST)] {
+        std::fs::write(project.join(name), text).expect("a file of the project");
+    }
+    let git = Command::new("git")
+        .args(["init", "--quiet", "--initial-branch=main"])
+        .current_dir(&project)
+        .status();
+    assert!(git.is_ok_and(|status| status.success()), "git init");
+    home.write_config(CONFIG);
+    std::fs::write(home.rewake_home().join("answers.toml"), ANSWERS).expect("the answers");
+    project
+}
+
+fn start(home: &Home, project: &Path) -> Terminal {
+    let mut command = home.rewake::<&str>([]);
+    command
+        .env("COLORTERM", "truecolor")
+        .env("LANG", "C.UTF-8")
+        .current_dir(project);
+    Terminal::of(command)
+}
+
+fn take(terminal: &Terminal, name: &str, title: &str) {
+    std::thread::sleep(CALM);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/pictures");
+    let picture = terminal.cells(|screen| svg::picture(screen, title, same_each_time()));
+    std::fs::write(folder.join(format!("{name}.svg")), picture).expect("write a picture");
+}
+
+/// What no two runs have in common, written over.
+fn same_each_time() -> impl Fn(&str) -> String {
+    let rules = [
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}\b", "01a1fc18-224f"),
+        (r"saved \d\.\d s ago", "saved 0.2 s ago"),
+        (r"saved \d\d s ago", "saved 20 s ago"),
+        (r"running in \d{5}\b", "running in 14458"),
+        (r"\b20\d\d-\d\d-\d\d", "2026-11-21"),
+        (r"\b\d\d:\d\d\b", "10:24"),
+        (r"\S*/rewake-test-\w+/user", "~"),
+    ];
+    let rules = rules.map(|(pattern, same)| (Regex::new(pattern).expect("a pattern"), same));
+    move |text| {
+        rules
+            .iter()
+            .fold(text.to_string(), |text, (pattern, same)| {
+                pattern.replace_all(&text, *same).into_owned()
+            })
+    }
+}
