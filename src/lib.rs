@@ -25,8 +25,9 @@
 //! in the transaction that deletes it. Then `next` says `CallModel`;
 //! [`core::prompt::request`] projects the log to messages; a codec in
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
-//! anything is decided on it. For each call `next` says what is to become of it: idempotent
-//! calls run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
+//! anything is decided on it. What a call is (its effect class, what it needs the rules to
+//! permit) says [`tools::describe`], which a state is made with: the core knows no tool. For
+//! each call `next` says what is to become of it: idempotent calls run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
 //! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
@@ -55,9 +56,9 @@
 //!
 //!    | class | tools | after a crash |
 //!    |---|---|---|
-//!    | idempotent | read, grep, glob, plan, bash_stop, memory_search, memory_page, review_history | run again |
+//!    | idempotent | those that look (read, grep, memory_search, …), and what may be repeated (bash_stop) | run again |
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
-//!    | checked | write, edit, save_skill | the file's hash says whether it was done |
+//!    | checked | those that replace a file (write, edit, …) | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
 //! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
@@ -79,7 +80,7 @@
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
 //! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |
-//! | [`tools`] | what each tool does; what the model reads of it is in `assets/tools` |
+//! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
 //! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |

@@ -21,6 +21,7 @@ use crate::core::text::{count, one_line};
 use crate::headless::exit;
 use crate::session::short_id;
 use crate::store::Store;
+use crate::tools;
 
 const TOTAL: &str = include_str!("../../assets/demo/total.sh");
 const TEST: &str = include_str!("../../assets/demo/test.sh");
@@ -316,7 +317,7 @@ fn check(scene: &Scene) -> Result<bool, Trouble> {
         .newest(None)?
         .ok_or_else(|| failed("no session was recorded"))?;
     let (_, records) = store.load(&info.id)?;
-    let state = State::of(&records).map_err(|e| failed(&e.to_string()))?;
+    let state = State::of(tools::describe, &records).map_err(|e| failed(&e.to_string()))?;
     line(&format!(
         "  session {}, {}",
         short_id(&info.id),
@@ -379,7 +380,7 @@ fn finished(record: &Record) -> Option<CallId> {
 
 /// Output and exit code of a command, from the log.
 fn result_of<'a>(records: &'a [Record], command: &str) -> Option<(&'a str, Option<i32>)> {
-    let mut state = State::default();
+    let mut state = State::new(tools::describe);
     for record in records {
         state.fold(record).ok()?;
         if let Entry::Finished {
@@ -390,7 +391,7 @@ fn result_of<'a>(records: &'a [Record], command: &str) -> Option<(&'a str, Optio
         } = &record.entry
         {
             let open = state.call(*call)?;
-            if open.input().is_some_and(|i| i.subject() == command) {
+            if open.described().is_some_and(|d| d.subject == command) {
                 return Some((&output.text, *exit_code));
             }
         }

@@ -12,6 +12,7 @@ use crate::model::Figures;
 use crate::session::context::{Gauge, Known, windows};
 use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
+use crate::tools;
 
 /// Of a result, this much is shown.
 const RESULT_BYTES: usize = 2_000;
@@ -30,7 +31,7 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
         Err(error @ StoreError::Corrupt { .. }) if !records.is_empty() => Some(error),
         Err(error) => return Err(error.into()),
     };
-    let state = State::of(&records).map_err(|why| SessionError::Illegal {
+    let state = State::of(tools::describe, &records).map_err(|why| SessionError::Illegal {
         session: info.id.clone(),
         why,
     })?;
@@ -118,7 +119,7 @@ impl Figured<'_> {
         Figured {
             known,
             windows: windows(ctx.config()),
-            state: State::default(),
+            state: State::new(tools::describe),
         }
     }
 

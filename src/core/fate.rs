@@ -29,10 +29,10 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
         Some(Verdict::Deny { reason }) => return denied(reason.clone()),
         None => {}
     }
-    let Some(input) = open.input() else {
+    let Some(described) = open.described() else {
         return denied("the call cannot be understood".into());
     };
-    match (policy.permission_check)(input, state) {
+    match (policy.permission_check)(&described.permission, state) {
         Decision::Allow => Fate::Run,
         Decision::Deny { reason } => denied(reason),
         Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule },
@@ -74,7 +74,7 @@ fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
             names.join(", ")
         )));
     }
-    match &open.call.input {
+    match &open.call.described {
         Err(why) => Some(Outcome::error(format!("not run: {why}"))),
         Ok(_) => None,
     }

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn the_parts_are_the_request() {
         let (budget, windows) = (Budget::new(100_000, 1_000, Some(4.0)), Windows::default());
-        let mut state = State::default();
+        let mut state = State::new(|_, _| Err("no tool".into()));
         let layers = Layers {
             system: "s".repeat(4_000),
             tools: Vec::new(),

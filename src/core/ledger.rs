@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::{Fact, Outcome, Seq};
+use super::permission::Permission;
 use super::text::{clip, one_line};
-use super::tool::{Input, ToolCall};
+use super::tool::{Described, ToolCall};
 
 const MAX_FILES: usize = 200;
 const MAX_COMMANDS: usize = 30;
@@ -124,8 +125,11 @@ impl Ledger {
     }
 
     fn ran(&mut self, seq: Seq, call: &ToolCall, exit_code: Option<i32>) {
-        let line = match &call.input {
-            Ok(Input::Bash(args)) => one_line(&args.command, LINE_CHARS),
+        let line = match &call.described {
+            Ok(Described {
+                permission: Permission::Command { line },
+                ..
+            }) => one_line(line, LINE_CHARS),
             _ => name(call),
         };
         push(
@@ -176,6 +180,7 @@ impl Ledger {
 
 /// Tool and subject in one line.
 pub fn name(call: &ToolCall) -> String {
-    let subject = call.input.as_ref().map(Input::subject).unwrap_or_default();
+    let described = call.described.as_ref();
+    let subject = described.map_or("", |d| &d.subject);
     one_line(&format!("{} {subject}", call.name), LINE_CHARS)
 }

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod next;
 pub mod offer;
 pub mod path;
+pub mod permission;
 pub mod policy;
 pub mod preface;
 pub mod prompt;

@@ -5,7 +5,8 @@
 
 use super::harmless;
 use super::path;
-use super::rule::{Access, Bases, Likeness, Rule};
+use super::permission::Access;
+use super::rule::{Bases, Likeness, Rule};
 use super::shell::{SimpleCommand, Word};
 
 /// Their first two words say what they do.

@@ -18,10 +18,9 @@ mod tests;
 use super::entry::Mode;
 use super::offer;
 use super::path;
-use super::rule::{Access, Bases};
+use super::permission::{Access, Permission};
+use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
-use super::skill;
-use super::tool::{GlobArgs, Input};
 use protected::is_protected;
 
 /// Where a session works: absolute paths.
@@ -73,32 +72,24 @@ pub struct Disk {
     pub repository: fn(&str) -> Result<(), String>,
 }
 
-/// Decides on a call.
+/// Decides on a call that needs `permission`.
 pub fn decide(
-    input: &Input,
+    permission: &Permission,
     mode: Mode,
     rules: &Rules,
     place: &Workspace,
     disk: &Disk,
 ) -> Decision {
     let evaluation = Evaluation::new(mode, rules, place, disk);
-    let finding = match input {
-        Input::Read(a) => evaluation.path(Access::Read, &a.path),
-        Input::Edit(a) => evaluation.path(Access::Edit, &a.path),
-        Input::Write(a) => evaluation.path(Access::Write, &a.path),
-        Input::Grep(a) => evaluation.path(Access::Grep, a.path.as_deref().unwrap_or(".")),
-        Input::Glob(a) => evaluation.glob(a),
-        Input::Bash(a) => evaluation.line(&a.command),
-        // They see and change only the user's own store.
-        Input::MemorySearch(_)
-        | Input::MemoryPage(_)
-        | Input::MemoryInsert(_)
-        | Input::ReviewHistory(_) => Finding::Fine,
-        Input::BashStop(_) | Input::Plan(_) => Finding::Fine,
-        Input::SaveSkill(a) => {
-            evaluation.path_from(evaluation.root(), Access::Write, &skill::path(&a.name))
+    let finding = match permission {
+        Permission::None => Finding::Fine,
+        Permission::Path { access, path } => evaluation.path(*access, path),
+        Permission::WriteInWorkspace { path } => {
+            evaluation.path_from(evaluation.root(), Access::Write, path)
         }
-        Input::Foreign { name, .. } => evaluation.foreign(name),
+        Permission::Glob { pattern, path } => evaluation.glob(pattern, path.as_deref()),
+        Permission::Command { line } => evaluation.line(line),
+        Permission::Foreign { name } => evaluation.foreign(name),
     };
     match finding {
         Finding::Fine => Decision::Allow,
@@ -347,13 +338,13 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn glob(&self, args: &GlobArgs) -> Finding {
-        let base = args.path.as_deref().unwrap_or(".");
-        let parts: Vec<&str> = args.pattern.split('/').collect();
+    fn glob(&self, pattern: &str, path: Option<&str>) -> Finding {
+        let base = path.unwrap_or(".");
+        let parts: Vec<&str> = pattern.split('/').collect();
         let is_uncertain = |part: &&str| part.contains(['*', '?', '[', '{']);
         let certain = parts.iter().position(is_uncertain).unwrap_or(parts.len());
         let start = match parts[..certain].join("/") {
-            root if root.is_empty() && args.pattern.starts_with('/') => "/".to_string(),
+            root if root.is_empty() && pattern.starts_with('/') => "/".to_string(),
             start => path::join(base, &start),
         };
         let finding = self.path(Access::Glob, base);
@@ -363,7 +354,7 @@ impl<'a> Evaluation<'a> {
             part.contains("..") || part.matches('{').count() != part.matches('}').count()
         };
         if parts[certain..].iter().any(is_unclear) {
-            let why = format!("where the pattern `{}` leads is not known", args.pattern);
+            let why = format!("where the pattern `{pattern}` leads is not known");
             return finding.and(self.unknown(true, why));
         }
         finding

@@ -12,9 +12,9 @@
 use std::fmt;
 
 use super::path;
+use super::permission::{Access, FOREIGN_PREFIX};
 use super::shell::{self, Word};
 use super::text;
-use super::tool::FOREIGN_PREFIX;
 
 /// Longer rules are mistakes.
 const MAX_RULE_BYTES: usize = 4096;
@@ -88,16 +88,6 @@ enum Anchor {
     Anywhere,
     Home,
     Root,
-}
-
-/// What a call does to a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Read,
-    Grep,
-    Glob,
-    Edit,
-    Write,
 }
 
 /// Where patterns are anchored: clean absolute paths, each as named and as it really is.

@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
 use super::text;
-use super::tool::{Class, Input, MAX_CALLS, ToolCall};
+use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
 
 /// Smaller requests are no measure of a model's tokens.
@@ -45,8 +45,10 @@ impl std::fmt::Display for Illegal {
 impl std::error::Error for Illegal {}
 
 /// The state of a session.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct State {
+    /// Says what the calls of answers are.
+    describe: Describing,
     next_seq: Seq,
     pub folder: String,
     pub version: String,
@@ -104,6 +106,17 @@ pub struct State {
     pub recall_due: bool,
 }
 
+/// No part of what is so: two states are equal by what was folded. (A function may have several
+/// addresses, so pointers to it say nothing.)
+#[derive(Debug, Clone, Copy)]
+struct Describing(Describe);
+
+impl PartialEq for Describing {
+    fn eq(&self, _: &Describing) -> bool {
+        true
+    }
+}
+
 /// A call of the last answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenCall {
@@ -129,9 +142,52 @@ pub struct Background {
 }
 
 impl State {
+    /// The state of a log without entries.
+    pub fn new(describe: Describe) -> State {
+        State {
+            describe: Describing(describe),
+            next_seq: 0,
+            folder: String::new(),
+            version: String::new(),
+            model: String::new(),
+            mode: Mode::default(),
+            layers: Layers::default(),
+            context: Vec::new(),
+            preface: None,
+            calls: Vec::new(),
+            owed: false,
+            halted: None,
+            restarts: 0,
+            turns: 0,
+            nonsense: 0,
+            seen: BTreeMap::new(),
+            background: BTreeMap::new(),
+            plan: None,
+            usage: Usage::default(),
+            summarising: Usage::default(),
+            replies: 0,
+            finished: 0,
+            forked_from: None,
+            continuations: 0,
+            name: None,
+            first_words: None,
+            limits: BTreeMap::new(),
+            refused_images: BTreeMap::new(),
+            ratios: BTreeMap::new(),
+            learned: 0,
+            counts: Counts::default(),
+            ledger: Ledger::default(),
+            words: None,
+            recall_due: false,
+        }
+    }
+
     /// The state after all of `records`.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<State, Illegal> {
-        let mut state = State::default();
+    pub fn of<'a>(
+        describe: Describe,
+        records: impl IntoIterator<Item = &'a Record>,
+    ) -> Result<State, Illegal> {
+        let mut state = State::new(describe);
         for record in records {
             state.fold(record)?;
         }
@@ -578,13 +634,14 @@ impl State {
     }
 
     fn replied(&mut self, seq: Seq, blocks: &[Block], stop: StopReason) {
-        self.calls = open_calls(seq, blocks, stop);
+        self.calls = open_calls(seq, blocks, stop, self.describe.0);
         self.replies += 1;
         self.turns += 1;
         self.progress();
         let known: BTreeSet<&str> = self.layers.tools.iter().map(|t| t.name.as_str()).collect();
-        let usable =
-            |c: &OpenCall| !c.cut && c.call.input.is_ok() && known.contains(c.call.name.as_str());
+        let usable = |c: &OpenCall| {
+            !c.cut && c.call.described.is_ok() && known.contains(c.call.name.as_str())
+        };
         let spoke = blocks
             .iter()
             .any(|b| matches!(b, Block::Text { text, .. } if !text.trim().is_empty()));
@@ -663,7 +720,7 @@ fn not_blank(text: &str) -> Result<(), String> {
 }
 
 /// The calls of an answer. One that the output limit cut is marked.
-fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason) -> Vec<OpenCall> {
+fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
     let mut calls = Vec::new();
     for (place, block) in blocks.iter().enumerate() {
         if let Block::Call {
@@ -675,7 +732,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason) -> Vec<OpenCall> {
                 index: calls.len() as u32,
             };
             calls.push(OpenCall {
-                call: ToolCall::new(id, name, arguments),
+                call: ToolCall::new(id, name, arguments, describe),
                 cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
                 decided: None,
                 guard: None,
@@ -692,7 +749,7 @@ impl OpenCall {
         self.call.id.index >= MAX_CALLS
     }
 
-    pub fn input(&self) -> Option<&Input> {
-        self.call.input.as_ref().ok()
+    pub fn described(&self) -> Option<&Described> {
+        self.call.described.as_ref().ok()
     }
 }

@@ -30,6 +30,7 @@ use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
 use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
+use crate::tools;
 use crate::world::{Boundary, World};
 
 /// What a person or a signal wants of a running engine.
@@ -332,7 +333,7 @@ impl<W: World> Engine<W> {
     fn reload(&mut self) -> Result<(), EngineError> {
         self.is_stale = true;
         let (head, records) = self.store.load(self.head.session())?;
-        self.state = State::of(&records)?;
+        self.state = State::of(tools::describe, &records)?;
         self.head = head;
         self.is_stale = false;
         Ok(())

@@ -132,7 +132,7 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
 /// The call that is open, else the last words.
 fn doing(state: &State, recent: &[Record]) -> Option<String> {
     if let Some(open) = state.first_open() {
-        let subject = open.input().map(|i| i.subject()).unwrap_or_default();
+        let subject = open.described().map_or("", |d| &d.subject);
         return Some(one_line(&format!("{} {subject}", open.call.name), 200));
     }
     recent.iter().rev().find_map(|record| match &record.entry {
@@ -175,7 +175,7 @@ fn in_doubt(state: &State, runs: &Runs) -> Vec<String> {
     });
     doubtful
         .map(|c| {
-            let subject = c.input().map(|i| i.subject()).unwrap_or_default();
+            let subject = c.described().map_or("", |d| &d.subject);
             one_line(&format!("{} {subject}", c.call.name), 200)
         })
         .collect()

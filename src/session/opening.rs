@@ -20,6 +20,7 @@ use crate::core::state::State;
 use crate::engine::{Choice, Log};
 use crate::model::Models;
 use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
+use crate::tools;
 
 /// Of blank sessions here so many are looked at: more are open at once only by chance.
 const MAX_BLANK: u32 = 20;
@@ -139,8 +140,8 @@ impl AppContext {
         };
         let (head, first) = store.create(&new, now_ms, opened)?;
         lock.recorded();
-        let state =
-            State::of([&first]).map_err(|why| SessionError::Illegal { session: id, why })?;
+        let state = State::of(tools::describe, [&first])
+            .map_err(|why| SessionError::Illegal { session: id, why })?;
         let log = Log { store, head, state };
         let opened = Opened {
             log,

@@ -42,10 +42,10 @@ pub fn permission_check(
 }
 
 fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
-    Arc::new(move |input, state| {
+    Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
-        decide(input, state.mode, &rules.rules, &workspace, &DISK)
+        decide(permission, state.mode, &rules.rules, &workspace, &DISK)
     })
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::core::policy::Decision;
     use crate::core::state::Background;
-    use crate::core::tool::Input;
+    use crate::tools::describe;
 
     const OWN: &str = "0197a1b2-c3d4-7000-8000-000000000000";
     const OTHER: &str = "0197a1b2-c3d4-7000-8000-000000000001";
@@ -120,16 +120,16 @@ mod tests {
             root: "/w".into(),
             ..Workspace::default()
         };
-        let mut state = State::default();
+        let mut state = State::new(describe);
         let background = Background {
             run: OWN.into(),
             command: "make".into(),
         };
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
-        let input = Input::parse(tool, &arguments).unwrap();
+        let described = describe(tool, &arguments).unwrap();
         let check = check_by(Arc::default(), workspace, runs);
-        check(&input, &state) == Decision::Allow
+        check(&described.permission, &state) == Decision::Allow
     }
 
     #[test]

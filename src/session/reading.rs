@@ -7,6 +7,7 @@ use super::{Parting, SessionError};
 use crate::core::entry::{Record, Usage};
 use crate::core::state::State;
 use crate::store::{Head, Store, StoreError};
+use crate::tools;
 
 /// As many of the last entries are kept for whoever looks on.
 const RECENT: usize = 600;
@@ -53,7 +54,7 @@ pub(super) fn fold(
     session: &str,
     recent: &mut Recent,
 ) -> Result<(Head, State, Option<Record>), SessionError> {
-    let mut state = State::default();
+    let mut state = State::new(tools::describe);
     let head = store.load_each(session, |record| {
         let folded = state.fold(&record);
         recent.push(record);
@@ -76,7 +77,7 @@ pub(super) fn readable(
         Parting::End => u64::MAX,
         Parting::Behind(seq) => seq,
     };
-    let mut state = State::default();
+    let mut state = State::new(tools::describe);
     let read = store.load_each(session, |record| {
         if record.seq > upto {
             return Ok(());

@@ -6,15 +6,45 @@
 
 use crate::core::text::count;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::Ran;
 use super::diff::Diff;
 use super::file::{self, CommitError, MAX_FILE_BYTES};
 use super::paths::{self, ToolContext, path_key};
-use super::{Ran, edit};
 use crate::core::entry::{Fact, Guard, Outcome};
-use crate::core::skill;
-use crate::core::tool::Input;
+
+/// The new content: from the path, as it is in guards, and the old content.
+pub type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
+
+/// What a checked call does.
+pub struct FileChange {
+    pub target: Target,
+    pub content: MakeContent,
+}
+
+/// The file, as it is named.
+pub enum Target {
+    /// From the session's folder.
+    Path(String),
+    /// From the workspace's root, so that it is found from every folder of the workspace.
+    InWorkspace(String),
+}
+
+pub struct Content {
+    pub bytes: Vec<u8>,
+    /// How many places were replaced; `None` when all of the file was.
+    pub replaced: Option<usize>,
+}
+
+impl Content {
+    pub fn whole(bytes: Vec<u8>) -> Content {
+        Content {
+            bytes,
+            replaced: None,
+        }
+    }
+}
 
 /// The state of the file of a call that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,12 +60,16 @@ pub enum FileState {
 /// Looks at the file of a checked call and says what it will be. `seen` is the hash of
 /// what the model last saw of it, found by [`path_key`]. An error is for the model; nothing
 /// was done.
-pub fn prepare(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, Outcome> {
-    guard(input, ctx, seen).map_err(Outcome::error)
+pub fn prepare(
+    change: &FileChange,
+    ctx: &ToolContext,
+    seen: Option<&str>,
+) -> Result<Guard, Outcome> {
+    guard(change, ctx, seen).map_err(Outcome::error)
 }
 
-fn guard(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, String> {
-    let name = &target(input, ctx)?;
+fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, String> {
+    let name = &change.target.name(ctx)?;
     let path = paths::resolve(name, ctx)?;
     let Some(path_text) = path.to_str() else {
         return Err(format!(
@@ -59,7 +93,7 @@ fn guard(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, 
         }
         (Some(_), Some(_)) => {}
     }
-    let new = result(input, &path, old.as_deref())?;
+    let new = (change.content)(&path, old.as_deref())?;
     Ok(Guard::Checked {
         path: path_text.to_string(),
         before,
@@ -68,15 +102,15 @@ fn guard(input: &Input, ctx: &ToolContext, seen: Option<&str>) -> Result<Guard, 
 }
 
 /// Does what the guard says, if the file still is what the guard says.
-pub fn apply(input: &Input, guard: &Guard, ctx: &ToolContext) -> Ran {
-    match replace(input, guard, ctx) {
+pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Ran {
+    match replace(change, guard, ctx) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn replace(input: &Input, guard: &Guard, ctx: &ToolContext) -> Result<Ran, String> {
-    let name = &target(input, ctx)?;
+fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran, String> {
+    let name = &change.target.name(ctx)?;
     let Guard::Checked {
         path: path_text,
         before,
@@ -97,7 +131,7 @@ fn replace(input: &Input, guard: &Guard, ctx: &ToolContext) -> Result<Ran, Strin
     if old.as_deref().map(file::hash) != *before {
         return Err(changed(name));
     }
-    let new = result(input, path, old.as_deref())?;
+    let new = (change.content)(path, old.as_deref())?;
     if file::hash(&new.bytes) != *after {
         return Err(format!(
             "{name} would not become what was recorded: nothing was changed"
@@ -159,33 +193,24 @@ fn changed(name: &str) -> String {
     )
 }
 
-/// The file of a checked call, as [`path_key`] gives it.
-pub fn target_key(input: &Input, ctx: &ToolContext) -> String {
-    target(input, ctx).map_or_else(|_| input.subject(), |name| path_key(&name, ctx))
-}
-
-/// The file as it is named.
-fn target(input: &Input, ctx: &ToolContext) -> Result<String, String> {
-    match input {
-        Input::Write(args) => Ok(args.path.clone()),
-        Input::Edit(args) => Ok(args.path.clone()),
-        // Found from every folder of the workspace.
-        Input::SaveSkill(args) => {
-            let path = ctx.root.join(skill::path(&args.name));
-            let text = path.to_str().map(str::to_string);
-            text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+impl Target {
+    /// As [`path_key`] gives it.
+    pub fn key(&self, ctx: &ToolContext) -> String {
+        match (self.name(ctx), self) {
+            (Ok(name), _) => path_key(&name, ctx),
+            (Err(_), Target::Path(path) | Target::InWorkspace(path)) => path.clone(),
         }
-        Input::Read(_)
-        | Input::Bash(_)
-        | Input::BashStop(_)
-        | Input::Grep(_)
-        | Input::Glob(_)
-        | Input::Plan(_)
-        | Input::MemorySearch(_)
-        | Input::MemoryPage(_)
-        | Input::MemoryInsert(_)
-        | Input::ReviewHistory(_)
-        | Input::Foreign { .. } => Err("this call does not replace a file".to_string()),
+    }
+
+    fn name(&self, ctx: &ToolContext) -> Result<String, String> {
+        match self {
+            Target::Path(path) => Ok(path.clone()),
+            Target::InWorkspace(path) => {
+                let path = ctx.root.join(path);
+                let text = path.to_str().map(str::to_string);
+                text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+            }
+        }
     }
 }
 
@@ -202,38 +227,7 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-struct New {
-    bytes: Vec<u8>,
-    /// How many places an edit replaced; `None` for a write.
-    replaced: Option<usize>,
-}
-
-fn result(input: &Input, path: &Path, old: Option<&[u8]>) -> Result<New, String> {
-    match (input, old) {
-        (Input::Write(args), _) => Ok(New {
-            bytes: args.content.clone().into_bytes(),
-            replaced: None,
-        }),
-        (Input::SaveSkill(args), _) => Ok(New {
-            bytes: skill::render(&args.name, &args.description, &args.body).into_bytes(),
-            replaced: None,
-        }),
-        (Input::Edit(args), Some(old)) => {
-            let edited = edit::run(args, old)?;
-            Ok(New {
-                bytes: edited.text.into_bytes(),
-                replaced: Some(edited.replaced),
-            })
-        }
-        (Input::Edit(args), None) => Err(format!(
-            "cannot edit: {}\nhint: write makes a new file",
-            paths::missing(&args.path, &PathBuf::from(path))
-        )),
-        _ => Err("this call does not replace a file".to_string()),
-    }
-}
-
-fn report(name: &str, old: Option<&[u8]>, new: &New) -> String {
+fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
     let text = String::from_utf8_lossy(&new.bytes);
     let Some(old) = old else {
         let lines = count(text.lines().count(), "line");
@@ -259,31 +253,39 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::super::support::{Room, done, error, error_of, hash, input};
+    use super::super::support::{Room, done, error, error_of, hash, work};
+    use super::super::work::Work;
     use super::*;
 
-    fn write(path: &str, content: &str) -> Input {
-        input("write", json!({"path": path, "content": content}))
+    fn change(name: &str, arguments: Value) -> FileChange {
+        match work(name, arguments) {
+            Work::Replace(change) => change,
+            _ => panic!("not a checked call"),
+        }
     }
 
-    fn edit(path: &str, old: &str, new: &str) -> Input {
+    fn write(path: &str, content: &str) -> FileChange {
+        change("write", json!({"path": path, "content": content}))
+    }
+
+    fn edit(path: &str, old: &str, new: &str) -> FileChange {
         let edits: Value = json!([{"old": old, "new": new}]);
-        input("edit", json!({"path": path, "edits": edits}))
+        change("edit", json!({"path": path, "edits": edits}))
     }
 
-    fn refused(room: &Room, input: &Input, seen: Option<&str>) -> String {
-        let outcome = prepare(input, &room.ctx, seen).unwrap_err();
+    fn refused(room: &Room, change: &FileChange, seen: Option<&str>) -> String {
+        let outcome = prepare(change, &room.ctx, seen).unwrap_err();
         error_of(&outcome).to_string()
     }
 
     #[test]
     fn a_new_file_is_written_and_said() {
         let room = Room::new();
-        let input = write("dir/new", "a\nb\n");
-        let guard = prepare(&input, &room.ctx, None).unwrap();
+        let change = write("dir/new", "a\nb\n");
+        let guard = prepare(&change, &room.ctx, None).unwrap();
         assert_eq!(settle_file(&guard), FileState::Before);
         assert!(room.names().is_empty(), "prepare changes nothing");
-        let ran = apply(&input, &guard, &room.ctx);
+        let ran = apply(&change, &guard, &room.ctx);
         assert_eq!(done(&ran), "created dir/new: 2 lines, 4 bytes");
         assert_eq!(room.get("dir/new"), "a\nb\n");
         assert_eq!(settle_file(&guard), FileState::After);
@@ -298,9 +300,9 @@ mod tests {
     fn an_edit_shows_what_changed() {
         let room = Room::new();
         room.put("a", "one\r\ntwo\r\n");
-        let input = edit("a", "two", "2\n3");
-        let guard = prepare(&input, &room.ctx, Some(&hash("one\r\ntwo\r\n"))).unwrap();
-        let ran = apply(&input, &guard, &room.ctx);
+        let change = edit("a", "two", "2\n3");
+        let guard = prepare(&change, &room.ctx, Some(&hash("one\r\ntwo\r\n"))).unwrap();
+        let ran = apply(&change, &guard, &room.ctx);
         assert_eq!(
             done(&ran),
             "edited a: 1 replacement, +2 -1 lines\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"
@@ -312,14 +314,14 @@ mod tests {
     fn a_file_is_changed_only_as_it_was_seen() {
         let room = Room::new();
         room.put("a", "theirs");
-        for input in [write("a", "ours"), edit("a", "theirs", "ours")] {
-            assert!(refused(&room, &input, None).contains("read it first"));
-            let stale = refused(&room, &input, Some(&hash("before")));
+        for change in [write("a", "ours"), edit("a", "theirs", "ours")] {
+            assert!(refused(&room, &change, None).contains("read it first"));
+            let stale = refused(&room, &change, Some(&hash("before")));
             assert!(
                 stale.contains("changed on disk since it was read"),
                 "{stale}"
             );
-            prepare(&input, &room.ctx, Some(&hash("theirs"))).unwrap();
+            prepare(&change, &room.ctx, Some(&hash("theirs"))).unwrap();
         }
         assert_eq!(room.get("a"), "theirs");
         let missing = refused(&room, &edit("aa", "x", "y"), None);
@@ -336,13 +338,13 @@ mod tests {
         room.ctx.folder = room.path("deep/down");
         let skill = |body: &str| {
             let arguments = json!({"name": "run-tests", "description": "How: \"x\"", "body": body});
-            input("save_skill", arguments)
+            change("save_skill", arguments)
         };
-        let input = skill("Do it.");
-        let guard = prepare(&input, &room.ctx, None).unwrap();
+        let change = skill("Do it.");
+        let guard = prepare(&change, &room.ctx, None).unwrap();
         // Killed before it was written, and after.
         assert_eq!(settle_file(&guard), FileState::Before);
-        done(&apply(&input, &guard, &room.ctx));
+        done(&apply(&change, &guard, &room.ctx));
         assert_eq!(settle_file(&guard), FileState::After);
         let path = room.ctx.root.join(".rewake/skills/run-tests/SKILL.md");
         let text = fs::read_to_string(&path).unwrap();
@@ -350,7 +352,7 @@ mod tests {
             text,
             "---\nname: run-tests\ndescription: \"How: \\\"x\\\"\"\n---\n\nDo it.\n"
         );
-        assert_eq!(target_key(&input, &room.ctx), path.to_str().unwrap());
+        assert_eq!(change.target.key(&room.ctx), path.to_str().unwrap());
         // One that is there is not overwritten unseen.
         let other = skill("Do it otherwise.");
         assert!(refused(&room, &other, None).contains("read it first"));
@@ -363,10 +365,10 @@ mod tests {
     fn a_call_is_applied_once() {
         let room = Room::new();
         room.put("a", "x");
-        let input = edit("a", "x", "xx");
-        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
-        done(&apply(&input, &guard, &room.ctx));
-        let again = apply(&input, &guard, &room.ctx);
+        let change = edit("a", "x", "xx");
+        let guard = prepare(&change, &room.ctx, Some(&hash("x"))).unwrap();
+        done(&apply(&change, &guard, &room.ctx));
+        let again = apply(&change, &guard, &room.ctx);
         assert!(error(&again).contains("changed on disk"));
         assert_eq!(again.fact, None);
         assert_eq!(room.get("a"), "xx");
@@ -377,8 +379,8 @@ mod tests {
     fn every_instant_of_a_crash_can_be_told_from_the_file() {
         let room = Room::new();
         let path = room.put("a", "old");
-        let input = write("a", "new");
-        let guard = prepare(&input, &room.ctx, Some(&hash("old"))).unwrap();
+        let change = write("a", "new");
+        let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
 
         let staged = file::stage(&path, b"new").unwrap();
         // Killed before the rename: what was beside the file stays, as nobody drops it.
@@ -393,7 +395,7 @@ mod tests {
 
         room.put("a", "theirs");
         assert!(matches!(settle_file(&guard), FileState::Conflict(why) if why.contains("changed")));
-        assert!(error(&apply(&input, &guard, &room.ctx)).contains("nothing was changed"));
+        assert!(error(&apply(&change, &guard, &room.ctx)).contains("nothing was changed"));
         fs::remove_file(&path).unwrap();
         assert!(matches!(settle_file(&guard), FileState::Conflict(why) if why.contains("removed")));
         fs::create_dir(&path).unwrap();
@@ -410,9 +412,9 @@ mod tests {
         let path = room.put("real/a", "old");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("real/a", room.path("link")).unwrap();
-        let input = edit("link", "old", "new");
-        let guard = prepare(&input, &room.ctx, Some(&hash("old"))).unwrap();
-        let ran = apply(&input, &guard, &room.ctx);
+        let change = edit("link", "old", "new");
+        let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
+        let ran = apply(&change, &guard, &room.ctx);
         assert!(matches!(&ran.fact, Some(Fact::Wrote { path, .. }) if *path == room.key("real/a")));
         assert!(
             fs::symlink_metadata(room.path("link"))
@@ -429,11 +431,11 @@ mod tests {
         room.put("one", "x");
         room.put("two", "x");
         symlink("one", room.path("link")).unwrap();
-        let input = write("link", "y");
-        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
+        let change = write("link", "y");
+        let guard = prepare(&change, &room.ctx, Some(&hash("x"))).unwrap();
         fs::remove_file(room.path("link")).unwrap();
         symlink("two", room.path("link")).unwrap();
-        assert!(error(&apply(&input, &guard, &room.ctx)).contains("another file"));
+        assert!(error(&apply(&change, &guard, &room.ctx)).contains("another file"));
         assert_eq!((room.get("one"), room.get("two")), ("x".into(), "x".into()));
     }
 
@@ -445,8 +447,8 @@ mod tests {
         room.put("binary", b"\xff\xfe");
         room.put("dir/x", "");
         let seen = hash("x");
-        let check = |input: &Input, seen: &str, why: &str| {
-            let said = refused(&room, input, Some(seen));
+        let check = |change: &FileChange, seen: &str, why: &str| {
+            let said = refused(&room, change, Some(seen));
             assert!(said.contains(why), "{said}");
         };
         check(&write("locked", "y"), &seen, "read-only");
@@ -455,11 +457,6 @@ mod tests {
         check(&write("locked/a", "y"), &seen, "locked/a");
         check(&write("/dev/null", "y"), &seen, "a device");
         check(&write("a\0", "y"), &seen, "NUL");
-        check(
-            &input("read", json!({"path": "a"})),
-            &seen,
-            "does not replace",
-        );
         assert_eq!(room.names(), ["binary", "dir", "locked"]);
     }
 
@@ -481,9 +478,9 @@ mod tests {
         let room = Room::new();
         let path = room.put("a", "x");
         let inode = fs::metadata(&path).unwrap().ino();
-        let input = write("a", "x");
-        let guard = prepare(&input, &room.ctx, Some(&hash("x"))).unwrap();
-        assert!(done(&apply(&input, &guard, &room.ctx)).contains("already"));
+        let change = write("a", "x");
+        let guard = prepare(&change, &room.ctx, Some(&hash("x"))).unwrap();
+        assert!(done(&apply(&change, &guard, &room.ctx)).contains("already"));
         assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
     }
 
@@ -495,17 +492,17 @@ mod tests {
         ) {
             let room = Room::new();
             room.put("a", &before);
-            let input = edit("a", &old, &new);
-            let Ok(guard) = prepare(&input, &room.ctx, Some(&hash(&before))) else {
+            let change = edit("a", &old, &new);
+            let Ok(guard) = prepare(&change, &room.ctx, Some(&hash(&before))) else {
                 prop_assert_eq!(room.get("a"), before);
                 return Ok(());
             };
             prop_assert_eq!(settle_file(&guard), FileState::Before);
-            done(&apply(&input, &guard, &room.ctx));
+            done(&apply(&change, &guard, &room.ctx));
             prop_assert_eq!(settle_file(&guard), FileState::After);
             let after = room.get("a");
             prop_assert_ne!(&after, &before);
-            error(&apply(&input, &guard, &room.ctx));
+            error(&apply(&change, &guard, &room.ctx));
             prop_assert_eq!(room.get("a"), after);
             prop_assert_eq!(room.names(), ["a"]);
         }

@@ -1,335 +1,82 @@
-//! Exact replacements in a text: one edit after the other, each on the result of the one
-//! before, all or nothing.
-//!
-//! Line ends are the file's own. `old` is looked for in the text with every CRLF as LF, so
-//! models need not know of CR, and what is put in has the line end of its place. Everything
-//! else, a byte order mark and the last newline included, is matched and kept to the byte.
+//! `edit`: exact replacements in a file, all or nothing.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::file::MAX_FILE_BYTES;
-use super::near;
-use crate::core::tool::{EditArgs, Replacement};
+use super::checked::{Content, FileChange, Target};
+use super::paths;
+use super::replace::{self, Replacement};
+use super::schema::{array, boolean, object, string};
+use super::shown::{Body, Shown, ShownResult};
+use super::tool::Tool;
+use super::work::Work;
+use crate::core::permission::{Access, Permission};
 
-/// Replacing a short text everywhere by a long one must not fill the memory.
-const MAX_RESULT_BYTES: usize = 4 * MAX_FILE_BYTES as usize;
-const MAX_LINES_NAMED: usize = 10;
-
-#[derive(Debug, PartialEq)]
-pub struct Edited {
-    pub text: String,
-    /// Places, over all edits.
-    pub replaced: usize,
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    path: String,
+    /// Made one after the other, each on the result of the one before.
+    edits: Vec<Replacement>,
 }
 
-pub fn run(args: &EditArgs, old: &[u8]) -> Result<Edited, String> {
-    let name = &args.path;
-    let text = std::str::from_utf8(old).map_err(|e| {
-        format!(
-            "cannot edit {name}: it is not UTF-8 text (byte {})\nhint: use a command",
-            e.valid_up_to()
-        )
-    })?;
-    // What the edits leave may have no line end to go by.
-    let first_end = text.find('\n').unwrap_or(0);
-    let was_crlf = text[..first_end].ends_with('\r');
-    let mut edited = Edited {
-        text: text.to_string(),
-        replaced: 0,
-    };
-    let count = args.edits.len();
-    for (index, edit) in args.edits.iter().enumerate() {
-        let (text, places) = replace(&edited.text, edit, was_crlf).map_err(|why| {
-            let which = match count {
-                1 => String::new(),
-                _ => format!("edit {} of {count}: ", index + 1),
-            };
-            format!("{name}: nothing was changed: {which}{why}")
-        })?;
-        edited.text = text;
-        edited.replaced += places;
-    }
-    Ok(edited)
-}
+impl Tool for Args {
+    const NAME: &'static str = "edit";
+    const TEXT: &'static str = include_str!("../../assets/tools/edit.md");
 
-fn replace(text: &str, edit: &Replacement, was_crlf: bool) -> Result<(String, usize), String> {
-    let old = edit.old.replace("\r\n", "\n");
-    let new = edit.new.replace("\r\n", "\n");
-    if old.is_empty() {
-        return Err(
-            "`old` is empty\nhint: give the text to replace; write replaces a whole file".into(),
-        );
-    }
-    if old == new {
-        return Err("`old` and `new` are the same (line ends are kept as they are)".into());
-    }
-    let flat = Flat::of(text, was_crlf);
-    let places = places(&flat.text, &old, edit.all)?;
-    if text.len() + places.len() * new.len() > MAX_RESULT_BYTES {
-        return Err(format!("the result would be over {MAX_RESULT_BYTES} bytes"));
-    }
-    let mut out = String::with_capacity(text.len() + new.len());
-    let mut copied = 0;
-    for place in &places {
-        let raw = flat.raw(place);
-        out.push_str(&text[copied..raw.start]);
-        if flat.is_crlf_at(place.start) {
-            out.push_str(&new.replace('\n', "\r\n"));
-        } else {
-            out.push_str(&new);
-        }
-        copied = raw.end;
-    }
-    out.push_str(&text[copied..]);
-    Ok((out, places.len()))
-}
-
-/// Where `old` is: one place, or with `all` every one.
-fn places(text: &str, old: &str, all: bool) -> Result<Vec<Range<usize>>, String> {
-    let found = |at: usize| at..at + old.len();
-    let places: Vec<_> = text.match_indices(old).map(|(at, _)| found(at)).collect();
-    let Some(first) = places.first() else {
-        return Err(format!("`old` was not found; {}", near::nearest(text, old)));
-    };
-    // Places that overlap are also two: which one was meant?
-    let next = first.start + text[first.start..].chars().next().map_or(1, char::len_utf8);
-    if all || !text[next..].contains(old) {
-        return Ok(places);
-    }
-    let starts: Vec<usize> = match places.len() {
-        1 => vec![first.start, next + text[next..].find(old).unwrap_or(0)],
-        _ => places.iter().map(|p| p.start).collect(),
-    };
-    Err(many(text, &starts))
-}
-
-fn many(text: &str, starts: &[usize]) -> String {
-    let mut lines = Vec::new();
-    let (mut line, mut counted) = (1, 0);
-    for start in starts.iter().take(MAX_LINES_NAMED) {
-        line += text[counted..*start].matches('\n').count();
-        counted = *start;
-        lines.push(line.to_string());
-    }
-    let more = if starts.len() > MAX_LINES_NAMED {
-        ", …"
-    } else {
-        ""
-    };
-    format!(
-        "`old` is there {} times, at lines {}{more}\nhint: add lines around it until it is unique, or set `all`",
-        starts.len(),
-        lines.join(", ")
-    )
-}
-
-/// A text with every CRLF as LF, and the way back.
-struct Flat<'a> {
-    text: Cow<'a, str>,
-    /// Of each LF in `text`: where, and whether it was a CRLF. Empty without any CRLF.
-    ends: Vec<(usize, bool)>,
-    /// Where in `text` the LFs are that were CRLFs.
-    crlfs: Vec<usize>,
-    /// The line end of a text that has none any more: CRLF?
-    without_ends: bool,
-}
-
-impl<'a> Flat<'a> {
-    fn of(raw: &'a str, was_crlf: bool) -> Flat<'a> {
-        if !raw.contains("\r\n") {
-            return Flat {
-                text: Cow::Borrowed(raw),
-                ends: Vec::new(),
-                crlfs: Vec::new(),
-                without_ends: was_crlf && !raw.contains('\n'),
-            };
-        }
-        let mut flat = Flat {
-            text: Cow::Owned(raw.replace("\r\n", "\n")),
-            ends: Vec::new(),
-            crlfs: Vec::new(),
-            without_ends: false,
-        };
-        for (at, _) in raw.match_indices('\n') {
-            let is_crlf = raw[..at].ends_with('\r');
-            let at = at - flat.crlfs.len() - usize::from(is_crlf);
-            flat.ends.push((at, is_crlf));
-            if is_crlf {
-                flat.crlfs.push(at);
-            }
-        }
-        flat
-    }
-
-    /// The same place in the raw text. A CR belongs to the LF behind it.
-    fn raw(&self, place: &Range<usize>) -> Range<usize> {
-        let raw = |at: usize| at + self.crlfs.partition_point(|crlf| *crlf < at);
-        raw(place.start)..raw(place.end)
-    }
-
-    /// The line end that counts at a place: the next, else the last.
-    fn is_crlf_at(&self, at: usize) -> bool {
-        let next = self.ends.partition_point(|(end, _)| *end < at);
-        let end = self.ends.get(next).or(self.ends.last());
-        end.map_or(self.without_ends, |(_, is_crlf)| *is_crlf)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn change(old: &str, new: &str, all: bool) -> Replacement {
-        Replacement {
-            old: old.into(),
-            new: new.into(),
-            all,
-        }
-    }
-
-    fn edit(text: &str, edits: Vec<Replacement>) -> Result<Edited, String> {
-        let args = EditArgs {
-            path: "file".into(),
-            edits,
-        };
-        run(&args, text.as_bytes())
-    }
-
-    fn check(before: &str, old: &str, new: &str, after: &str) {
-        let edited = edit(before, vec![change(old, new, false)]).unwrap();
-        assert_eq!(edited.text, after, "{before:?}: {old:?} -> {new:?}");
-    }
-
-    fn refused(text: &str, old: &str, new: &str) -> String {
-        edit(text, vec![change(old, new, false)]).unwrap_err()
-    }
-
-    #[test]
-    fn one_place_is_replaced() {
-        check("a\nb\nc", "b", "B", "a\nB\nc");
-        check("a\nb\n", "\nb\n", "", "a");
-        check("\u{feff}a\n", "a", "b", "\u{feff}b\n");
-        check("a\n\n", "a", "b", "b\n\n");
-    }
-
-    #[test]
-    fn line_ends_are_the_files_own() {
-        check("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n");
-        check("a\r\nb\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\n");
-        check("a\r\nb\r\n", "\nb", "", "a\r\n");
-        check("a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n");
-        check("a\r\nb", "b", "c\nd", "a\r\nc\r\nd");
-        check("a\r\nb\nc\n", "b", "x\ny", "a\r\nx\ny\nc\n");
-        check("a\rb\r\n", "a\rb", "c", "c\r\n");
-    }
-
-    #[test]
-    fn edits_are_made_one_after_the_other() {
-        let edited = edit(
-            "one",
-            vec![change("one", "two", false), change("two", "three", false)],
-        );
-        assert_eq!(
-            edited,
-            Ok(Edited {
-                text: "three".into(),
-                replaced: 2
-            })
-        );
-        let why = edit(
-            "one",
-            vec![change("one", "two", false), change("one", "x", false)],
-        );
-        assert!(why.unwrap_err().contains("edit 2 of 2"));
-    }
-
-    #[test]
-    fn line_ends_are_remembered_when_an_edit_takes_the_last() {
-        let edits = vec![change("\n", "", false), change("b", "c\nd", false)];
-        assert_eq!(edit("a\r\nb", edits).unwrap().text, "ac\r\nd");
-    }
-
-    #[test]
-    fn all_replaces_every_place() {
-        let edited = edit("a b a\r\na", vec![change("a", "x\ny", true)]).unwrap();
-        assert_eq!(edited.text, "x\r\ny b x\r\ny\r\nx\r\ny");
-        assert_eq!(edited.replaced, 3);
-    }
-
-    #[test]
-    fn an_edit_that_is_not_certain_is_refused() {
-        assert!(refused("a\nb\na\n", "a", "x").contains("2 times, at lines 1, 3\n"));
-        assert!(refused("xaaa", "aa", "b").contains("2 times"));
-        assert!(refused(&"a\n".repeat(20), "a", "x").contains("9, 10, …"));
-        assert!(refused("a", "a", "a").contains("same"));
-        assert!(refused("a\r\n", "a\r\n", "a\n").contains("same"));
-        assert!(refused("a", "", "a").contains("empty"));
-        assert!(refused("a", "q", "a").contains("not found"));
-        let args = EditArgs {
-            path: "file".into(),
-            edits: vec![change("a", "b", false)],
-        };
-        assert!(run(&args, b"a\xff").unwrap_err().contains("not UTF-8"));
-    }
-
-    #[test]
-    fn a_result_without_bound_is_refused() {
-        let long = "x".repeat(100_000);
-        let why = edit(&"a".repeat(10_000), vec![change("a", &long, true)]).unwrap_err();
-        assert!(why.contains("would be over"), "{why}");
-    }
-
-    /// What the edits mean, without line ends.
-    fn model(text: &str, edits: &[Replacement]) -> Option<String> {
-        let mut text = text.to_string();
-        for edit in edits {
-            let starts = (0..text.len())
-                .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with(&edit.old))
-                .count();
-            let certain = starts == 1 || edit.all && starts > 0;
-            if edit.old.is_empty() || edit.old == edit.new || !certain {
-                return None;
-            }
-            text = text.replace(&edit.old, &edit.new);
-        }
-        Some(text)
-    }
-
-    fn edits() -> impl Strategy<Value = Vec<Replacement>> {
-        let one = ("[ab\né]{0,3}", "[abc\n]{0,3}", any::<bool>());
-        prop::collection::vec(
-            one.prop_map(|(old, new, all)| change(&old, &new, all)),
-            1..4,
+    fn schema() -> Value {
+        let one = json!({"old": string(), "new": string(), "all": boolean()});
+        let edits = array(object(one, &["old", "new"]));
+        object(
+            json!({"path": string(), "edits": edits}),
+            &["path", "edits"],
         )
     }
 
-    proptest! {
-        #[test]
-        fn edits_do_what_the_plain_model_does(text in "[abé\n]{0,30}", edits in edits()) {
-            let got = edit(&text, edits.clone()).ok().map(|e| e.text);
-            prop_assert_eq!(got, model(&text, &edits));
+    fn check(&self) -> Result<(), String> {
+        match self.edits.is_empty() {
+            true => Err("`edits` is empty".to_string()),
+            false => Ok(()),
         }
+    }
 
-        #[test]
-        fn a_file_in_crlf_stays_in_crlf(text in "[abé\n]{0,30}", edits in edits()) {
-            let text = format!("{text}\n");
-            let got = edit(&text.replace('\n', "\r\n"), edits.clone()).ok().map(|e| e.text);
-            let want = model(&text, &edits).map(|t| t.replace('\n', "\r\n"));
-            prop_assert_eq!(got, want);
-        }
+    fn subject(&self) -> String {
+        self.path.clone()
+    }
 
-        #[test]
-        fn lines_that_no_edit_touched_are_kept_to_the_byte(
-            before in "[xy\r\n]{0,20}", after in "[xy\r\n]{0,20}", new in "[ab\n]{0,5}",
-        ) {
-            let text = format!("{before}\n=old=\n{after}");
-            let edited = edit(&text, vec![change("=old=", &new, false)]).unwrap().text;
-            let start = format!("{before}\n");
-            let end = format!("\n{after}");
-            prop_assert!(edited.starts_with(&start) && edited.ends_with(&end));
+    fn permission(&self) -> Permission {
+        Permission::Path {
+            access: Access::Edit,
+            path: self.path.clone(),
         }
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            body: Body::Edits {
+                path: self.path,
+                edits: self.edits,
+            },
+            result: ShownResult::InTheBody,
+        }
+    }
+
+    fn work(self) -> Work {
+        let Args { path: name, edits } = self;
+        Work::Replace(FileChange {
+            target: Target::Path(name.clone()),
+            content: Box::new(move |path, old| match old {
+                Some(old) => {
+                    let edited = replace::all(&name, &edits, old)?;
+                    Ok(Content {
+                        bytes: edited.text.into_bytes(),
+                        replaced: Some(edited.replaced),
+                    })
+                }
+                None => Err(format!(
+                    "cannot edit: {}\nhint: write makes a new file",
+                    paths::missing(&name, path)
+                )),
+            }),
+        })
     }
 }

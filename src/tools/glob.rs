@@ -4,23 +4,67 @@ use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
+use super::schema::{object, string};
+use super::shown::{Shown, ShownResult};
+use super::tool::Tool;
 use super::walk::{PathGlob, Walk, hints};
+use super::work::Work;
 use super::{Ran, printable};
-use crate::core::tool::GlobArgs;
+use crate::core::permission::Permission;
 
 const MAX_PATHS: usize = 1_000;
 
-pub fn run(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    pattern: String,
+    path: Option<String>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "glob";
+    const TEXT: &'static str = include_str!("../../assets/tools/glob.md");
+
+    fn schema() -> Value {
+        object(json!({"pattern": string(), "path": string()}), &["pattern"])
+    }
+
+    fn subject(&self) -> String {
+        self.pattern.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::Glob {
+            pattern: self.pattern.clone(),
+            path: self.path.clone(),
+        }
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            result: ShownResult::LineCount,
+            ..Shown::default()
+        }
+    }
+
+    fn work(self) -> Work {
+        Work::Look(Box::new(move |ctx, cancel| run(&self, ctx, cancel)))
+    }
+}
+
+fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
     match glob(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn glob(args: &GlobArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
+fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let (folder, rest) = split(&args.pattern);
     let start = match args.path.as_deref() {
         Some(start) if !folder.starts_with('~') => Path::new(start),

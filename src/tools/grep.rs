@@ -13,12 +13,20 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
 use super::file::{self, Kind};
 use super::limit::{Stop, Watch};
 use super::paths::{self, Hidden, ToolContext};
+use super::schema::{boolean, integer, object, string};
+use super::shown::{Shown, ShownResult};
+use super::tool::Tool;
 use super::walk::{PathGlob, Walk, hints};
+use super::whole::Whole;
+use super::work::Work;
 use super::{Ran, printable};
-use crate::core::tool::GrepArgs;
+use crate::core::permission::{Access, Permission};
 
 const DEFAULT_HITS: u64 = 200;
 const MAX_HITS: u64 = 2_000;
@@ -33,14 +41,67 @@ const LEAD_BYTES: usize = 100;
 /// line, and some patterns take a second for each such line.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-pub fn run(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    /// A regular expression of the Rust `regex` crate.
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+    /// Lines around a hit.
+    context: Option<Whole>,
+    /// Only the names of the files.
+    #[serde(default)]
+    files_only: bool,
+    /// At most this many hits.
+    limit: Option<Whole>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "grep";
+    const TEXT: &'static str = include_str!("../../assets/tools/grep.md");
+    const LEFT_OUT: &'static [&'static str] = &["ignore_case", "context", "files_only"];
+
+    fn schema() -> Value {
+        let properties = json!({
+            "pattern": string(), "path": string(), "glob": string(), "ignore_case": boolean(),
+            "context": integer(), "files_only": boolean(), "limit": integer(),
+        });
+        object(properties, &["pattern"])
+    }
+
+    fn subject(&self) -> String {
+        self.pattern.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::Path {
+            access: Access::Grep,
+            path: self.path.as_deref().unwrap_or(".").to_string(),
+        }
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            result: ShownResult::LineCount,
+            ..Shown::default()
+        }
+    }
+
+    fn work(self) -> Work {
+        Work::Look(Box::new(move |ctx, cancel| run(&self, ctx, cancel)))
+    }
+}
+
+fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
     match grep(args, ctx, cancel) {
         Ok(ran) => ran,
         Err(why) => Ran::error(why),
     }
 }
 
-fn grep(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
+fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let matcher = matcher(args)?;
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let named = args.path.as_deref().unwrap_or(".");
@@ -79,7 +140,7 @@ fn grep(args: &GrepArgs, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, 
     ))
 }
 
-fn matcher(args: &GrepArgs) -> Result<RegexMatcher, String> {
+fn matcher(args: &Args) -> Result<RegexMatcher, String> {
     if args.pattern.is_empty() {
         return Err("the pattern is empty".to_string());
     }
@@ -95,10 +156,10 @@ fn matcher(args: &GrepArgs) -> Result<RegexMatcher, String> {
         })
 }
 
-fn searcher(args: &GrepArgs) -> Searcher {
+fn searcher(args: &Args) -> Searcher {
     let context = match args.files_only {
         true => 0,
-        false => args.context.unwrap_or(0).min(MAX_CONTEXT_LINES) as usize,
+        false => args.context.map_or(0, u64::from).min(MAX_CONTEXT_LINES) as usize,
     };
     SearcherBuilder::new()
         .line_terminator(LineTerminator::crlf())
@@ -216,11 +277,14 @@ struct Matches {
 }
 
 impl Matches {
-    fn new(args: &GrepArgs, ctx: &ToolContext) -> Matches {
+    fn new(args: &Args, ctx: &ToolContext) -> Matches {
         Matches {
             text: String::new(),
             max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes),
-            limit: args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS),
+            limit: args
+                .limit
+                .map_or(DEFAULT_HITS, u64::from)
+                .clamp(1, MAX_HITS),
             is_full: false,
             hits: 0,
             shown: 0,
@@ -374,202 +438,4 @@ fn around(line: &[u8], at: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use serde_json::{Value, json};
-
-    use super::super::support::{Room, done, error, input};
-    use super::super::{Limits, run_idempotent};
-    use super::*;
-    use crate::core::entry::Outcome;
-
-    fn room() -> Room {
-        let room = Room::new();
-        room.put("b.rs", "fn one() {}\nfn two() {}\n");
-        room.put("a/c.rs", "one\ntwo\nthree\nfour\nfive\nsix\none\n");
-        room.put("a/d.txt", "ONE\n");
-        room.put(".hidden/e.rs", "one\n");
-        room.put("out/f.rs", "one\n");
-        room.put(".gitignore", "/out\n");
-        room
-    }
-
-    fn grep(room: &Room, arguments: Value) -> String {
-        done(&room.idempotent("grep", arguments)).to_string()
-    }
-
-    #[test]
-    fn hits_stand_under_their_file_in_order() {
-        let room = room();
-        assert_eq!(
-            grep(&room, json!({"pattern": "one"})),
-            "a/c.rs\n1:one\n7:one\nb.rs\n1:fn one() {}\n"
-        );
-        assert_eq!(
-            grep(
-                &room,
-                json!({"pattern": "one", "ignore_case": true, "glob": "*.txt"})
-            ),
-            "a/d.txt\n1:ONE\n"
-        );
-        assert_eq!(
-            grep(&room, json!({"pattern": "one", "files_only": true})),
-            "a/c.rs\nb.rs\n"
-        );
-        assert_eq!(
-            grep(&room, json!({"pattern": "one", "path": "a", "context": 1})),
-            "a/c.rs\n1:one\n2-two\n--\n6-six\n7:one\n"
-        );
-        assert_eq!(
-            grep(
-                &room,
-                json!({"pattern": "one", "glob": "a/**/*.rs", "limit": 1})
-            ),
-            "a/c.rs\n1:one\n[1 shown, 1 more: narrow the pattern, path or glob]\n"
-        );
-    }
-
-    #[test]
-    fn hidden_and_ignored_files_are_searched_when_named() {
-        let room = room();
-        for path in [".hidden", ".hidden/e.rs", "out", "out/f.rs"] {
-            let text = grep(&room, json!({"pattern": "one", "path": path}));
-            assert!(text.ends_with(".rs\n1:one\n"), "{path}: {text}");
-        }
-    }
-
-    #[test]
-    fn what_a_rule_hides_is_not_searched() {
-        let mut room = room();
-        room.hide(&["Read(a/**)", "Read(.hidden)"]);
-        assert_eq!(
-            grep(&room, json!({"pattern": "one"})),
-            "b.rs\n1:fn one() {}\n"
-        );
-        for path in ["a", ".hidden"] {
-            let text = grep(&room, json!({"pattern": "one", "path": path}));
-            assert!(text.ends_with("files searched: 0\n"), "{path}: {text}");
-        }
-    }
-
-    #[test]
-    fn nothing_found_says_where_it_looked() {
-        let room = room();
-        let text = grep(&room, json!({"pattern": "absent"}));
-        assert_eq!(text, "no match for absent in .; files searched: 3\n");
-        let refused = |arguments| error(&room.idempotent("grep", arguments)).to_string();
-        assert!(refused(json!({"pattern": "("})).contains("cannot be used"));
-        assert!(refused(json!({"pattern": "a\nb"})).contains("one by one"));
-        assert!(refused(json!({"pattern": ""})).contains("empty"));
-        assert!(refused(json!({"pattern": "a", "glob": "["})).contains("glob"));
-        assert!(refused(json!({"pattern": "a", "path": "b.rx"})).contains("near names"));
-        assert!(refused(json!({"pattern": "a", "path": "/dev/zero"})).contains("a device"));
-    }
-
-    #[test]
-    fn any_file_can_be_searched() {
-        let room = Room::new();
-        room.put("binary", b"one\0one\n");
-        room.put("crlf", "one\r\n");
-        room.put("latin1", b"one caf\xe9\n");
-        let text = grep(&room, json!({"pattern": "one$|caf"}));
-        assert_eq!(
-            text,
-            "crlf\n1:one\nlatin1\n1:one caf\u{fffd}\n[1 binary file was not searched to its end]\n"
-        );
-    }
-
-    #[test]
-    fn a_long_line_is_shown_around_the_hit() {
-        let room = Room::new();
-        room.put(
-            "a",
-            format!("{}needle{}\n", "é".repeat(5_000), "é".repeat(5_000)),
-        );
-        let text = grep(&room, json!({"pattern": "needle"}));
-        let line = text.lines().nth(1).unwrap();
-        assert!(line.starts_with("1:…é") && line.ends_with("é…"), "{line}");
-        assert!(line.contains("needle") && line.chars().count() <= MAX_LINE_CHARS + 4);
-        assert!(!line.contains('\u{fffd}'));
-    }
-
-    #[test]
-    fn many_hits_are_counted_and_the_text_has_a_bound() {
-        let room = Room::new();
-        room.put("a", "hit\n".repeat(500));
-        let text = grep(&room, json!({"pattern": "hit"}));
-        assert!(
-            text.ends_with("\n200:hit\n[200 shown, 300 more: narrow the pattern, path or glob]\n")
-        );
-        room.put("b", format!("{}\n", "hit ".repeat(70)).repeat(20_000));
-        let text = grep(
-            &room,
-            json!({"pattern": "hit", "limit": 1_000, "path": "b"}),
-        );
-        assert!(text.len() < room.ctx.inline_max_bytes + 200);
-        assert!(
-            text.contains("shown, over "),
-            "{}",
-            &text[text.len() - 100..]
-        );
-    }
-
-    #[test]
-    fn a_search_that_is_stopped_says_where() {
-        let mut room = room();
-        // Two files, and the third is one too many.
-        room.ctx.limits.bytes = 40;
-        let text = grep(&room, json!({"pattern": "two|ONE"}));
-        assert_eq!(
-            text,
-            "a/c.rs\n2:two\na/d.txt\n1:ONE\nb.rs\n2:fn two() {}\n\
-             [stopped after 40 bytes, at b.rs: what comes behind it was not looked at; name a \
-             folder below as path, or a narrower pattern or glob]\n"
-        );
-        room.ctx.limits = Limits {
-            time: Duration::ZERO,
-            ..Limits::TOOL
-        };
-        for path in [".", "b.rs"] {
-            let text = grep(&room, json!({"pattern": "one", "path": path}));
-            assert!(text.contains("[stopped after 0 s, at "), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_line_without_end_is_not_searched() {
-        let room = Room::new();
-        room.put(
-            "a",
-            "one\n".to_string() + &"x".repeat(MAX_LINE_BYTES + 1) + "\none\n",
-        );
-        room.put("b", "one\n");
-        assert_eq!(
-            grep(&room, json!({"pattern": "one"})),
-            "a\n1:one\nb\n1:one\n[1 file with a line of over 1 MiB was not searched to its end]\n"
-        );
-    }
-
-    #[test]
-    fn what_is_no_regular_file_is_refused() {
-        let room = Room::new();
-        let made = std::process::Command::new("mkfifo")
-            .arg(room.path("fifo"))
-            .status();
-        assert!(made.unwrap().success());
-        for (path, what) in [("fifo", "a FIFO"), ("/dev/zero", "a device")] {
-            let ran = room.idempotent("grep", json!({"pattern": "one", "path": path}));
-            assert!(error(&ran).contains(what), "{ran:?}");
-        }
-        assert!(grep(&room, json!({"pattern": "one"})).contains("files searched: 0"));
-    }
-
-    #[test]
-    fn a_search_that_is_cancelled_ends() {
-        let room = room();
-        let grep = input("grep", json!({"pattern": "one"}));
-        let ran = run_idempotent(&grep, &room.ctx, &AtomicBool::new(true));
-        assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
-    }
-}
+mod tests;

@@ -1,52 +1,144 @@
-//! The tools of the model, except the running of commands.
+//! The tools of the model. Each has one file, `NAME.rs`: its arguments, their schema, what its
+//! calls need, how they are shown and run ([`tool::Tool`]); and one text for the model,
+//! `assets/tools/NAME.md`. [`TOOLS`] is the only list of them.
 //!
-//! Three families. *Idempotent* tools ([`run_idempotent`]) change nothing, so they may be run
-//! again after a crash. *Checked* tools replace one file as a whole: [`prepare`] looks and
+//! What there is to do of a call is a [`Work`]. *Idempotent* work changes nothing, so it may be
+//! done again after a crash. *Checked* work replaces one file as a whole: [`prepare`] looks and
 //! says what the file will be, that is recorded, [`apply`] does it, and after a crash
-//! [`settle_file`] says from the file alone whether it was done. The third *looks back*
-//! ([`look_back`]): idempotent too, but over the store instead of the files.
+//! [`settle_file`] says from the file alone whether it was done. A command of [`bash`] is run by
+//! the world, under a keeper.
 //!
-//! All of it blocks and belongs on a thread of its own. What the model reads of each tool
-//! is in `assets/tools/NAME.md`.
+//! All of it blocks and belongs on a thread of its own.
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
 //! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
 //! of what is found below that path, [`Hidden`] says what may be shown.
 
+pub mod bash;
+mod bash_stop;
 mod checked;
 mod diff;
 mod edit;
 mod expand;
 mod file;
 mod fit;
+mod foreign;
 mod glob;
 mod grep;
 mod ignored;
 mod limit;
-mod memory;
+mod memory_insert;
+mod memory_page;
+mod memory_search;
 mod near;
+mod past;
 mod paths;
 mod plan;
 mod read;
-mod short;
-mod specs;
+mod replace;
+mod review_history;
+mod save_skill;
+mod schema;
+mod shown;
+mod tool;
 pub mod walk;
+mod whole;
+mod work;
+mod write;
 
-use std::sync::atomic::AtomicBool;
+use serde_json::Value;
 
-use crate::core::entry::{Fact, Outcome, Output};
-use crate::core::tool::Input;
+use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
+use crate::core::tool::{Described, ToolCall};
 
-pub use checked::{FileState, apply, prepare, settle_file, target_key};
+pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;
 pub use limit::{Limits, Stop, Watch};
-pub use memory::{Past, look_back};
+pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
-pub use short::short_specs;
-pub use specs::specs;
+pub use replace::Replacement;
+pub use shown::{Body, Shown, ShownResult};
+pub use work::{ShellCommand, Work};
+
+/// Every tool. The order is that of requests, whose bytes must not change without need.
+static TOOLS: [tool::Entry; 13] = [
+    tool::Entry::of::<read::Args>(),
+    tool::Entry::of::<write::Args>(),
+    tool::Entry::of::<edit::Args>(),
+    tool::Entry::of::<bash::Args>(),
+    tool::Entry::of::<bash_stop::Args>(),
+    tool::Entry::of::<grep::Args>(),
+    tool::Entry::of::<glob::Args>(),
+    tool::Entry::of::<plan::Args>(),
+    tool::Entry::of::<save_skill::Args>(),
+    tool::Entry::of::<memory_search::Args>(),
+    tool::Entry::of::<memory_page::Args>(),
+    tool::Entry::of::<memory_insert::Args>(),
+    tool::Entry::of::<review_history::Args>(),
+];
+
+/// The tools as a model sees them.
+pub fn specs() -> Vec<ToolSpec> {
+    TOOLS.iter().map(tool::Entry::spec).collect()
+}
+
+/// The same for a small window, in a line each. What is left out is understood all the same.
+pub fn short_specs() -> Vec<ToolSpec> {
+    TOOLS.iter().map(tool::Entry::short_spec).collect()
+}
+
+/// What a call is: the [`crate::core::tool::Describe`] of the program.
+///
+/// # Errors
+/// What is wrong with it, in words the model can act on.
+pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
+    match find(name, arguments)? {
+        (Some(tool), arguments) => (tool.describe)(arguments),
+        (None, arguments) => Ok(foreign::describe(name, &arguments)),
+    }
+}
+
+pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
+    ToolCall::new(id, name, arguments, describe)
+}
+
+/// What there is to do of a call.
+///
+/// # Errors
+/// As [`describe`].
+pub fn work(call: &ToolCall) -> Result<Work, String> {
+    match find(&call.name, &call.arguments)? {
+        (Some(tool), arguments) => (tool.work)(arguments),
+        (None, _) => Ok(Work::Foreign(call.name.clone())),
+    }
+}
+
+/// How a call is shown to a person.
+pub fn shown(call: &ToolCall) -> Shown {
+    match find(&call.name, &call.arguments) {
+        Ok((Some(tool), arguments)) => (tool.shown)(arguments).unwrap_or_default(),
+        Ok((None, _)) | Err(_) => Shown::default(),
+    }
+}
+
+/// The tool of this name, `None` for a foreign one, and the arguments.
+fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Value), String> {
+    let text = arguments.trim();
+    let text = if text.is_empty() { "{}" } else { text };
+    let value: Value = serde_json::from_str(text)
+        .map_err(|e| format!("the arguments of {name} are not JSON: {e}"))?;
+    if !value.is_object() {
+        return Err(format!("the arguments of {name} are not a JSON object"));
+    }
+    match TOOLS.iter().find(|tool| tool.name == name) {
+        Some(tool) => Ok((Some(tool), value)),
+        None if foreign::is_foreign(name) => Ok((None, value)),
+        None => Err(format!("there is no tool named {name:?}")),
+    }
+}
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,26 +180,6 @@ impl Ran {
     }
 }
 
-/// Runs a tool that changes nothing. Returns soon after `cancel` is set.
-pub fn run_idempotent(input: &Input, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
-    match input {
-        Input::Read(args) => read::run(args, ctx, cancel),
-        Input::Grep(args) => grep::run(args, ctx, cancel),
-        Input::Glob(args) => glob::run(args, ctx, cancel),
-        Input::Plan(args) => plan::run(args),
-        Input::MemoryInsert(args) => memory::insert(args),
-        Input::Write(_)
-        | Input::Edit(_)
-        | Input::SaveSkill(_)
-        | Input::Bash(_)
-        | Input::BashStop(_)
-        | Input::MemorySearch(_)
-        | Input::MemoryPage(_)
-        | Input::ReviewHistory(_)
-        | Input::Foreign { .. } => Ran::error("this call is not one of the tools that only look"),
-    }
-}
-
 /// Text as a model and a terminal can take it: a NUL byte ends strings in many of both.
 fn printable(text: &str) -> String {
     text.replace('\0', "\u{2400}")
@@ -115,3 +187,5 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tests;

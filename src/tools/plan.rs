@@ -1,13 +1,89 @@
 //! The task list of the model: it is kept in the log, not in a file.
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
 use super::Ran;
-use crate::core::entry::{Fact, StepState};
-use crate::core::tool::PlanArgs;
+use super::schema::{array, object, one_of, string};
+use super::shown::{Body, Shown, ShownResult};
+use super::tool::Tool;
+use super::work::Work;
+use crate::core::entry::{Fact, Plan, PlanStep, StepState};
+use crate::core::permission::Permission;
+use crate::core::text;
 
 const MAX_STEPS: usize = 100;
 const MAX_TEXT_BYTES: usize = 1_000;
 
-pub fn run(args: &PlanArgs) -> Ran {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    steps: Vec<PlanStep>,
+    #[serde(default)]
+    goals: Vec<String>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "plan";
+    const TEXT: &'static str = include_str!("../../assets/tools/plan.md");
+    const LEFT_OUT: &'static [&'static str] = &["goals"];
+
+    fn schema() -> Value {
+        let state = one_of(&["done", "current", "left"]);
+        let step = object(
+            json!({"text": string(), "state": state}),
+            &["text", "state"],
+        );
+        let properties = json!({"steps": array(step), "goals": array(string())});
+        object(properties, &["steps"])
+    }
+
+    fn subject(&self) -> String {
+        text::count(self.steps.len(), "step")
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            body: Body::Plan(self.plan()),
+            result: ShownResult::LastLines,
+        }
+    }
+
+    fn work(self) -> Work {
+        Work::Look(Box::new(move |_, _| run(&self)))
+    }
+}
+
+impl Args {
+    /// The plan, with at most one current step: the first that says so.
+    fn plan(&self) -> Plan {
+        let mut seen = false;
+        let steps = self
+            .steps
+            .iter()
+            .map(|s| {
+                let state = match s.state {
+                    StepState::Current if seen => StepState::Left,
+                    state => state,
+                };
+                seen |= state == StepState::Current;
+                PlanStep {
+                    text: s.text.clone(),
+                    state,
+                }
+            })
+            .collect();
+        Plan {
+            steps,
+            goals: self.goals.clone(),
+        }
+    }
+}
+
+fn run(args: &Args) -> Ran {
     if args.steps.len() > MAX_STEPS || args.goals.len() > MAX_STEPS {
         return Ran::error(format!("a plan has at most {MAX_STEPS} steps and goals"));
     }
@@ -63,5 +139,20 @@ mod tests {
         assert!(error(&plan(" ", 1)).contains("text"));
         assert!(error(&plan(&"x".repeat(1_001), 1)).contains("text"));
         assert_eq!(done(&plan("x", 0)), "plan: 0 done, 0 current, 0 left");
+    }
+
+    #[test]
+    fn a_plan_has_one_current_step() {
+        let step = |text: &str, state| PlanStep {
+            text: text.into(),
+            state,
+        };
+        let plan = Args {
+            steps: vec![step("a", StepState::Current), step("b", StepState::Current)],
+            goals: vec![],
+        }
+        .plan();
+        assert_eq!(plan.steps[1].state, StepState::Left);
+        assert_eq!(plan.current().map(|s| s.text.as_str()), Some("a"));
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Hidden, Ran, ToolContext, path_key, run_idempotent};
-use crate::core::entry::Outcome;
+use super::work::Work;
+use super::{Hidden, Ran, ToolContext, call, path_key};
+use crate::core::entry::{CallId, Outcome};
 use crate::core::policy::{Rule, Rules, Workspace};
-use crate::core::tool::Input;
 
 pub struct Room {
     // Removed when the test ends.
@@ -79,12 +79,20 @@ impl Room {
     }
 
     pub fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
-        run_idempotent(&input(name, arguments), &self.ctx, &AtomicBool::new(false))
+        self.looked(name, arguments, &AtomicBool::new(false))
+    }
+
+    pub fn looked(&self, name: &str, arguments: serde_json::Value, cancel: &AtomicBool) -> Ran {
+        match work(name, arguments) {
+            Work::Look(look) => look(&self.ctx, cancel),
+            _ => panic!("{name} does more than look"),
+        }
     }
 }
 
-pub fn input(name: &str, arguments: serde_json::Value) -> Input {
-    Input::parse(name, &arguments.to_string()).unwrap()
+pub fn work(name: &str, arguments: serde_json::Value) -> Work {
+    let id = CallId { reply: 0, index: 0 };
+    super::work(&call(id, name, &arguments.to_string())).unwrap()
 }
 
 pub fn hash(content: impl AsRef<[u8]>) -> String {

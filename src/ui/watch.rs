@@ -11,6 +11,7 @@ use crate::core::state::State;
 use crate::model::Delta;
 use crate::session::{AppContext, SessionError};
 use crate::store::Store;
+use crate::tools;
 
 /// How far behind the screen is.
 const LOOK: Duration = Duration::from_millis(200);
@@ -62,7 +63,7 @@ impl Follower {
         let mut follower = Follower {
             store,
             id,
-            state: State::default(),
+            state: State::new(tools::describe),
             streamed: String::new(),
         };
         let mut recent = Vec::new();

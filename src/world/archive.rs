@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::core::tool::Input;
 use crate::store::Store;
-use crate::tools::{self, Past, Ran};
+use crate::tools::{self, LookBack, Past, Ran};
 
 /// Opened when it is first needed, and kept.
 #[derive(Clone)]
@@ -25,19 +24,19 @@ impl Archive {
         }
     }
 
-    /// Blocks. `None`: the call is not of a tool that looks back. Calls wait for each other.
-    pub fn look_back(&self, input: &Input, now_ms: i64, room: usize) -> Option<Ran> {
+    /// Blocks. Calls wait for each other.
+    pub fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
         let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match kept.take() {
             Some(store) => store,
             None => match Store::open(&self.data_dir) {
                 Ok(store) => store,
-                Err(error) => return Some(Ran::error(error.to_string())),
+                Err(error) => return Ran::error(error.to_string()),
             },
         };
         let store = kept.insert(store);
         tools::look_back(
-            input,
+            look,
             &mut Past {
                 store,
                 session: &self.session,

@@ -10,17 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::archive::Archive;
-use super::{BackgroundEnd, Images, Settled, Unready, World, report};
-use crate::command::{
-    self, Ended, How, RunInfo, RunState, Running, Runs, SettledRun, Spec, Stopped,
-};
+use super::{BackgroundEnd, Images, Settled, Unready, World};
+use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
 use crate::core::state::Background;
-use crate::core::tool::{BashArgs, Input, ToolCall};
+use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
-use crate::tools::{self, FileState, Ran, ToolContext};
+use crate::tools::bash::{self, background_id};
+use crate::tools::{self, FileState, Ran, ShellCommand, ToolContext, Work};
 
 /// How commands are run.
 #[derive(Debug, Clone)]
@@ -66,44 +65,40 @@ impl Machine {
         }
     }
 
-    fn spec(&self, call: CallId, args: &BashArgs) -> Spec {
-        let own_limit = args.timeout_ms.unwrap_or(self.shell.timeout_ms);
+    fn spec(&self, call: CallId, command: &ShellCommand) -> Spec {
+        let limit_ms = command.limit_ms.unwrap_or(self.shell.timeout_ms);
         Spec {
-            command: args.command.clone(),
+            command: command.line.clone(),
             folder: self.ctx.folder.clone(),
-            // A background command lives until it ends or is stopped, unless a limit is named.
-            timeout_ms: match (args.background, args.timeout_ms) {
-                (true, None) => u64::MAX,
-                _ => own_limit.max(1),
-            },
+            timeout_ms: limit_ms.max(1),
             output_cap_bytes: self.shell.output_cap_bytes,
             shell: self.shell.path.clone(),
             env_remove: self.shell.env_remove.clone(),
             env_set: Vec::new(),
             session: self.session.clone(),
             call: background_id(call),
-            background: args.background,
+            background: command.background,
         }
     }
 
-    fn prepare_run(&self, call: CallId, args: &BashArgs) -> Result<Guard, Unready> {
+    fn prepare_run(&self, call: CallId, command: &ShellCommand) -> Result<Guard, Unready> {
         let run = self
             .runs
-            .prepare(&self.spec(call, args))
+            .prepare(&self.spec(call, command))
             .map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {
             run,
             boot: self.boot.clone(),
-            background: args.background,
+            background: command.background,
         })
     }
 
     /// Starts a prepared run and waits for its end, or says that it goes on.
-    async fn run_command(&self, call: CallId, args: &BashArgs, run: &str) -> Ran {
+    async fn run_command(&self, call: CallId, command: &ShellCommand, run: &str) -> Ran {
         let begun = match self.runs.start(run) {
             // Only what has begun goes on in the background: until then any look at the run
             // could be the one that decides that it never will.
-            Ok(mut running) if args.background => self.runs.begun(&mut running).await,
+            Ok(mut running) if command.background => self.runs.begun(&mut running).await,
             Ok(running) => Ok(SettledRun::Running(running)),
             Err(e) => Err(e),
         };
@@ -118,22 +113,32 @@ impl Machine {
                 Err(_) => return uncertain(&format!("cannot start the command: {e}")),
             },
         };
-        self.outcome(call, args, run, found).await
+        self.outcome(call, command, run, found).await
     }
 
     /// What is told of a run once it is known whether it was begun.
-    async fn outcome(&self, call: CallId, args: &BashArgs, run: &str, found: SettledRun) -> Ran {
+    async fn outcome(
+        &self,
+        call: CallId,
+        command: &ShellCommand,
+        run: &str,
+        found: SettledRun,
+    ) -> Ran {
         match found {
             SettledRun::NotBegun => {
                 Ran::error("cannot start the command: its keeper did not begin")
             }
-            SettledRun::Ended(ended) if !args.background || matches!(ended.how, How::NotRun(_)) => {
+            SettledRun::Ended(ended)
+                if !command.background || matches!(ended.how, How::NotRun(_)) =>
+            {
                 self.result(&ended)
             }
-            SettledRun::Running(mut running) if !args.background => self.end_of(&mut running).await,
+            SettledRun::Running(mut running) if !command.background => {
+                self.end_of(&mut running).await
+            }
             // A keeper is nobody's child once this process is gone; until then tokio reaps it.
             SettledRun::Running(_) | SettledRun::Ended(_) => {
-                self.in_background(call, run, &args.command)
+                self.in_background(call, run, &command.line)
             }
         }
     }
@@ -149,36 +154,22 @@ impl Machine {
         }
     }
 
-    fn in_background(&self, call: CallId, run: &str, command: &str) -> Ran {
-        let id = background_id(call);
+    fn in_background(&self, call: CallId, run: &str, line: &str) -> Ran {
         let output = match self.runs.output_file(run) {
             Ok(path) => path.display().to_string(),
             Err(e) => format!("(unknown: {e})"),
         };
-        let text = format!(
-            "runs in the background as {id}; its output goes to {output}, which read shows; \
-             bash_stop with id {id} ends it; you are told when it ends"
-        );
-        let fact = Fact::Background {
-            id,
-            run: run.to_string(),
-            command: command.to_string(),
-        };
-        Ran {
-            outcome: Outcome::done(text),
-            fact: Some(fact),
-            blobs: Vec::new(),
-        }
+        bash::in_background(call, run, line, &output)
     }
 
     fn result(&self, ended: &Ended) -> Ran {
-        report::result(&self.runs, ended, self.ctx.inline_max_bytes)
+        bash::result(&self.runs, ended, self.ctx.inline_max_bytes)
     }
 
     async fn settle_run(
         &self,
         call: &ToolCall,
-        args: &BashArgs,
+        command: &ShellCommand,
         guard: &Guard,
         stop: bool,
     ) -> Settled {
@@ -187,7 +178,7 @@ impl Machine {
         };
         match self.runs.settle(run, boot) {
             Ok(SettledRun::NotBegun) if stop => Settled::NotBegun(guard.clone()),
-            Ok(SettledRun::NotBegun) => match self.prepare_run(call.id, args) {
+            Ok(SettledRun::NotBegun) => match self.prepare_run(call.id, command) {
                 Ok(guard) => Settled::NotBegun(guard),
                 Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
                 Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
@@ -202,10 +193,10 @@ impl Machine {
                 })
             }
             Ok(found) => {
-                let ran = self.outcome(call.id, args, run, found).await;
-                Settled::Ended(match args.background {
+                let ran = self.outcome(call.id, command, run, found).await;
+                Settled::Ended(match command.background {
                     true => ran,
-                    false => report::after_restart(ran),
+                    false => bash::after_restart(ran),
                 })
             }
             Err(e) => unsettled(&format!("its run folder cannot be read: {e}")),
@@ -219,30 +210,6 @@ fn unready(error: &io::Error) -> Unready {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unready::NoRoom(why),
         _ => Unready::Refused(Outcome::error(why)),
     }
-}
-
-/// Blocks up to two seconds. The newest run of a call is the one that was begun.
-fn stop_background(runs: &Runs, session: &str, id: &str) -> Ran {
-    let mine = |r: &RunInfo| r.spec.session == session && r.spec.background && r.spec.call == id;
-    let Some(info) = runs.list().into_iter().rfind(mine) else {
-        return Ran::error(format!("there is no background command {id}"));
-    };
-    match (runs.stop(&info.run), info.state) {
-        (Ok(Stopped::Asked), RunState::Ended(_)) => Ran::done(format!(
-            "the keeper of {id} was killed before; what still ran of {id} was ended now"
-        )),
-        (Ok(Stopped::Asked), _) => Ran::done(format!(
-            "{id} is being stopped; you are told when it has ended"
-        )),
-        (Ok(Stopped::NotBegun), _) => Ran::done(format!("{id} had not begun and will not")),
-        (Ok(Stopped::Over), _) => Ran::done(format!("{id} had ended already")),
-        (Err(e), _) => Ran::error(format!("cannot stop {id}: {e}")),
-    }
-}
-
-/// The name of a background command for the model: that of its call.
-fn background_id(call: CallId) -> String {
-    format!("bg_{}_{}", call.reply, call.index)
 }
 
 fn interrupted(why: impl Into<String>) -> Ran {
@@ -300,32 +267,28 @@ impl World for Machine {
     }
 
     async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
-        let input = match &call.input {
-            Ok(Input::BashStop(args)) => {
-                let (runs, session) = (self.runs.clone(), self.session.clone());
-                let id = args.id.clone();
-                let stopped = blocking(move || stop_background(&runs, &session, &id)).await;
-                return stopped.unwrap_or_else(Ran::error);
+        let ran = match tools::work(call) {
+            Ok(Work::Look(look)) => {
+                let cancel = Arc::new(AtomicBool::new(false));
+                let _guard = CancelOnDrop(Arc::clone(&cancel));
+                let ctx = self.ctx.clone();
+                blocking(move || look(&ctx, &cancel)).await
             }
-            Ok(
-                input @ (Input::MemorySearch(_) | Input::MemoryPage(_) | Input::ReviewHistory(_)),
-            ) => {
-                let (archive, input, now_ms) = (self.archive.clone(), input.clone(), self.now_ms());
+            Ok(Work::LookBack(look)) => {
+                let (archive, now_ms) = (self.archive.clone(), self.now_ms());
                 let room = room.min(self.ctx.inline_max_bytes);
-                let found = blocking(move || archive.look_back(&input, now_ms, room)).await;
-                let nothing = || Ran::error("this call does not look back");
-                return found.map_or_else(Ran::error, |found| found.unwrap_or_else(nothing));
+                blocking(move || archive.look_back(look, now_ms, room)).await
             }
-            Ok(input) => input.clone(),
-            Err(why) => return Ran::error(why.clone()),
+            Ok(Work::Commands(act)) => {
+                let (runs, session) = (self.runs.clone(), self.session.clone());
+                blocking(move || act(&runs, &session)).await
+            }
+            Ok(Work::Replace(_) | Work::Run(_) | Work::Foreign(_)) => {
+                Err("this call is not one of the tools that only look".to_string())
+            }
+            Err(why) => Err(why),
         };
-        let cancel = Arc::new(AtomicBool::new(false));
-        let _guard = CancelOnDrop(Arc::clone(&cancel));
-        let ctx = self.ctx.clone();
-        match blocking(move || tools::run_idempotent(&input, &ctx, &cancel)).await {
-            Ok(ran) => ran,
-            Err(why) => Ran::error(why),
-        }
+        ran.unwrap_or_else(Ran::error)
     }
 
     async fn prepare(
@@ -334,30 +297,32 @@ impl World for Machine {
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
-        match &call.input {
-            Ok(Input::Bash(args)) => self.prepare_run(call.id, args),
-            Ok(input @ (Input::Write(_) | Input::Edit(_) | Input::SaveSkill(_))) => {
-                let key = tools::target_key(input, &self.ctx);
-                let (input, ctx, seen) = (input.clone(), self.ctx.clone(), seen(&key));
-                match blocking(move || tools::prepare(&input, &ctx, seen.as_deref())).await {
+        match tools::work(call) {
+            Ok(Work::Run(command)) => self.prepare_run(call.id, &command),
+            Ok(Work::Replace(change)) => {
+                let ctx = self.ctx.clone();
+                let seen = seen(&change.target.key(&ctx));
+                match blocking(move || tools::prepare(&change, &ctx, seen.as_deref())).await {
                     Ok(prepared) => prepared.map_err(Unready::Refused),
                     Err(why) => refused(why),
                 }
             }
-            Ok(Input::Foreign { name, .. }) => refused(format!("there is no server for {name}")),
-            Ok(_) => refused("this call has no effect to prepare".to_string()),
-            Err(why) => refused(why.clone()),
+            Ok(Work::Foreign(name)) => refused(format!("there is no server for {name}")),
+            Ok(Work::Look(_) | Work::LookBack(_) | Work::Commands(_)) => {
+                refused("this call has no effect to prepare".to_string())
+            }
+            Err(why) => refused(why),
         }
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
-        match (&call.input, guard) {
-            (Ok(Input::Bash(args)), Guard::Supervised { run, .. }) => {
-                self.run_command(call.id, args, run).await
+        match (tools::work(call), guard) {
+            (Ok(Work::Run(command)), Guard::Supervised { run, .. }) => {
+                self.run_command(call.id, &command, run).await
             }
-            (Ok(input), Guard::Checked { .. }) => {
-                let (input, guard, ctx) = (input.clone(), guard.clone(), self.ctx.clone());
-                match blocking(move || tools::apply(&input, &guard, &ctx)).await {
+            (Ok(Work::Replace(change)), Guard::Checked { .. }) => {
+                let (guard, ctx) = (guard.clone(), self.ctx.clone());
+                match blocking(move || tools::apply(&change, &guard, &ctx)).await {
                     Ok(ran) => ran,
                     Err(why) => interrupted(why),
                 }
@@ -367,8 +332,8 @@ impl World for Machine {
     }
 
     async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
-        match (&call.input, guard) {
-            (Ok(Input::Bash(args)), _) => self.settle_run(call, args, guard, stop).await,
+        match (tools::work(call), guard) {
+            (Ok(Work::Run(command)), _) => self.settle_run(call, &command, guard, stop).await,
             (Ok(_), Guard::Checked { path, after, .. }) => match tools::settle_file(guard) {
                 FileState::Before => Settled::NotBegun(guard.clone()),
                 FileState::After => {
@@ -398,7 +363,7 @@ impl World for Machine {
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
         match self.runs.ended(&background.run) {
-            Ok(ended) => Some(report::background_end(&self.runs, id, background, &ended?)),
+            Ok(ended) => Some(bash::background_end(&self.runs, id, background, &ended?)),
             Err(e) => {
                 tracing::warn!(run = background.run, error = %e, "cannot look at a background command");
                 None

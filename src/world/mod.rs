@@ -5,7 +5,6 @@
 
 mod archive;
 pub mod machine;
-mod report;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,6 +17,8 @@ use crate::core::state::Background;
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};
 use crate::tools::Ran;
+
+pub use crate::tools::bash::BackgroundEnd;
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -41,16 +42,6 @@ pub enum Unready {
     /// What has to be kept of it finds no room. Nothing was done and the call stays open: it
     /// is made ready again when there is room.
     NoRoom(String),
-}
-
-/// How a background command ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackgroundEnd {
-    pub exit_code: Option<i32>,
-    /// What the model is told: how it ended and its last lines.
-    pub text: String,
-    /// All it printed, when that is more than what is told: recorded with the text.
-    pub blobs: Vec<Vec<u8>>,
 }
 
 /// Where a process may die. The order of an effect is `Before`, the effect, `After`.

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rewake::core::entry::Mode;
+use rewake::core::permission::Permission;
 use rewake::core::policy::{Decision, Rule, Rules, Workspace, decide};
-use rewake::core::tool::Input;
 use rewake::session::DISK;
-use serde_json::json;
 
 use crate::LIMIT;
 use crate::support::{Home, run};
@@ -164,8 +163,14 @@ fn allows(line: &str, home: &Home, deny: &str) -> bool {
             .collect(),
         ..Rules::default()
     };
-    let input = Input::parse("bash", &json!({ "command": line }).to_string()).unwrap();
-    decide(&input, Mode::Default, &rules, &place, &DISK) == Decision::Allow
+    let line = line.to_string();
+    decide(
+        &Permission::Command { line },
+        Mode::Default,
+        &rules,
+        &place,
+        &DISK,
+    ) == Decision::Allow
 }
 
 /// The short lines, and longer ones: the same in every run.

@@ -72,7 +72,7 @@ struct Session {
 impl Session {
     fn new(window: u64, windows: Windows, summariser: Summariser) -> Session {
         let mut session = Session {
-            state: State::default(),
+            state: State::new(rewake::tools::describe),
             policy: policy(window, windows),
             summariser,
             records: Vec::new(),
@@ -603,7 +603,7 @@ fn without_its_summary_the_context_is_the_windows() {
     // Calls are named by place, so only logs without closings before an answer keep their names;
     // here the answers are renamed with their places.
     let renamed = rename(&session.records, renumbered);
-    let state = State::of(&renamed).expect("a legal log");
+    let state = State::of(rewake::tools::describe, &renamed).expect("a legal log");
     assert!(state.preface.is_none());
     assert!(state.context.len() > session.state.context.len());
     crate::valid::assert_valid(&prompt::messages(&state, usize::MAX));

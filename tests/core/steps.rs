@@ -16,12 +16,13 @@ use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
+use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::prompt::messages;
 use rewake::core::request::{Message, Part, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::core::tool::{Input, MAX_CALLS};
+use rewake::core::tool::MAX_CALLS;
 use rewake::core::window::Windows;
 
 use crate::valid::assert_valid;
@@ -41,7 +42,7 @@ fn log(entries: impl IntoIterator<Item = Entry>) -> Vec<Record> {
 }
 
 fn state(entries: impl IntoIterator<Item = Entry>) -> State {
-    State::of(&log(entries)).expect("a legal log")
+    State::of(rewake::tools::describe, &log(entries)).expect("a legal log")
 }
 
 fn opened() -> Entry {
@@ -174,12 +175,12 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|input, _| match input {
-            Input::Bash(b) if b.command.starts_with("ask") => Decision::Ask {
+        permission_check: std::sync::Arc::new(|permission, _| match permission {
+            Permission::Command { line } if line.starts_with("ask") => Decision::Ask {
                 why: "asks".into(),
                 rule: None,
             },
-            Input::Bash(b) if b.command.starts_with("deny") => Decision::Deny {
+            Permission::Command { line } if line.starts_with("deny") => Decision::Deny {
                 reason: "no".into(),
             },
             _ => Decision::Allow,
@@ -333,7 +334,7 @@ fn of_hundreds_of_calls_the_first_are_run() {
     let mut log = log([said("go"), replied(blocks)]);
     let mut ran = 0;
     loop {
-        let state = State::of(&log).expect("legal");
+        let state = State::of(rewake::tools::describe, &log).expect("legal");
         let mut push = |entry| {
             log.push(Record {
                 seq: log.len() as u64,

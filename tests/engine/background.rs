@@ -11,7 +11,7 @@ use rewake::core::entry::{CallId, Fact, Guard, Outcome};
 use rewake::core::state::Background;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{Ran, ToolContext};
+use rewake::tools::{self, Ran, ToolContext};
 use rewake::world::machine::{Machine, Shell};
 use rewake::world::{BackgroundEnd, Settled, World};
 
@@ -56,7 +56,7 @@ fn there() -> There {
 
 fn call(name: &str, arguments: serde_json::Value) -> ToolCall {
     let id = CallId { reply: 2, index: 0 };
-    ToolCall::new(id, name, &arguments.to_string())
+    tools::call(id, name, &arguments.to_string())
 }
 
 fn bash(command: &str, background: bool) -> ToolCall {

@@ -15,9 +15,8 @@ use rewake::core::prompt;
 use rewake::core::request::Part;
 use rewake::core::state::State;
 use rewake::core::summary;
-use rewake::core::tool::Input;
 use rewake::store::{Batch, Head, NewSession, Store, new_id};
-use rewake::tools::{self, Past, Ran};
+use rewake::tools::{self, Past, Ran, Work};
 use serde_json::json;
 
 /// Keeps, looks back, or says what it was told, as the user wants.
@@ -104,7 +103,7 @@ impl Log {
     }
 
     fn state(&self) -> State {
-        State::of(&self.records).expect("a legal log")
+        State::of(rewake::tools::describe, &self.records).expect("a legal log")
     }
 
     /// An answer that reads a file, and its result.
@@ -136,7 +135,11 @@ impl Log {
 
     fn page(&mut self, address: &str) -> Ran {
         let arguments = json!({ "address": address }).to_string();
-        let input = Input::parse("memory_page", &arguments).unwrap();
+        let id = CallId { reply: 0, index: 0 };
+        let Ok(Work::LookBack(look)) = tools::work(&tools::call(id, "memory_page", &arguments))
+        else {
+            panic!("not a tool that looks back");
+        };
         let session = self.head.session().to_string();
         let mut past = Past {
             store: &mut self.store,
@@ -144,7 +147,7 @@ impl Log {
             now_ms: 0,
             room: 16_000,
         };
-        tools::look_back(&input, &mut past).expect("a tool that looks back")
+        tools::look_back(look, &mut past)
     }
 }
 

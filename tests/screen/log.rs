@@ -23,7 +23,7 @@ pub struct Log {
 impl Default for Log {
     fn default() -> Log {
         let mut log = Log {
-            state: State::default(),
+            state: State::new(rewake::tools::describe),
             records: Vec::new(),
         };
         log.push(Entry::Opened {

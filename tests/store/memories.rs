@@ -124,7 +124,10 @@ fn the_summary_of_a_conversation_is_made_again_when_its_row_is_gone() {
     // The prompt is built from the entries, whether the row is there or not.
     let messages = |store: &Store| {
         let (_, records) = store.load(head.session()).unwrap();
-        prompt::messages(&State::of(&records).unwrap(), 10_000)
+        prompt::messages(
+            &State::of(rewake::tools::describe, &records).unwrap(),
+            10_000,
+        )
     };
     let before = messages(&store);
     raw(dir.path())

@@ -8,7 +8,8 @@ use crate::core::entry::Mode;
 use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
-use crate::core::rule::{Access, Likeness, Rule};
+use crate::core::permission::Access;
+use crate::core::rule::{Likeness, Rule};
 use crate::core::shell::{self, Doubt, Redirect, SimpleCommand};
 
 /// Words of the shell that change what later commands mean.

@@ -4,7 +4,6 @@ use super::line::goes_to;
 use super::*;
 use crate::core::{harmless, shell};
 use proptest::prelude::*;
-use serde_json::json;
 
 const MODES: [Mode; 4] = Mode::ALL;
 
@@ -84,23 +83,36 @@ fn rules(text: &str) -> Rules {
     rules
 }
 
-fn call(tool: &str, arguments: serde_json::Value) -> Input {
-    Input::parse(tool, &arguments.to_string()).unwrap()
+fn on_path(access: Access, path: &str) -> Permission {
+    let path = path.to_string();
+    Permission::Path { access, path }
 }
 
-fn skill(name: &str) -> Input {
-    call(
-        "save_skill",
-        json!({"name": name, "description": "d", "body": "b"}),
-    )
+fn glob(pattern: &str) -> Permission {
+    let pattern = pattern.to_string();
+    Permission::Glob {
+        pattern,
+        path: None,
+    }
 }
 
-fn bash(line: &str) -> Input {
-    call("bash", json!({ "command": line }))
+fn skill(name: &str) -> Permission {
+    let path = crate::core::skill::path(name);
+    Permission::WriteInWorkspace { path }
 }
 
-fn decided(input: &Input, mode: Mode, rules: &Rules) -> Decision {
-    decide(input, mode, rules, &place(), &DISK)
+fn foreign(name: &str) -> Permission {
+    let name = name.to_string();
+    Permission::Foreign { name }
+}
+
+fn bash(line: &str) -> Permission {
+    let line = line.to_string();
+    Permission::Command { line }
+}
+
+fn decided(permission: &Permission, mode: Mode, rules: &Rules) -> Decision {
+    decide(permission, mode, rules, &place(), &DISK)
 }
 
 /// 0 allowed, 1 asked, 2 denied.
@@ -113,11 +125,11 @@ fn strictness(decision: &Decision) -> u8 {
 }
 
 /// What each mode decides, in the order of `Mode::ALL`: `+` allow, `?` ask, `-` deny.
-fn signs(input: &Input, text: &str) -> String {
+fn signs(permission: &Permission, text: &str) -> String {
     let rules = rules(text);
     MODES
         .iter()
-        .map(|mode| ['+', '?', '-'][strictness(&decided(input, *mode, &rules)) as usize])
+        .map(|mode| ['+', '?', '-'][strictness(&decided(permission, *mode, &rules)) as usize])
         .collect()
 }
 
@@ -345,11 +357,10 @@ fn commands_with_rules() {
 #[test]
 #[rustfmt::skip]
 fn files() {
-    let edit = |path: &str| call("edit", json!({"path": path, "edits": [{"old": "a", "new": "b"}]}));
-    let write = |path: &str| call("write", json!({"path": path, "content": ""}));
-    let read = |path: &str| call("read", json!({"path": path}));
-    let grep = |path: &str| call("grep", json!({"pattern": "x", "path": path}));
-    let glob = |pattern: &str| call("glob", json!({"pattern": pattern}));
+    let edit = |name: &str| on_path(Access::Edit, name);
+    let write = |name: &str| on_path(Access::Write, name);
+    let read = |name: &str| on_path(Access::Read, name);
+    let grep = |name: &str| on_path(Access::Grep, name);
     for (input, rules, want) in [
         (read("src/a"), "", "++++"),
         (read("/home/u/w/src/a"), "", "++++"),
@@ -406,17 +417,16 @@ fn files() {
         (glob("{x,/etc}/*"), "", "???+"),
         (glob("src/{a,b}/*.rs"), "", "++++"),
         (glob("link/*"), "", "???+"),
-        (call("grep", json!({"pattern": "x"})), "", "++++"),
-        (call("plan", json!({"steps": []})), "", "++++"),
-        (call("bash_stop", json!({"id": "b1"})), "", "++++"),
+        (on_path(Access::Grep, "."), "", "++++"),
+        (Permission::None, "", "++++"),
         (skill("a"), "", "??-+"),
         (skill("a"), "+Edit", "??-+"),
         (skill("a"), "-Edit(.rewake/skills/**)", "----"),
         (skill("a"), "-Write", "----"),
-        (call("mcp__a__b", json!({})), "", "??-+"),
-        (call("mcp__a__b", json!({})), "+mcp__a__b", "++-+"),
-        (call("mcp__a__b", json!({})), "+mcp__a;;-mcp__a__b", "----"),
-        (call("mcp__a__b", json!({})), "+mcp__a;;?mcp__a__*", "??-+"),
+        (foreign("mcp__a__b"), "", "??-+"),
+        (foreign("mcp__a__b"), "+mcp__a__b", "++-+"),
+        (foreign("mcp__a__b"), "+mcp__a;;-mcp__a__b", "----"),
+        (foreign("mcp__a__b"), "+mcp__a;;?mcp__a__*", "??-+"),
     ] {
         assert_eq!(signs(&input, rules), want, "{input:?} with {rules:?}");
     }
@@ -425,8 +435,8 @@ fn files() {
 #[test]
 #[rustfmt::skip]
 fn rewakes_own_files_are_asked_about_whatever_the_rules() {
-    let edit = |path: &str| call("edit", json!({"path": path, "edits": [{"old": "a", "new": "b"}]}));
-    let write = |path: &str| call("write", json!({"path": path, "content": ""}));
+    let edit = |name: &str| on_path(Access::Edit, name);
+    let write = |name: &str| on_path(Access::Write, name);
     let everything = "+Edit;;+Edit(**);;+Edit(~/**);;+Edit(//**);;+Edit(conf/rewake/config.toml);;+Write";
     for rules in ["", everything] {
         for input in [
@@ -448,7 +458,7 @@ fn rewakes_own_files_are_asked_about_whatever_the_rules() {
     }
     assert_eq!(signs(&write("conf/rewake/x"), "-Edit(conf/**)"), "----");
     assert_eq!(signs(&write("conf/rewaked/x"), ""), "?+-+");
-    assert_eq!(signs(&call("read", json!({"path": "conf/rewake/config.toml"})), ""), "++++");
+    assert_eq!(signs(&on_path(Access::Read, "conf/rewake/config.toml"), ""), "++++");
     // A skill is saved in the workspace: asked about, as before.
     assert_eq!(signs(&skill("a"), everything), "??-+");
 }
@@ -460,8 +470,8 @@ fn the_repository_around_the_folder_is_the_workspace() {
         ..place()
     };
     let read = |path: &str| {
-        let input = call("read", json!({ "path": path }));
-        decide(&input, Mode::Default, &Rules::default(), &place, &DISK)
+        let permission = on_path(Access::Read, path);
+        decide(&permission, Mode::Default, &Rules::default(), &place, &DISK)
     };
     assert_eq!(read("../README.md"), Decision::Allow);
     assert_eq!(strictness(&read("../../x")), 1);
@@ -627,8 +637,8 @@ proptest! {
 
     #[test]
     fn plan_never_changes_a_file(path in "[a-z./~]{1,12}", rules in some_rules()) {
-        let input = call("write", json!({"path": path, "content": ""}));
-        prop_assert_eq!(strictness(&decided(&input, Mode::Plan, &rules)), 2);
+        let permission = on_path(Access::Write, &path);
+        prop_assert_eq!(strictness(&decided(&permission, Mode::Plan, &rules)), 2);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::io::Write;
 use super::ExportError;
 use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
 use crate::core::text::{count, one_line};
-use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::store::{SessionInfo, Store};
+use crate::tools;
 
 const TITLE_CHARS: usize = 200;
 const CALL_CHARS: usize = 2_000;
@@ -57,7 +57,7 @@ fn calls(reply: u64, blocks: &[Block]) -> impl Iterator<Item = String> {
         Block::Text { .. } | Block::Thinking { .. } => None,
     });
     (0..).zip(calls).map(move |(index, (name, arguments))| {
-        ToolCall::new(CallId { reply, index }, name, arguments).in_one_line(CALL_CHARS)
+        tools::call(CallId { reply, index }, name, arguments).in_one_line(CALL_CHARS)
     })
 }
 

@@ -5,7 +5,7 @@
 
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, SaveReason, Seq, Verdict};
 use crate::core::text::{clip, count, one_line};
-use crate::core::tool::ToolCall;
+use crate::tools;
 use crate::ui::text::{clean, clean_line};
 
 const LINE_CHARS: usize = 160;
@@ -47,7 +47,7 @@ fn calls(reply: Seq, blocks: &[Block]) -> Vec<String> {
     (0..)
         .zip(calls)
         .map(|(index, (name, arguments))| {
-            let call = ToolCall::new(CallId { reply, index }, name, arguments);
+            let call = tools::call(CallId { reply, index }, name, arguments);
             clean_line(&call.in_one_line(LINE_CHARS)).into_owned()
         })
         .collect()

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 
 use crate::core::entry::CallId;
 use crate::core::tool::ToolCall;
+use crate::tools::{self, Shown};
 
 #[derive(Debug)]
 pub struct Approval {
@@ -14,6 +15,7 @@ pub struct Approval {
     pub number: u64,
     pub id: CallId,
     pub call: ToolCall,
+    pub shown: Shown,
     /// Why it asks.
     pub why: String,
     /// What "always" writes into the user's config.
@@ -100,6 +102,7 @@ impl Approval {
         Approval {
             number,
             id,
+            shown: tools::shown(&call),
             call,
             why,
             rule,
@@ -236,7 +239,7 @@ mod tests {
 
     fn asks(rule: Option<&str>) -> Approval {
         let id = CallId { reply: 2, index: 0 };
-        let call = ToolCall::new(id, "bash", r#"{"command":"make"}"#);
+        let call = tools::call(id, "bash", r#"{"command":"make"}"#);
         let rule = rule.map(str::to_string);
         let mut asked = Approval::new(1, id, call, "it may change things".into(), rule);
         asked.extent = Extent { rows: 4, lines: 4 };

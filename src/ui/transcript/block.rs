@@ -6,6 +6,7 @@ use ratatui::text::Line;
 
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::tool::ToolCall;
+use crate::tools::Shown;
 
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ pub enum Tone {
 #[derive(Debug)]
 pub struct Call {
     pub call: ToolCall,
+    pub shown: Shown,
     pub status: Status,
     /// The last lines that a running command printed.
     pub tail: String,
@@ -162,11 +164,8 @@ impl Block {
 
 impl Call {
     /// What the call is about, in one line.
-    pub fn subject(&self) -> String {
-        match &self.call.input {
-            Ok(input) => input.subject(),
-            Err(_) => self.call.arguments.clone(),
-        }
+    pub fn subject(&self) -> &str {
+        self.call.subject()
     }
 
     pub fn run(&self) -> Option<&str> {

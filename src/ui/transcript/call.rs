@@ -7,8 +7,8 @@ use super::block::{Call, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
-use crate::core::tool::Input;
 use crate::session::clock;
+use crate::tools::{Body, Shown, ShownResult};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -29,18 +29,17 @@ pub(super) fn lines(
     layout: &mut LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let mut lines = vec![head(call, layout)];
-    if let Ok(Input::Plan(args)) = &call.call.input
+    if let Body::Plan(plan) = &call.shown.body
         && !is_refused(call)
     {
-        let plan = call.plan.clone().unwrap_or_else(|| args.plan());
-        lines.extend(plan_lines(&plan, layout));
+        lines.extend(plan_lines(call.plan.as_ref().unwrap_or(plan), layout));
         return lines;
     }
-    if let Ok(Input::Bash(args)) = &call.call.input
-        && (unfolded || args.command.contains('\n'))
+    if let Body::Command { line, .. } = &call.shown.body
+        && (unfolded || line.contains('\n'))
     {
         lines.extend(bounded(
-            code(&args.command, layout.theme.code, "  $ ", layout),
+            code(line, layout.theme.code, "  $ ", layout),
             unfolded,
             FOLDED_LINES,
             layout.theme,
@@ -69,7 +68,7 @@ fn head(call: &Call, layout: &LayoutContext<'_>) -> Line<'static> {
     let (mark, style, ending) = status(call, layout);
     let name = clean_line(&call.call.name).into_owned();
     // No more than a line of it is seen.
-    let subject = in_one_line(&call.subject(), 4 * layout.columns());
+    let subject = in_one_line(call.subject(), 4 * layout.columns());
     let subject = clean_line(&subject).into_owned();
     let room = layout
         .columns()
@@ -131,10 +130,7 @@ fn duration(ms: u64) -> String {
 /// The change that an edit makes, or a file that is written.
 fn changes(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let inside = layout.width.saturating_sub(INDENT).max(1);
-    let mut lines = match &call.call.input {
-        Ok(input) => change_lines(input, inside, Some(MAX_LINES), layout.theme),
-        Err(_) => Vec::new(),
-    };
+    let mut lines = change_lines(&call.shown, inside, Some(MAX_LINES), layout.theme);
     for line in &mut lines {
         line.spans.insert(0, Span::raw("  "));
     }
@@ -143,7 +139,7 @@ fn changes(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<
 
 /// Also what a person is asked about, and then all of it.
 pub fn change_lines(
-    input: &Input,
+    shown: &Shown,
     width: u16,
     max_lines: Option<usize>,
     theme: &Theme,
@@ -153,26 +149,17 @@ pub fn change_lines(
         max_lines,
         theme,
     };
-    match input {
-        Input::Edit(args) => {
-            let edits = args.edits.iter().map(|e| diff::Edit {
+    match &shown.body {
+        Body::Edits { path, edits } => {
+            let edits = edits.iter().map(|e| diff::Edit {
                 old: &e.old,
                 new: &e.new,
                 all: e.all,
             });
-            diff::edits(&args.path, &edits.collect::<Vec<_>>(), &shape)
+            diff::edits(path, &edits.collect::<Vec<_>>(), &shape)
         }
-        Input::Write(args) => diff::file(&args.path, None, &args.content, &shape),
-        Input::SaveSkill(args) => {
-            let content = format!("{}\n\n{}", args.description, args.body);
-            diff::file(
-                &crate::core::skill::path(&args.name),
-                None,
-                &content,
-                &shape,
-            )
-        }
-        _ => Vec::new(),
+        Body::File { path, content } => diff::file(path, None, content, &shape),
+        Body::Subject | Body::Plan(_) | Body::Command { .. } => Vec::new(),
     }
 }
 
@@ -208,11 +195,7 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
         Status::Running { .. } => (call.tail.clone(), theme.dim),
         Status::Over { outcome, .. } => {
             let (words, is_error) = outcome.to_model_text();
-            // What is told of a change stands in the diff.
-            let says_nothing = matches!(
-                (&call.call.input, is_error),
-                (Ok(Input::Edit(_) | Input::Write(_)), false)
-            );
+            let says_nothing = call.shown.result == ShownResult::InTheBody && !is_error;
             if says_nothing && !unfolded {
                 return Vec::new();
             }
@@ -224,17 +207,14 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     if shown.is_empty() {
         return Vec::new();
     }
-    let quiet = matches!(
-        &call.call.input,
-        Ok(Input::Read(_) | Input::Grep(_) | Input::Glob(_))
-    );
+    let quiet = call.shown.result == ShownResult::LineCount;
     if quiet && !unfolded && !is_refused(call) {
         let count = shown.lines().count();
         let what = format!("  └ {count} line{}", if count == 1 { "" } else { "s" });
         return vec![Line::styled(what, theme.dim)];
     }
     // Only what a command printed has colours; all else is text of files and of the program.
-    let is_printed = matches!(&call.call.input, Ok(Input::Bash(_)));
+    let is_printed = call.shown.result == ShownResult::Printed;
     tail_of(shown, is_printed, style, unfolded, layout)
 }
 

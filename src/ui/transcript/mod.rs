@@ -20,8 +20,8 @@ use super::markdown;
 use crate::core::entry::{
     self, By, CallId, Entry, Fact, Guard, Outcome, Output, Record, Seq, SummaryBy, Verdict,
 };
-use crate::core::tool::ToolCall;
 use crate::model::Delta;
+use crate::tools;
 
 #[derive(Default)]
 pub struct Transcript {
@@ -237,8 +237,10 @@ impl Transcript {
                     let id = CallId { reply: at.0, index };
                     index += 1;
                     self.calls.insert(id, self.blocks.len());
+                    let call = tools::call(id, name, arguments);
                     let call = Call {
-                        call: ToolCall::new(id, name, arguments),
+                        shown: tools::shown(&call),
+                        call,
                         status: Status::Waiting,
                         tail: String::new(),
                         plan: None,

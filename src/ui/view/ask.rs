@@ -12,8 +12,8 @@ use ratatui::text::{Line, Span};
 
 use super::over::boxed;
 use crate::core::shell;
-use crate::core::tool::Input;
 use crate::core::visible::{self, figure};
+use crate::tools::Body;
 use crate::ui::app::{App, Readiness};
 use crate::ui::overlay::{Approval, Choice, Extent, Laid, Layout};
 use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
@@ -120,17 +120,17 @@ fn title(asked: &Approval) -> String {
 fn parts(asked: &Approval) -> Vec<String> {
     let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
     let mut parts = Vec::new();
-    match &asked.call.input {
-        Ok(Input::Bash(args)) => {
-            if let Ok(commands) = shell::split(&args.command) {
+    match &asked.shown.body {
+        Body::Command { line, background } => {
+            if let Ok(commands) = shell::split(line) {
                 parts.extend(many(commands.len(), "commands"));
             }
-            if args.background {
+            if *background {
                 parts.push("in the background".to_string());
             }
         }
-        Ok(Input::Edit(args)) => parts.extend(many(args.edits.len(), "edits")),
-        _ => {}
+        Body::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
+        Body::Subject | Body::Plan(_) | Body::File { .. } => {}
     }
     if asked.extent.overflows() {
         parts.push(format!("{} lines", figure(asked.extent.lines)));
@@ -186,17 +186,14 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
 
 /// The command, or the diff of the change.
 fn asked_lines(asked: &Approval, columns: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let shown = match &asked.call.input {
-        Ok(Input::Bash(args)) => args.command.clone(),
+    let about = match &asked.shown.body {
+        Body::Command { line, .. } => line,
         // The diff names the file.
-        Ok(Input::Edit(_) | Input::Write(_) | Input::SaveSkill(_)) => String::new(),
-        Ok(input) => input.subject(),
-        Err(_) => asked.call.arguments.clone(),
+        Body::Edits { .. } | Body::File { .. } => "",
+        Body::Subject | Body::Plan(_) => asked.call.subject(),
     };
-    let mut lines = code(&shown, theme.code, usize::from(columns));
-    if let Ok(input) = &asked.call.input {
-        lines.extend(change_lines(input, columns, None, theme));
-    }
+    let mut lines = code(about, theme.code, usize::from(columns));
+    lines.extend(change_lines(&asked.shown, columns, None, theme));
     lines
 }
 

@@ -59,7 +59,7 @@ fn check_memories(dir: &Path, session: &str, records: &[Record]) {
 pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
     let store = Store::open(dir).expect("the store opens");
     let (_, records) = store.load(session).expect("the session loads");
-    let state = State::of(&records).expect("the log folds");
+    let state = State::of(rewake::tools::describe, &records).expect("the log folds");
     assert!(state.first_open().is_none(), "no call is left open");
     assert!(!state.owed || state.halted.is_some(), "the model answered");
     check_acknowledged(&records, session, outside);

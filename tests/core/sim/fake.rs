@@ -8,11 +8,11 @@ use std::sync::Arc;
 use rewake::core::entry::*;
 use rewake::core::request::{Part, Request};
 use rewake::core::state::Background;
-use rewake::core::tool::{Input, ToolCall};
+use rewake::core::tool::ToolCall;
 use rewake::engine::Command;
 use rewake::model::{Delta, Reply};
 use rewake::store::Message;
-use rewake::tools::Ran;
+use rewake::tools::{self, Ran, Work};
 use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -143,7 +143,7 @@ pub fn calls(seq: Seq, blocks: &[Block]) -> Vec<ToolCall> {
         _ => None,
     });
     let call = |(index, (name, arguments)): (usize, (&String, &String))| {
-        ToolCall::new(
+        tools::call(
             CallId {
                 reply: seq,
                 index: index as u32,
@@ -508,16 +508,16 @@ impl World for Fake {
     async fn run_idempotent(&self, call: &ToolCall, _room: usize) -> Ran {
         *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
-        let fact = match &call.input {
-            Ok(Input::MemoryInsert(args)) => Some(Fact::Remembered {
-                memory: Memory {
-                    kind: args.kind,
-                    topic: None,
-                    text: marker(call.id),
+        let fact = (call.name == "memory_insert").then(|| Fact::Remembered {
+            memory: Memory {
+                kind: match call.arguments.contains("episodic") {
+                    true => MemoryKind::Episodic,
+                    false => MemoryKind::Semantic,
                 },
-            }),
-            _ => None,
-        };
+                topic: None,
+                text: marker(call.id),
+            },
+        });
         ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
     }
 
@@ -527,13 +527,13 @@ impl World for Fake {
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();
-        match &call.input {
-            Ok(Input::Write(_) | Input::Edit(_)) => Ok(Guard::Checked {
+        match tools::work(call) {
+            Ok(Work::Replace(_)) => Ok(Guard::Checked {
                 path: "f".into(),
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),
-            Ok(Input::Bash(b)) => Ok(outside.prepare_run(call.id, b.background)),
+            Ok(Work::Run(command)) => Ok(outside.prepare_run(call.id, command.background)),
             _ => Ok(Guard::Opaque),
         }
     }

@@ -26,10 +26,10 @@ use person::Person;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
+use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::core::tool::Input;
 use rewake::core::window::Windows;
 use rewake::engine::{Choice, Engine, Event, Log, OnEvent, Rest};
 use rewake::store::{NewFork, Store, new_id};
@@ -72,8 +72,8 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|input, _| match input {
-            Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
+        permission_check: std::sync::Arc::new(|permission, _| match permission {
+            Permission::Command { line } if line.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },
             _ => Decision::Allow,
@@ -185,7 +185,7 @@ fn one_process(
         outside.borrow_mut().commands = Some(commands);
         let store = Store::open(dir).expect("the store opens");
         let (head, records) = store.load(session).expect("the session loads");
-        let state = State::of(&records).expect("the log folds");
+        let state = State::of(rewake::tools::describe, &records).expect("the log folds");
         check_acknowledged(&records, session, outside);
         outside.borrow_mut().replies = records
             .iter()
@@ -237,7 +237,7 @@ fn one_process(
 fn waiting(dir: &Path, session: &str, records: &[Record]) -> usize {
     let store = Store::open(dir).expect("the store opens");
     let waiting = store.queued(session).expect("the inbox").len();
-    let state = State::of(records).expect("the log folds");
+    let state = State::of(rewake::tools::describe, records).expect("the log folds");
     assert!(
         waiting == 0 || state.is_stopped(),
         "messages wait only behind a stop"

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
+use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::core::tool::Input;
 use rewake::core::window::Windows;
 use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, Rest};
 use rewake::store::{InboxId, Message, Store};
@@ -168,11 +168,11 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 /// Asks about one command.
 fn policy() -> Policy {
     Policy {
-        permission_check: Arc::new(|input, _| match input {
-            Input::Bash(b) if b.command.contains("denied") => Decision::Deny {
+        permission_check: Arc::new(|permission, _| match permission {
+            Permission::Command { line } if line.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },
-            Input::Bash(b) if b.command == "two" => Decision::Ask {
+            Permission::Command { line } if line == "two" => Decision::Ask {
                 why: "it is the second".into(),
                 rule: None,
             },
@@ -238,7 +238,7 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
         outside.borrow_mut().commands = Some(commands);
         let store = Store::open(dir).expect("the store opens");
         let (head, records) = store.load(session).expect("the session loads");
-        let state = State::of(&records).expect("the log folds");
+        let state = State::of(rewake::tools::describe, &records).expect("the log folds");
         check_acknowledged(&records, session, outside);
         outside.borrow_mut().replies = replies(&records);
         let log = Log { store, head, state };
@@ -386,7 +386,7 @@ fn check_undisturbed(records: &[Record], does: Does) {
 
 /// Nobody died: what was asked for was done, once.
 fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
-    let state = State::of(records).expect("the log folds");
+    let state = State::of(rewake::tools::describe, records).expect("the log folds");
     let store = Store::open(dir).expect("the store opens");
     assert!(store.queued(session).expect("the inbox").is_empty());
     let times = |is_so: fn(&Entry) -> bool| count(records, is_so);

@@ -10,7 +10,7 @@ use rewake::config::{Config, Env};
 use rewake::core::entry::{CallId, Guard, Outcome};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
-use rewake::tools::{Ran, ToolContext};
+use rewake::tools::{self, Ran, ToolContext};
 use rewake::world::World;
 use rewake::world::machine::{Machine, Shell};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ pub fn run_of(guard: &Guard) -> &str {
 
 pub fn call(name: &str, arguments: Value) -> ToolCall {
     let id = CallId { reply: 2, index: 0 };
-    ToolCall::new(id, name, &arguments.to_string())
+    tools::call(id, name, &arguments.to_string())
 }
 
 pub fn bash(command: &str) -> ToolCall {

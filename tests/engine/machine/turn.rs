@@ -129,7 +129,7 @@ impl Turn {
     async fn live(self: &Rc<Turn>, again: bool) -> Option<Rest> {
         let store = self.store();
         let (head, records) = store.load(&self.session).unwrap();
-        let state = State::of(&records).unwrap();
+        let state = State::of(rewake::tools::describe, &records).unwrap();
         let world = Rc::new(Mortal {
             machine: self.bench.machine(),
             turn: Rc::clone(self),

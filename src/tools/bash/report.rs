@@ -1,10 +1,9 @@
-//! What the model reads of a command that is over.
+//! What the model reads of a command that is over, or runs in the background.
 
-use super::BackgroundEnd;
+use super::super::{Ran, fit};
 use crate::command::{Ended, How, Runs};
-use crate::core::entry::{Fact, Outcome, Output};
+use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
-use crate::tools::{self, Ran};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
 /// goes then, so the whole is kept as a blob.
@@ -16,7 +15,7 @@ const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
 pub fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => tools::fit(text, inline_max_bytes),
+        Ok(text) => fit(text, inline_max_bytes),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
     let (line, exit_code) = how(&ended.how);
@@ -64,6 +63,36 @@ fn with_line(mut output: Output, line: &str) -> Output {
     output
 }
 
+/// The name of a background command for the model: that of its call.
+pub fn background_id(call: CallId) -> String {
+    format!("bg_{}_{}", call.reply, call.index)
+}
+
+/// Of a command that was begun in the background. `output` is where it prints to.
+pub fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
+    let id = background_id(call);
+    let text = format!(
+        "runs in the background as {id}; its output goes to {output}, which read shows; \
+         bash_stop with id {id} ends it; you are told when it ends"
+    );
+    let fact = Fact::Background {
+        id,
+        run: run.to_string(),
+        command: line.to_string(),
+    };
+    Ran::done(text).with(Some(fact))
+}
+
+/// How a background command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundEnd {
+    pub exit_code: Option<i32>,
+    /// What the model is told: how it ended and its last lines.
+    pub text: String,
+    /// All it printed, when that is more than what is told: recorded with the text.
+    pub blobs: Vec<Vec<u8>>,
+}
+
 pub fn background_end(
     runs: &Runs,
     id: &str,
@@ -82,7 +111,7 @@ pub fn background_end(
     let (last, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
-            let (output, blobs) = tools::fit(text, TOLD_BYTES);
+            let (output, blobs) = fit(text, TOLD_BYTES);
             (format!("its output:\n{}", output.text), blobs)
         }
         Err(why) => (why, Vec::new()),
@@ -113,6 +142,7 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
     }
     Ok(text.replace('\0', "\u{2400}"))
 }
+
 /// How a command that is over is told in one line, and whether it did what it was to do.
 fn how(how: &How) -> (String, Option<i32>) {
     match how {

@@ -3,15 +3,53 @@
 //! Invariant: it does nothing but say what is to be kept. Run again after a crash it has kept
 //! nothing before, and the row is made with the result.
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
 use super::Ran;
-use crate::core::entry::{Fact, Memory};
+use super::schema::{object, one_of, string};
+use super::tool::Tool;
+use super::work::Work;
+use crate::core::entry::{Fact, Memory, MemoryKind};
+use crate::core::permission::Permission;
 use crate::core::text::one_line;
-use crate::core::tool::MemoryInsertArgs;
 
 const MAX_BYTES: usize = 4_000;
 const MAX_TOPIC_CHARS: usize = 100;
 
-pub fn insert(args: &MemoryInsertArgs) -> Ran {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    text: String,
+    kind: MemoryKind,
+    topic: Option<String>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "memory_insert";
+    const TEXT: &'static str = include_str!("../../assets/tools/memory_insert.md");
+    const LEFT_OUT: &'static [&'static str] = &["topic"];
+
+    fn schema() -> Value {
+        let kind = one_of(&["semantic", "procedural", "episodic"]);
+        let properties = json!({"text": string(), "kind": kind, "topic": string()});
+        object(properties, &["text", "kind"])
+    }
+
+    fn subject(&self) -> String {
+        self.topic.as_ref().unwrap_or(&self.text).clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    // Idempotent: its row is written in the transaction of its result, and not before.
+    fn work(self) -> Work {
+        Work::Look(Box::new(move |_, _| run(&self)))
+    }
+}
+
+fn run(args: &Args) -> Ran {
     let text = args.text.trim();
     if text.is_empty() || text.len() > MAX_BYTES {
         return Ran::error(format!(
@@ -32,7 +70,7 @@ pub fn insert(args: &MemoryInsertArgs) -> Ran {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::*;
+    use super::super::past::support::*;
     use crate::core::entry::{Fact, MemoryKind};
 
     #[test]

@@ -1,9 +1,16 @@
 //! `memory_search`: memories and entries that speak of the same things, a line for each, with
 //! the address by which `memory_page` reads it.
 
-use super::{Past, error_text, when};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::past::{Past, error_text, when};
+use super::schema::{array, integer, object, one_of, string};
+use super::tool::Tool;
+use super::whole::Whole;
+use super::work::Work;
+use crate::core::permission::Permission;
 use crate::core::text::one_line;
-use crate::core::tool::{MemorySearchArgs, SearchKind, SearchScope};
 use crate::store::{Scope, Sought};
 
 const DEFAULT_HITS: u64 = 10;
@@ -15,11 +22,79 @@ const MAX_MEMORIES: u32 = 5;
 /// Characters of what was found in its line.
 const SNIPPET_CHARS: usize = 300;
 
-pub fn run(args: &MemorySearchArgs, past: &mut Past<'_>) -> Result<String, String> {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    query: String,
+    scope: Option<SearchScope>,
+    /// Empty: all.
+    #[serde(default)]
+    kinds: Vec<SearchKind>,
+    limit: Option<Whole>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SearchScope {
+    Session,
+    Workspace,
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SearchKind {
+    Said,
+    Answered,
+    Printed,
+    Noted,
+    Episodic,
+    Semantic,
+    Procedural,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "memory_search";
+    const TEXT: &'static str = include_str!("../../assets/tools/memory_search.md");
+    const LEFT_OUT: &'static [&'static str] = &["scope", "kinds"];
+
+    fn schema() -> Value {
+        let kinds = [
+            "said",
+            "answered",
+            "printed",
+            "noted",
+            "episodic",
+            "semantic",
+            "procedural",
+        ];
+        let properties = json!({
+            "query": string(), "scope": one_of(&["session", "workspace", "all"]),
+            "kinds": array(one_of(&kinds)), "limit": integer(),
+        });
+        object(properties, &["query"])
+    }
+
+    fn subject(&self) -> String {
+        self.query.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    fn work(self) -> Work {
+        Work::LookBack(Box::new(move |past| run(&self, past)))
+    }
+}
+
+fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     if !args.query.chars().any(char::is_alphanumeric) {
         return Err("the query has no words".to_string());
     }
-    let limit = args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS) as u32;
+    let limit = args
+        .limit
+        .map_or(DEFAULT_HITS, u64::from)
+        .clamp(1, MAX_HITS) as u32;
     let workspace = past.workspace()?;
     let scope = match args.scope.unwrap_or(SearchScope::Session) {
         SearchScope::Session => Scope::Session(past.session),
@@ -146,7 +221,7 @@ fn kind_name(kind: &str) -> &str {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::*;
+    use super::super::past::support::*;
 
     #[test]
     fn a_hit_is_a_line_with_an_address_that_can_be_read() {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::support::input;
+use super::super::support::{Room, work};
+use super::super::work::Work;
 use super::super::{Ran, fit};
-use super::{Past, insert, look_back};
+use super::{Past, look_back};
 use crate::core::entry::{CallId, Entry, Layers, Memory, MemoryKind, Mode, Outcome, Via};
-use crate::core::tool::Input;
 use crate::store::{Batch, Head, NewSession, Store, new_id};
 
 pub struct Sessions {
@@ -121,10 +121,10 @@ impl Sessions {
     }
 
     pub fn run(&mut self, name: &str, arguments: Value) -> Ran {
-        let input = input(name, arguments);
-        if let Input::MemoryInsert(args) = &input {
-            return insert(args);
-        }
+        let look = match work(name, arguments.clone()) {
+            Work::LookBack(look) => look,
+            _ => return Room::new().idempotent(name, arguments),
+        };
         let session = self.session();
         let mut past = Past {
             store: &mut self.store,
@@ -132,7 +132,7 @@ impl Sessions {
             now_ms: 0,
             room: self.room,
         };
-        look_back(&input, &mut past).unwrap()
+        look_back(look, &mut past)
     }
 
     pub fn done(&mut self, name: &str, arguments: Value) -> String {

@@ -1,13 +1,21 @@
 //! `review_history`: the sessions of this workspace, or one of them: its plan, its summary,
 //! its checkpoints, how it ended.
 
-use super::{Past, error_text, when};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::describe;
+use super::past::{Past, error_text, when};
+use super::schema::{integer, object, string};
+use super::tool::Tool;
+use super::whole::Whole;
+use super::work::Work;
 use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
+use crate::core::permission::Permission;
 use crate::core::state::{Halt, State};
 use crate::core::summary;
 use crate::core::text::{clip, count, head_tail, one_line};
-use crate::core::tool::ReviewHistoryArgs;
 use crate::store::{SessionFilter, SessionInfo, StoreError};
 
 const DEFAULT_SESSIONS: u64 = 5;
@@ -17,12 +25,41 @@ const MAX_LINES: u64 = 30;
 /// How a session ended is in its last entries.
 const LAST_ENTRIES: u64 = 8;
 
-pub fn run(args: &ReviewHistoryArgs, past: &mut Past<'_>) -> Result<String, String> {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    /// One session in more detail.
+    session: Option<String>,
+    limit: Option<Whole>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "review_history";
+    const TEXT: &'static str = include_str!("../../assets/tools/review_history.md");
+    const LEFT_OUT: &'static [&'static str] = &["session"];
+
+    fn schema() -> Value {
+        object(json!({"session": string(), "limit": integer()}), &[])
+    }
+
+    fn subject(&self) -> String {
+        self.session.clone().unwrap_or_default()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    fn work(self) -> Work {
+        Work::LookBack(Box::new(move |past| run(&self, past)))
+    }
+}
+
+fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     let text = match &args.session {
-        None => list(past, args.limit.unwrap_or(DEFAULT_SESSIONS))?,
+        None => list(past, args.limit.map_or(DEFAULT_SESSIONS, u64::from))?,
         Some(id) => {
             let id = past.session_named(id.trim())?;
-            one(past, &id, args.limit.unwrap_or(DEFAULT_CHECKPOINTS))?
+            one(past, &id, args.limit.map_or(DEFAULT_CHECKPOINTS, u64::from))?
         }
     };
     let cut = "\n[… cut …]\n";
@@ -157,7 +194,7 @@ fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
             Stop::Store(error)
         }
     }
-    let mut state = State::default();
+    let mut state = State::new(describe);
     let folded = past.store.load_each(id, |record| {
         state
             .fold(&record)
@@ -174,7 +211,7 @@ fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::*;
+    use super::super::past::support::*;
     use super::*;
     use crate::core::entry::SummaryBy;
 

@@ -3,12 +3,19 @@
 //! The last line of a page that is not the last says how to read on. Going on begins at the
 //! entry where the page ended, so a page costs the same wherever it is in a range.
 
-use super::{Past, error_text, when};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::fit::floor;
+use super::past::{Past, error_text, when};
+use super::printable;
+use super::schema::{integer, object, string};
+use super::tool::Tool;
+use super::whole::Whole;
+use super::work::Work;
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
-use crate::core::tool::MemoryPageArgs;
-use crate::tools::fit::floor;
-use crate::tools::printable;
+use crate::core::permission::Permission;
 
 /// Entries read from the store at once.
 const ENTRIES_AT_ONCE: u64 = 32;
@@ -19,9 +26,46 @@ const FRAME_BYTES: usize = 250;
 /// No page is smaller, whatever is asked for.
 const MIN_PAGE_BYTES: usize = 200;
 
-pub fn run(args: &MemoryPageArgs, past: &mut Past<'_>) -> Result<String, String> {
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    /// See [`crate::core::address`].
+    address: String,
+    /// Another session than this one.
+    session: Option<String>,
+    /// Bytes into the first entry, or into the blob.
+    offset: Option<Whole>,
+    /// Bytes of a page.
+    limit: Option<Whole>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "memory_page";
+    const TEXT: &'static str = include_str!("../../assets/tools/memory_page.md");
+    const LEFT_OUT: &'static [&'static str] = &["session"];
+
+    fn schema() -> Value {
+        let properties = json!({
+            "address": string(), "session": string(), "offset": integer(), "limit": integer(),
+        });
+        object(properties, &["address"])
+    }
+
+    fn subject(&self) -> String {
+        self.address.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    fn work(self) -> Work {
+        Work::LookBack(Box::new(move |past| run(&self, past)))
+    }
+}
+
+fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     let most = past.room.saturating_sub(FRAME_BYTES).max(MIN_PAGE_BYTES);
-    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let size = |n: Whole| usize::try_from(n.0).unwrap_or(usize::MAX);
     let limit = args.limit.map_or(most, size).clamp(MIN_PAGE_BYTES, most);
     let offset = args.offset.map_or(0, size);
     match Address::parse(&args.address)? {
@@ -223,7 +267,7 @@ fn images_of(images: &[Image]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::support::*;
+    use super::super::past::support::*;
     use super::*;
 
     /// All pages from this address on, put together as a model would.

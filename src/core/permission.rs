@@ -1,0 +1,35 @@
+//! What a call needs the rules to permit: all that policy knows of a call.
+//!
+//! Invariant: the set is closed. A new tool takes one of these, so that none runs past the rules.
+
+/// Names of foreign tools begin so. They are opaque.
+pub const FOREIGN_PREFIX: &str = "mcp__";
+
+/// What a call does to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Grep,
+    Glob,
+    Edit,
+    Write,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// No permission: the call sees and changes only the session and the user's own store.
+    None,
+    /// To look at a path or to change it. A relative one starts in the session's folder.
+    Path { access: Access, path: String },
+    /// To write a path that starts at the workspace's root.
+    WriteInWorkspace { path: String },
+    /// To list the files that a pattern finds, below a path.
+    Glob {
+        pattern: String,
+        path: Option<String>,
+    },
+    /// To run a line of shell.
+    Command { line: String },
+    /// To call a tool of a server, by its full name.
+    Foreign { name: String },
+}

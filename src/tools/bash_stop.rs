@@ -1,0 +1,56 @@
+//! `bash_stop`: the end of a background command. Stopping one twice is stopping it once.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Ran;
+use super::schema::{object, string};
+use super::tool::Tool;
+use super::work::Work;
+use crate::command::{RunInfo, RunState, Runs, Stopped};
+use crate::core::permission::Permission;
+
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    id: String,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "bash_stop";
+    const TEXT: &'static str = include_str!("../../assets/tools/bash_stop.md");
+
+    fn schema() -> Value {
+        object(json!({"id": string()}), &["id"])
+    }
+
+    fn subject(&self) -> String {
+        self.id.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::None
+    }
+
+    fn work(self) -> Work {
+        Work::Commands(Box::new(move |runs, session| stop(runs, session, &self.id)))
+    }
+}
+
+/// Blocks up to two seconds. The newest run of a call is the one that was begun.
+fn stop(runs: &Runs, session: &str, id: &str) -> Ran {
+    let mine = |r: &RunInfo| r.spec.session == session && r.spec.background && r.spec.call == id;
+    let Some(info) = runs.list().into_iter().rfind(mine) else {
+        return Ran::error(format!("there is no background command {id}"));
+    };
+    match (runs.stop(&info.run), info.state) {
+        (Ok(Stopped::Asked), RunState::Ended(_)) => Ran::done(format!(
+            "the keeper of {id} was killed before; what still ran of {id} was ended now"
+        )),
+        (Ok(Stopped::Asked), _) => Ran::done(format!(
+            "{id} is being stopped; you are told when it has ended"
+        )),
+        (Ok(Stopped::NotBegun), _) => Ran::done(format!("{id} had not begun and will not")),
+        (Ok(Stopped::Over), _) => Ran::done(format!("{id} had ended already")),
+        (Err(e), _) => Ran::error(format!("cannot stop {id}: {e}")),
+    }
+}

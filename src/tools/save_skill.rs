@@ -1,0 +1,67 @@
+//! `save_skill`: a way of working, as a file of the workspace that later sessions read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::checked::{Content, FileChange, Target};
+use super::schema::{object, string};
+use super::shown::{Body, Shown, ShownResult};
+use super::tool::Tool;
+use super::work::Work;
+use crate::core::permission::Permission;
+use crate::core::skill;
+
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    name: String,
+    description: String,
+    /// Markdown.
+    body: String,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "save_skill";
+    const TEXT: &'static str = include_str!("../../assets/tools/save_skill.md");
+
+    fn schema() -> Value {
+        object(
+            json!({"name": string(), "description": string(), "body": string()}),
+            &["name", "description", "body"],
+        )
+    }
+
+    fn check(&self) -> Result<(), String> {
+        skill::check(&self.name, &self.description, &self.body)
+    }
+
+    fn subject(&self) -> String {
+        skill::path(&self.name)
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::WriteInWorkspace {
+            path: skill::path(&self.name),
+        }
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            body: Body::File {
+                path: skill::path(&self.name),
+                content: format!("{}\n\n{}", self.description, self.body),
+            },
+            // The person reads where it was kept.
+            result: ShownResult::LastLines,
+        }
+    }
+
+    fn work(self) -> Work {
+        Work::Replace(FileChange {
+            target: Target::InWorkspace(skill::path(&self.name)),
+            content: Box::new(move |_, _| {
+                let text = skill::render(&self.name, &self.description, &self.body);
+                Ok(Content::whole(text.into_bytes()))
+            }),
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! The list of tools: each is whole, and what the core is told of its calls is right.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::tool::Entry;
+use super::*;
+use crate::core::permission::{Access, Permission};
+use crate::core::tool::Class;
+
+/// Arguments that have every property of the schema.
+fn example(schema: &Value) -> Value {
+    if let Some(values) = schema["enum"].as_array() {
+        return values[0].clone();
+    }
+    match schema["type"].as_str().unwrap() {
+        "string" => json!("x"),
+        "integer" => json!(1),
+        "boolean" => json!(true),
+        "array" => json!([example(&schema["items"])]),
+        "object" => {
+            let properties = schema["properties"].as_object().unwrap();
+            properties
+                .iter()
+                .map(|(k, v)| (k.clone(), example(v)))
+                .collect()
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn arguments(tool: &Entry) -> Value {
+    example(&tool.spec().schema)
+}
+
+fn described(name: &str, arguments: Value) -> Described {
+    describe(name, &arguments.to_string()).unwrap()
+}
+
+/// The names that files of a folder have before their ending.
+fn names(folder: &str, ending: &str) -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let names = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.strip_suffix(ending).map(str::to_string)
+    });
+    names.collect()
+}
+
+#[test]
+fn every_tool_has_its_file_and_its_text_and_every_text_its_tool() {
+    let listed: BTreeSet<String> = TOOLS.iter().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(listed.len(), TOOLS.len(), "two tools have one name");
+    assert_eq!(names("assets/tools", ".md"), listed);
+    let files = names("src/tools", ".rs");
+    assert_eq!(files.intersection(&listed).count(), listed.len());
+    for tool in &TOOLS {
+        let path = format!("assets/tools/{}.md", tool.name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(tool.spec().description, text.trim_end(), "{}", tool.name);
+        assert!(!text.trim().is_empty(), "{} has no text", tool.name);
+    }
+}
+
+#[test]
+fn every_call_of_a_tool_is_described_shown_and_can_be_run_as_described() {
+    for tool in &TOOLS {
+        let id = CallId { reply: 0, index: 0 };
+        let call = call(id, tool.name, &arguments(tool).to_string());
+        let described = call.described.as_ref().unwrap();
+        assert!(!described.subject.is_empty(), "{}", tool.name);
+        let work = work(&call).map(|work| work.class());
+        assert_eq!(work, Ok(described.class), "{}", tool.name);
+        assert!((tool.shown)(arguments(tool)).is_ok(), "{}", tool.name);
+    }
+}
+
+#[test]
+fn every_property_of_a_schema_is_understood_and_none_is_missing() {
+    for tool in &TOOLS {
+        let understood = (tool.understood)(arguments(tool));
+        assert_eq!(understood, Ok(arguments(tool)), "{}", tool.name);
+    }
+}
+
+#[test]
+fn only_what_is_required_is_required() {
+    for tool in &TOOLS {
+        let whole = arguments(tool);
+        for name in whole.as_object().unwrap().keys() {
+            let mut without = whole.clone();
+            without.as_object_mut().unwrap().remove(name);
+            let schema = tool.spec().schema;
+            let is_required = schema["required"]
+                .as_array()
+                .unwrap()
+                .contains(&json!(name));
+            let described = (tool.describe)(without);
+            assert_eq!(described.is_err(), is_required, "{} {name}", tool.name);
+        }
+    }
+}
+
+#[test]
+fn arguments_are_read_as_models_write_them() {
+    let read = |arguments: &str| describe("read", arguments);
+    for arguments in [
+        r#"{"path":"a"}"#,
+        r#"{"path":"a","offset":"3","limit":2.0}"#,
+        r#"{"path":"a","offset":null,"x":1}"#,
+    ] {
+        assert_eq!(read(arguments), read(r#"{"path":"a"}"#));
+        assert!(read(arguments).is_ok());
+    }
+    let error = |name: &str, arguments: &str| describe(name, arguments).unwrap_err();
+    assert_eq!(
+        error("read", r#"{"path":"a","offset":-1}"#),
+        "the arguments of read: -1 is not a whole number"
+    );
+    assert!(error("read", r#"{"path":"a""#).starts_with("the arguments of read are not JSON: "));
+    assert_eq!(
+        error("read", "[]"),
+        "the arguments of read are not a JSON object"
+    );
+    assert_eq!(
+        error("read", " "),
+        "the arguments of read: missing field `path`"
+    );
+    assert_eq!(error("launch", "{}"), "there is no tool named \"launch\"");
+    assert_eq!(
+        error("edit", r#"{"path":"a","edits":[]}"#),
+        "the arguments of edit: `edits` is empty"
+    );
+    let skill = r#"{"name":"../x","description":"d","body":"b"}"#;
+    assert!(error("save_skill", skill).starts_with("the arguments of save_skill: `name`"));
+}
+
+/// What the rules judge and what a crash means: a change of this table is a change of what the
+/// agent may do.
+#[test]
+fn calls_need_these_permissions_and_are_of_these_classes() {
+    use Class::{Checked, Idempotent, Opaque, Supervised};
+    let path = |access, path: &str| Permission::Path {
+        access,
+        path: path.into(),
+    };
+    let write = json!({"path": "a", "content": "x"});
+    let edit = json!({"path": "a", "edits": [{"old": "a", "new": "b"}]});
+    let skill = json!({"name": "a", "description": "d", "body": "b"});
+    let memory = json!({"text": "t", "kind": "semantic"});
+    let glob = Permission::Glob {
+        pattern: "*.rs".into(),
+        path: Some("src".into()),
+    };
+    let skill_path = Permission::WriteInWorkspace {
+        path: ".rewake/skills/a/SKILL.md".into(),
+    };
+    let line = Permission::Command { line: "ls".into() };
+    let far = Permission::Foreign {
+        name: "mcp__far__poke".into(),
+    };
+    #[rustfmt::skip]
+    let rows = [
+        ("read", json!({"path": "a"}), Idempotent, path(Access::Read, "a")),
+        ("grep", json!({"pattern": "x"}), Idempotent, path(Access::Grep, ".")),
+        ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(Access::Grep, "b")),
+        ("glob", json!({"pattern": "*.rs", "path": "src"}), Idempotent, glob),
+        ("write", write, Checked, path(Access::Write, "a")),
+        ("edit", edit, Checked, path(Access::Edit, "a")),
+        ("save_skill", skill, Checked, skill_path),
+        ("bash", json!({"command": "ls", "background": true}), Supervised, line),
+        ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),
+        ("plan", json!({"steps": []}), Idempotent, Permission::None),
+        ("memory_search", json!({"query": "q"}), Idempotent, Permission::None),
+        ("memory_page", json!({"address": "entry 1"}), Idempotent, Permission::None),
+        ("memory_insert", memory, Idempotent, Permission::None),
+        ("review_history", json!({}), Idempotent, Permission::None),
+        ("mcp__far__poke", json!({"x": 1}), Opaque, far),
+    ];
+    for tool in &TOOLS {
+        let is_there = rows.iter().any(|(name, ..)| *name == tool.name);
+        assert!(is_there, "{} has no row here", tool.name);
+    }
+    for (name, arguments, class, permission) in rows {
+        let described = described(name, arguments);
+        assert_eq!((described.class, described.permission), (class, permission));
+    }
+}
+
+#[test]
+fn system_prompt_and_tools_stay_small() {
+    let system = include_str!("../../assets/prompts/system.md");
+    let tools = serde_json::to_string(&specs()).unwrap();
+    // 2,500 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
+    let bytes = system.len() + tools.len() + 250;
+    assert!(bytes <= 10_000, "{} + {}", system.len(), tools.len());
+}
+
+#[test]
+fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
+    let (short, long) = (short_specs(), specs());
+    assert_eq!(short.len(), long.len());
+    for (short, long) in short.iter().zip(&long) {
+        assert_eq!(short.name, long.name);
+        assert!(!short.description.is_empty() && !short.description.contains('\n'));
+        assert!(short.description.len() <= 140, "{}", short.name);
+        assert_eq!(short.schema["required"], long.schema["required"]);
+        let tool = TOOLS.iter().find(|tool| tool.name == short.name).unwrap();
+        for name in tool.left_out {
+            assert!(long.schema["properties"].get(name).is_some(), "{name}");
+        }
+        let properties = short.schema["properties"].as_object().unwrap();
+        for name in long.schema["required"].as_array().unwrap() {
+            assert!(properties.contains_key(name.as_str().unwrap()));
+        }
+    }
+    let of = |name: &str| short.iter().find(|s| s.name == name).unwrap();
+    assert_eq!(of("grep").schema["properties"].get("context"), None);
+    assert_eq!(of("bash").description.matches('`').count(), 2);
+}
+
+#[test]
+fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
+    let system = include_str!("../../assets/prompts/system_short.md");
+    let tools = serde_json::to_string(&short_specs()).unwrap();
+    // 1,200 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
+    let bytes = system.len() + tools.len() + 250;
+    assert!(bytes <= 4_800, "{} + {}", system.len(), tools.len());
+}

@@ -1,0 +1,110 @@
+//! What a tool is: the arguments of its calls, and all that follows from them.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::shown::Shown;
+use super::work::Work;
+use crate::core::entry::ToolSpec;
+use crate::core::permission::Permission;
+use crate::core::tool::Described;
+
+/// The arguments of a call. The file of the tool says here what the program knows of the tool.
+pub trait Tool: DeserializeOwned + Serialize {
+    const NAME: &'static str;
+    /// What the model reads of it: `assets/tools/NAME.md`. The first line says on its own what
+    /// the tool does: in a small window it is all there is.
+    const TEXT: &'static str;
+    /// Properties that the schema for a small window is without. They are understood all the
+    /// same.
+    const LEFT_OUT: &'static [&'static str] = &[];
+
+    fn schema() -> Value;
+
+    /// What is wrong with arguments that have the right types, in words the model can act on.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// One line that names what the call is about: a path, a command, a pattern.
+    fn subject(&self) -> String;
+
+    fn permission(&self) -> Permission;
+
+    fn shown(self) -> Shown {
+        Shown::default()
+    }
+
+    /// How it is run. This is its effect class, too.
+    fn work(self) -> Work;
+}
+
+/// A tool in the list of all: what [`Tool`] says, without the type of the arguments.
+pub struct Entry {
+    pub name: &'static str,
+    text: &'static str,
+    pub left_out: &'static [&'static str],
+    schema: fn() -> Value,
+    pub describe: fn(Value) -> Result<Described, String>,
+    pub shown: fn(Value) -> Result<Shown, String>,
+    pub work: fn(Value) -> Result<Work, String>,
+    /// The arguments as they were understood.
+    #[cfg(test)]
+    pub understood: fn(Value) -> Result<Value, String>,
+}
+
+impl Entry {
+    pub const fn of<T: Tool>() -> Entry {
+        Entry {
+            name: T::NAME,
+            text: T::TEXT,
+            left_out: T::LEFT_OUT,
+            schema: T::schema,
+            describe: |value| {
+                let args: T = arguments(value)?;
+                Ok(Described {
+                    subject: args.subject(),
+                    permission: args.permission(),
+                    class: args.work().class(),
+                })
+            },
+            shown: |value| Ok(arguments::<T>(value)?.shown()),
+            work: |value| Ok(arguments::<T>(value)?.work()),
+            #[cfg(test)]
+            understood: |value| {
+                serde_json::to_value(arguments::<T>(value)?).map_err(|e| e.to_string())
+            },
+        }
+    }
+
+    pub fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.to_string(),
+            description: self.text.trim_end().to_string(),
+            schema: (self.schema)(),
+        }
+    }
+
+    /// For a small window: of the description the first line, of the schema what a call is
+    /// seldom made without.
+    pub fn short_spec(&self) -> ToolSpec {
+        let mut spec = self.spec();
+        let line = spec.description.lines().next().unwrap_or_default();
+        spec.description = line.to_string();
+        if let Some(Value::Object(properties)) = spec.schema.get_mut("properties") {
+            properties.retain(|name, _| !self.left_out.contains(&name.as_str()));
+        }
+        spec
+    }
+}
+
+fn arguments<T: Tool>(value: Value) -> Result<T, String> {
+    let name = T::NAME;
+    let args: T =
+        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}"))?;
+    match args.check() {
+        Ok(()) => Ok(args),
+        Err(why) => Err(format!("the arguments of {name}: {why}")),
+    }
+}

@@ -1,0 +1,49 @@
+//! What there is to do of a call, for the world to do.
+//!
+//! Invariant: how a call is run is its effect class, so the two cannot disagree.
+
+use std::sync::atomic::AtomicBool;
+
+use super::checked::FileChange;
+use super::past::LookBack;
+use super::{Ran, ToolContext};
+use crate::command::Runs;
+use crate::core::tool::Class;
+
+pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
+pub type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
+
+pub enum Work {
+    /// Looks at files or at nothing; ends soon after the flag is set.
+    Look(Look),
+    /// Looks at the store.
+    LookBack(LookBack),
+    /// Does to the background commands of the session, given by its id, what may be repeated.
+    Commands(ActOnCommands),
+    /// Replaces one file as a whole.
+    Replace(FileChange),
+    /// Runs a command under a keeper.
+    Run(ShellCommand),
+    /// A tool of a server, by its full name.
+    Foreign(String),
+}
+
+/// What a keeper is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellCommand {
+    pub line: String,
+    pub background: bool,
+    /// `None`: as long as the config says.
+    pub limit_ms: Option<u64>,
+}
+
+impl Work {
+    pub fn class(&self) -> Class {
+        match self {
+            Work::Look(_) | Work::LookBack(_) | Work::Commands(_) => Class::Idempotent,
+            Work::Replace(_) => Class::Checked,
+            Work::Run(_) => Class::Supervised,
+            Work::Foreign(_) => Class::Opaque,
+        }
+    }
+}

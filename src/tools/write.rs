@@ -1,0 +1,58 @@
+//! `write`: a file with this content.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::checked::{Content, FileChange, Target};
+use super::schema::{object, string};
+use super::shown::{Body, Shown, ShownResult};
+use super::tool::Tool;
+use super::work::Work;
+use crate::core::permission::{Access, Permission};
+
+#[derive(Serialize, Deserialize)]
+pub struct Args {
+    path: String,
+    content: String,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "write";
+    const TEXT: &'static str = include_str!("../../assets/tools/write.md");
+
+    fn schema() -> Value {
+        object(
+            json!({"path": string(), "content": string()}),
+            &["path", "content"],
+        )
+    }
+
+    fn subject(&self) -> String {
+        self.path.clone()
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::Path {
+            access: Access::Write,
+            path: self.path.clone(),
+        }
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            body: Body::File {
+                path: self.path,
+                content: self.content,
+            },
+            result: ShownResult::InTheBody,
+        }
+    }
+
+    fn work(self) -> Work {
+        let bytes = self.content.into_bytes();
+        Work::Replace(FileChange {
+            target: Target::Path(self.path),
+            content: Box::new(move |_, _| Ok(Content::whole(bytes.clone()))),
+        })
+    }
+}
