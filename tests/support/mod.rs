@@ -23,6 +23,7 @@ mod answer;
 mod anthropic;
 mod chat;
 mod gemini;
+mod git;
 mod home;
 mod http;
 mod prefix;
@@ -32,6 +33,7 @@ mod server;
 mod terminal;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
+pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
