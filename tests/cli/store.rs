@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[cfg(target_os = "linux")]
+use crate::support::skip;
 use crate::support::{Home, Run, run};
 use crate::{LIMIT, history, play, quiet, refused, scripted, step};
 
@@ -173,7 +175,11 @@ fn doctor_has_nothing_to_say_of_what_is_in_order_and_makes_nothing() {
     assert!(!new.rewake_home().exists());
 }
 
+#[cfg(target_os = "linux")]
+const NAMESPACES: &str = "unshare, and the right to mount in a namespace of its own";
+
 /// The same command where nothing below this folder can be changed, also for root.
+#[cfg(target_os = "linux")]
 fn read_only(home: &Home, folder: &Path, args: &[&str]) -> Option<Run> {
     let unshare = |script: &str| {
         let program = home.rewake([""; 0]);
@@ -192,13 +198,13 @@ fn read_only(home: &Home, folder: &Path, args: &[&str]) -> Option<Run> {
         .then(|| run(unshare(&format!("{mount} && cd . && exec \"$@\"")), LIMIT))
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_recorded_is_not_begun() {
     let home = used();
     for args in [&["-p", "x"][..], &["-p", "-c", "y"]] {
         let Some(run) = read_only(&home, &home.rewake_home(), args) else {
-            eprintln!("this machine mounts nothing for tests");
-            return;
+            return skip(NAMESPACES);
         };
         refused(run, 1, &["Read-only", "REWAKE_HOME"]);
     }
@@ -213,6 +219,7 @@ fn what_cannot_be_recorded_is_not_begun() {
     assert_eq!(history(&home).len(), 1);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_workspace_that_cannot_be_written_is_told_to_the_model() {
     let home = crate::calling(&[
@@ -221,7 +228,7 @@ fn a_workspace_that_cannot_be_written_is_told_to_the_model() {
     ]);
     let args = ["-p", "x", "--yolo", "--output-format", "stream-json"];
     let Some(run) = read_only(&home, &home.workspace(), &args) else {
-        return;
+        return skip(NAMESPACES);
     };
     let results = crate::results(&run.expect(0));
     assert_eq!(results[0].0, "error");

@@ -3,10 +3,8 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
 
-use crate::support::Home;
+use crate::support::{Home, git as git_in};
 use crate::{bash, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
@@ -53,27 +51,6 @@ fn allowed(home: &Home, lines: &[&str]) {
 
 fn git(home: &Home, args: &[&str]) {
     git_in(&home.workspace(), args);
-}
-
-fn git_in(folder: &Path, args: &[&str]) {
-    let run = Command::new("git")
-        .args([
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@b",
-            "-c",
-            "protocol.file.allow=always",
-        ])
-        .args(args)
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(
-        run.status.success(),
-        "git {args:?}: {}",
-        String::from_utf8_lossy(&run.stderr)
-    );
 }
 
 /// A repository with a change that is not committed.

@@ -413,11 +413,10 @@ fn turns_and_nonsense_are_bounded() {
     check(entries, Step::CallModel);
 
     let mut entries = vec![said("go")];
-    for turn in 0..30 {
+    for _ in 0..30 {
         let reply = 1 + entries.len() as u64;
         check(entries.clone(), Step::CallModel);
         entries.extend([replied(vec![read("a")]), finished(id(reply, 0))]);
-        assert!(turn < 30);
     }
     check(entries.clone(), Step::Wait(Why::Turns));
     // Going on after that is another start, with turns of its own.

@@ -130,8 +130,3 @@ fn remember(heard: &Mutex<Heard>, seen: &Seen) {
         }
     }
 }
-
-#[test]
-fn the_task_has_forty_calls() {
-    assert_eq!(script().iter().flatten().count(), CALLS);
-}

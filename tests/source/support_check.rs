@@ -13,9 +13,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{
-    Answer, Home, Live, Options, Protocol, Says, Seen, Server, Stop, given, list, run,
-};
+use crate::support::{Answer, Options, Protocol, Says, Seen, Server, Stop, given, list, run};
 use serde_json::{Value, json};
 
 /// One request on a connection of its own: status, headers, body.
@@ -1125,89 +1123,14 @@ fn a_script_that_panics_is_a_violation() {
     assert_eq!(server.violations(), ["the script panicked: out of words"]);
 }
 
-#[test]
-fn one_connection_carries_many_requests() {
-    let server = Server::start_with(
-        Options {
-            check: false,
-            ..Options::default()
-        },
-        |seen: &Seen| Answer::text(format!("answer {}", seen.turn)),
-    );
-    let mut stream = TcpStream::connect(server.address()).expect("connect");
-    let limit = Some(Duration::from_secs(20));
-    stream.set_read_timeout(limit).expect("set a limit");
-    let mut heard = String::new();
-    for n in 0..3 {
-        let chunked = "POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n\
-                       2\r\n{}\r\n0\r\n\r\n";
-        stream.write_all(chunked.as_bytes()).expect("send");
-        let mut buffer = [0; 4096];
-        while !heard.contains(&format!("answer {n}")) {
-            let got = stream.read(&mut buffer).expect("receive");
-            assert!(got > 0, "closed after {n} answers");
-            heard.push_str(&String::from_utf8_lossy(&buffer[..got]));
-        }
-    }
-    assert_eq!(server.requests().len(), 3);
-}
-
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
     command
 }
 
-const LONG: Duration = Duration::from_secs(20);
-
-#[test]
-fn a_child_is_waited_for_killed_and_read() {
-    let ended = run(
-        shell("echo '{\"a\":1}'; printf '{\"b'; echo no >&2; exit 3"),
-        LONG,
-    )
-    .expect(3);
-    assert_eq!(
-        ended.events(),
-        [json!({"a": 1})],
-        "the torn last line is left out"
-    );
-    assert_eq!(ended.stderr, "no\n");
-    let mut live = Live::spawn(shell("echo ready; exec sleep 60"));
-    assert_eq!(live.wait_for(LONG, |line| line.starts_with("rea")), "ready");
-    assert!(live.kill());
-    let killed = live.wait(LONG);
-    assert_eq!((killed.code(), killed.signal()), (None, Some(9)));
-}
-
 #[test]
 #[should_panic(expected = "still running")]
 fn a_child_that_does_not_end_fails_the_test() {
     run(shell("exec sleep 60"), Duration::from_millis(30));
-}
-
-#[test]
-fn a_home_is_configured_for_its_server_and_leaves_nothing() {
-    let server = Server::start(|_: &Seen| Answer::text("ok"));
-    let home = Home::with(&server, Protocol::Gemini);
-    let config = home.rewake_home().join("config.toml");
-    let config: toml::Table = std::fs::read_to_string(config).unwrap().parse().unwrap();
-    let local = &config["providers"]["local"];
-    assert_eq!(local["protocol"].as_str(), Some("gemini"));
-    assert_eq!(
-        local["base_url"].as_str(),
-        Some(&*server.base_url(Protocol::Gemini))
-    );
-    let command = home.rewake(["--version"]);
-    assert_eq!(command.get_current_dir(), Some(&*home.workspace()));
-    assert_eq!(
-        command
-            .get_envs()
-            .filter(|(_, value)| value.is_some())
-            .count(),
-        4
-    );
-    let workspace = home.workspace();
-    drop(home);
-    assert!(!workspace.exists());
 }

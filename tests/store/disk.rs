@@ -8,6 +8,7 @@ use std::process::Command;
 
 use rewake::store::{Store, StoreError};
 
+use crate::skip::skip;
 use crate::story::*;
 
 /// A file system of one megabyte, while it lives.
@@ -20,7 +21,7 @@ impl SmallDisk<'_> {
             .arg(at)
             .output()
             .is_ok_and(|out| out.status.success());
-        done.then_some(SmallDisk(at))
+        done.then(|| SmallDisk(at))
     }
 }
 
@@ -35,8 +36,7 @@ impl Drop for SmallDisk<'_> {
 fn a_real_full_disk_pauses_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(dir.path()) else {
-        println!("no right to mount here");
-        return;
+        return skip("the right to mount");
     };
     let ballast = disk.0.join("ballast");
     fs::write(&ballast, vec![1; 400 << 10]).unwrap();

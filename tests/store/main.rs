@@ -17,5 +17,8 @@ mod lists;
 mod locks;
 mod memories;
 mod searching;
+#[cfg(target_os = "linux")]
+#[path = "../support/skip.rs"]
+mod skip;
 mod story;
 mod waiting;

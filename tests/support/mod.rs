@@ -23,18 +23,22 @@ mod answer;
 mod anthropic;
 mod chat;
 mod gemini;
+mod git;
 mod home;
 mod http;
 mod prefix;
 mod responses;
 mod seal;
 mod server;
+mod skip;
 mod terminal;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
+pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
+pub use skip::skip;
 pub use terminal::{ENTER, ESC, Terminal};
 
 /// What a real API gives with these thoughts and calls, for requests made by hand.

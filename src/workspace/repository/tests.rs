@@ -1,31 +1,12 @@
 //! Repositories that git itself made, and what is then done to them.
 
+#[path = "../../../tests/support/git.rs"]
+mod git_command;
+
 use super::*;
+use git_command::git;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-
-fn git(folder: &Path, args: &[&str]) {
-    let run = Command::new("git")
-        .args([
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@b",
-            "-c",
-            "protocol.file.allow=always",
-        ])
-        .args(args)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .output()
-        .unwrap();
-    assert!(
-        run.status.success(),
-        "git {args:?}: {}",
-        String::from_utf8_lossy(&run.stderr)
-    );
-}
 
 fn repository(folder: &Path) {
     fs::create_dir_all(folder.join("src")).unwrap();
