@@ -75,7 +75,7 @@
 //! | [`cli`] | arguments; one file for each subcommand |
 //! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
-//! | [`session`] | a session put together: which one, lock, log, layers, rules, world |
+//! | [`session`] | a session put together: which one, lock, log, layers, rules, world; its entries [described](session::describe) |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
 //! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |

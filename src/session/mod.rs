@@ -5,6 +5,7 @@
 
 mod assembly;
 pub mod context;
+pub mod describe;
 pub mod export;
 mod last;
 mod layers;

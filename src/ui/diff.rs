@@ -14,6 +14,7 @@ use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
 use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
+use crate::session::describe::Replaced;
 
 const CONTEXT_LINES: usize = 3;
 /// What is found by then is right, only not the shortest.
@@ -33,15 +34,8 @@ pub struct Shape<'a> {
     pub theme: &'a Theme,
 }
 
-/// A part of a file that is replaced, in one place or in all.
-pub struct Edit<'a> {
-    pub old: &'a str,
-    pub new: &'a str,
-    pub all: bool,
-}
-
 /// The parts of a file that edits replace. Where they are in the file is not known.
-pub fn edits(path: &str, edits: &[Edit<'_>], shape: &Shape<'_>) -> Vec<Line<'static>> {
+pub fn edits(path: &str, edits: &[Replaced<'_>], shape: &Shape<'_>) -> Vec<Line<'static>> {
     let mut sheet = Sheet::new(shape, None);
     for edit in edits {
         if edit.all {
@@ -339,8 +333,8 @@ mod tests {
         }
     }
 
-    fn edit<'a>(old: &'a str, new: &'a str) -> Edit<'a> {
-        Edit {
+    fn edit<'a>(old: &'a str, new: &'a str) -> Replaced<'a> {
+        Replaced {
             old,
             new,
             all: false,
@@ -477,7 +471,7 @@ mod tests {
         }
         let big = "x\n".repeat(MAX_BYTES / 2) + "the end";
         assert!(text(&file("a", None, &big, &shape)).contains("the end"));
-        let all = Edit {
+        let all = Replaced {
             all: true,
             ..edit("a", "b")
         };

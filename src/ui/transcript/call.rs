@@ -9,6 +9,7 @@ use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::core::tool::Input;
 use crate::session::clock;
+use crate::session::describe::Change;
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -153,26 +154,10 @@ pub fn change_lines(
         max_lines,
         theme,
     };
-    match input {
-        Input::Edit(args) => {
-            let edits = args.edits.iter().map(|e| diff::Edit {
-                old: &e.old,
-                new: &e.new,
-                all: e.all,
-            });
-            diff::edits(&args.path, &edits.collect::<Vec<_>>(), &shape)
-        }
-        Input::Write(args) => diff::file(&args.path, None, &args.content, &shape),
-        Input::SaveSkill(args) => {
-            let content = format!("{}\n\n{}", args.description, args.body);
-            diff::file(
-                &crate::core::skill::path(&args.name),
-                None,
-                &content,
-                &shape,
-            )
-        }
-        _ => Vec::new(),
+    match Change::of(input) {
+        Some(Change::Parts { path, replaced }) => diff::edits(path, &replaced, &shape),
+        Some(Change::Whole { path, content }) => diff::file(&path, None, &content, &shape),
+        None => Vec::new(),
     }
 }
 
