@@ -1,14 +1,13 @@
 //! `rewake show ID`: a session, entry by entry.
 
-use super::output::{line, local_time};
-use super::trouble::Trouble;
+use super::time::local_time;
 use crate::core::entry::{Entry, Record};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
 use crate::core::text::{clip, count, one_line};
 use crate::core::window::Windows;
-use crate::headless::exit;
 use crate::model::Figures;
+use crate::report::{Trouble, exit, line};
 use crate::session::context::{Gauge, Known, windows};
 use crate::session::describe::{Describer, Description, Kind, Part, Stream, image_count};
 use crate::session::{AppContext, SessionError};

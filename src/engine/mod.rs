@@ -112,6 +112,17 @@ pub enum EngineError {
     Illegal(#[from] Illegal),
 }
 
+impl EngineError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Store(error) => error.hint(),
+            EngineError::Illegal(_) => {
+                Some("this is a fault of rewake; rewake doctor looks at the store".into())
+            }
+        }
+    }
+}
+
 /// What the engine is started with, beside its log.
 pub struct Settings {
     pub policy: Policy,
