@@ -9,6 +9,7 @@
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod commands;
 mod context;
 mod idle;
 mod recall;
