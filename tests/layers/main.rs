@@ -78,6 +78,14 @@ fn only_one_file_starts_an_engine() {
     assert_eq!(files, ["src/engine/mod.rs", "src/session/driver.rs"]);
 }
 
+/// What a user may configure has its default in `config::schema` and nowhere else; the rooms
+/// below it get complete values.
+#[test]
+fn the_defaults_of_the_config_are_in_one_place() {
+    let names = ["impl Default for Windows {", "impl Default for Retry {"];
+    assert_eq!(files_with("src", &names), [""; 0]);
+}
+
 /// What a kind of entry says to a person is in `session::describe`; the places that show it
 /// would else forget a kind, and have words of their own. A fork is more than its line.
 #[test]
