@@ -76,7 +76,8 @@
 //! | [`cli`] | arguments; one file for each subcommand |
 //! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
-//! | [`session`] | a session put together: which one, lock, log, layers, rules, world |
+//! | [`report`] | what the shell is told: exit codes, data on stdout, notes and errors on stderr |
+//! | [`session`] | a session put together: which one, lock, log, layers, rules, world; [driven](session::drive), and [described](session::describe) to people |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
 //! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |
@@ -112,6 +113,7 @@ pub mod core;
 pub mod engine;
 pub mod headless;
 pub mod model;
+pub mod report;
 pub mod session;
 pub mod store;
 pub mod tools;

@@ -9,14 +9,12 @@ use std::rc::Rc;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::output;
-use super::trouble::Trouble;
 use crate::core::entry::{Entry, SummaryBy};
 use crate::core::state::State;
 use crate::core::window;
-use crate::engine::{Engine, EngineError, Event};
-use crate::headless::{exit, note};
-use crate::session::{AppContext, Session, SessionError, Which, short_id};
+use crate::engine::Event;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::{AppContext, Session, Which, drive, short_id};
 
 /// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
@@ -65,7 +63,7 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
         .with_hint(format!("rewake -p -r {short} goes on with it")));
     }
     if window::compactable(state).is_none() {
-        output::line("nothing to summarise: only the newest exchange is in full");
+        line("nothing to summarise: only the newest exchange is in full");
         return Ok(exit::DONE);
     }
     let policy = &session.settings.policy;
@@ -75,7 +73,7 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let Some((first, last, by)) = compaction.compacted else {
         return Err(Trouble::new(exit::FAILED, "no summary was made"));
     };
-    output::line(&format!(
+    line(&format!(
         "entries {first} to {last} were summarised: the next request has about {} tokens, it had {before}",
         compaction.request_tokens
     ));
@@ -94,29 +92,13 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
 }
 
 fn compact(session: Session) -> Result<Compaction, Trouble> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
-    let _lock = session.lock;
-    let id = session.id;
     let compaction = Rc::new(RefCell::new(Compaction::default()));
     let observer = Rc::clone(&compaction);
-    let compacted = runtime.block_on(async move {
-        let (_commands, inbox) = unbounded_channel();
-        let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
-        let mut engine = Engine::new(
-            session.log,
-            session.world,
-            session.settings,
-            inbox,
-            Box::new(on_event),
-        );
-        engine.compact().await
-    });
-    compacted.map_err(|error| match error {
-        EngineError::Store(error) => Trouble::from(error),
-        EngineError::Illegal(why) => SessionError::Illegal { session: id, why }.into(),
-    })?;
+    let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
+    let (_commands, inbox) = unbounded_channel();
+    drive(session, inbox, Box::new(on_event), async |driver| {
+        driver.engine.compact().await
+    })?
+    .map_err(|error| Trouble::from(&error))?;
     Ok(compaction.take())
 }

@@ -6,14 +6,12 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::args::Cli;
-use super::output;
-use super::trouble::Trouble;
-use crate::headless::exit;
+use crate::report::{Trouble, exit, raw};
 
 pub fn run(shell: Shell) -> Result<u8, Trouble> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "rewake", &mut script);
-    output::raw(&script);
+    raw(&script);
     Ok(exit::DONE)
 }
 
@@ -22,7 +20,7 @@ pub fn man() -> Result<u8, Trouble> {
     let mut page = Vec::new();
     let written = render(Cli::command(), &mut page);
     written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
-    output::raw(&page);
+    raw(&page);
     Ok(exit::DONE)
 }
 

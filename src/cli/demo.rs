@@ -12,13 +12,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::output::line;
-use super::trouble::Trouble;
 use crate::command::{self, RunState, Runs};
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Record};
 use crate::core::state::State;
 use crate::core::text::{count, one_line};
-use crate::headless::exit;
+use crate::report::{Trouble, exit, line};
 use crate::session::short_id;
 use crate::store::Store;
 use crate::tools;

@@ -6,11 +6,9 @@ use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::output::line;
-use super::trouble::Trouble;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Project, Setting, Standing};
-use crate::headless::exit;
+use crate::report::{Trouble, exit, line};
 use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;

@@ -3,8 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::trouble::Trouble;
-use crate::headless::exit;
+use crate::report::{Trouble, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, to_file};
 

@@ -1,8 +1,6 @@
 //! `rewake fork ID`: a copy that goes its own way.
 
-use super::output;
-use super::trouble::Trouble;
-use crate::headless::{exit, note};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, Parting, now_ms, short_id};
 
 pub fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
@@ -13,7 +11,7 @@ pub fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
     if let Some(warning) = warning {
         note(&warning);
     }
-    output::line(&fork);
+    line(&fork);
     note(&format!(
         "files are not copied; to go on: rewake -p -r {}",
         short_id(&fork)

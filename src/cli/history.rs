@@ -1,8 +1,7 @@
 //! `rewake history [QUERY]`: sessions, or where something was said or printed.
 
-use super::output::{self, local_time};
-use super::trouble::Trouble;
-use crate::headless::exit;
+use super::time::local_time;
+use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, short_id};
 use crate::store::{Order, Scope, SessionFilter};
 
@@ -31,7 +30,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
         } else {
             info.folder.clone()
         };
-        output::line(&format!(
+        line(&format!(
             "{}  {}  {state:<10}  {:>5} {:<7}  {}  {}",
             short_id(&info.id),
             local_time(info.updated_ms),
@@ -47,10 +46,10 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     }
     let lost = ctx.lost(&store)?;
     if let Some(lost) = &lost {
-        crate::headless::note(lost);
+        note(lost);
     }
     if sessions.is_empty() && lost.is_none() {
-        crate::headless::note("there are no sessions yet; rewake -p \"what to do\" starts one");
+        note("there are no sessions yet; rewake -p \"what to do\" starts one");
     }
     Ok(exit::DONE)
 }
@@ -59,7 +58,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     let mut store = ctx.open_store()?;
     let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
-        output::line(&format!(
+        line(&format!(
             "{}  {}  {:>5} {:<9} {}",
             short_id(&hit.session),
             local_time(hit.at_ms),
@@ -69,7 +68,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
         ));
     }
     if hits.is_empty() {
-        crate::headless::note(&format!("nothing of {query:?} was said or printed"));
+        note(&format!("nothing of {query:?} was said or printed"));
     }
     Ok(exit::DONE)
 }

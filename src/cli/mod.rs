@@ -1,7 +1,7 @@
 //! The command line: arguments -> config -> what is asked -> exit code.
 //!
-//! One file for each subcommand. Only this room and `main` know of stdout, stderr and exit
-//! codes of subcommands; the rooms below return values and errors.
+//! One file for each subcommand. What they print and their exit codes go through
+//! [`crate::report`]; the rooms below that return values and errors.
 
 pub mod args;
 mod compact;
@@ -12,21 +12,19 @@ mod export;
 mod fork;
 mod history;
 mod logging;
-mod output;
 mod ps;
 mod run;
 mod show;
-mod trouble;
+mod time;
 mod trust;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
-use crate::headless::exit;
+use crate::report::{Trouble, exit};
 use crate::session::AppContext;
 use crate::workspace::here;
 use args::{Cli, Invocation};
-use trouble::Trouble;
 
 /// Runs what the arguments ask for, and gives the exit code.
 pub fn main() -> u8 {

@@ -1,10 +1,8 @@
 //! `rewake ps`: the commands of all sessions, also those whose agent is gone.
 
-use super::output;
-use super::trouble::Trouble;
 use crate::command::{How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
-use crate::headless::{exit, note};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, clock, now_ms, short_id};
 
 pub fn list(ctx: &AppContext) -> Result<u8, Trouble> {
@@ -12,7 +10,7 @@ pub fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     for info in ctx.runs()?.list() {
         if let Some(state) = state(&info) {
             shown += 1;
-            output::line(&format!(
+            line(&format!(
                 "{}  {}  {:>8}  {state}  {}",
                 short_id(&info.run),
                 short_id(&info.spec.session),
@@ -80,12 +78,12 @@ pub fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
         }
     };
     match runs.stop(&info.run) {
-        Ok(Stopped::Asked) => output::line(&format!(
+        Ok(Stopped::Asked) => line(&format!(
             "{} is being stopped",
             one_line(&info.spec.command, 100)
         )),
-        Ok(Stopped::NotBegun) => output::line("it had not begun and will not"),
-        Ok(Stopped::Over) => output::line("it had ended already"),
+        Ok(Stopped::NotBegun) => line("it had not begun and will not"),
+        Ok(Stopped::Over) => line("it had ended already"),
         Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),
     }
     Ok(exit::DONE)

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 
 use super::args::{OutputFormat, Run, Session as Asked};
-use super::trouble::Trouble;
 use crate::core::entry::By;
-use crate::headless::{self, Format, Task, exit};
+use crate::headless::{self, Format, Task};
+use crate::report::{Trouble, exit, note};
 use crate::session::{AppContext, Which, ago, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
@@ -42,9 +42,9 @@ pub fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         );
     }
     for warning in &ctx.loaded.warnings {
-        headless::note(&warning.text);
+        note(&warning.text);
         if let Some(hint) = &warning.hint {
-            headless::note(&format!("hint: {hint}"));
+            note(&format!("hint: {hint}"));
         }
     }
     if which == Which::New {
@@ -110,7 +110,7 @@ fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     for info in ctx.unfinished(&store)?.iter().take(3) {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");
-        headless::note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
+        note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
             Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
             None => format!(
                 "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",

@@ -1,21 +1,23 @@
 //! `rewake show ID`: a session, entry by entry.
 
-use super::output::{line, local_time};
-use super::trouble::Trouble;
-use crate::core::entry::{Block, Entry, Guard, Record, SummaryBy, Verdict};
+use super::time::local_time;
+use crate::core::entry::{Entry, Record};
 use crate::core::gauge::Parts;
 use crate::core::state::State;
 use crate::core::text::{clip, count, one_line};
 use crate::core::window::Windows;
-use crate::headless::exit;
 use crate::model::Figures;
+use crate::report::{Trouble, exit, line};
 use crate::session::context::{Gauge, Known, windows};
+use crate::session::describe::{Describer, Description, Kind, Part, Stream, image_count};
 use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
 use crate::tools;
 
 /// Of a result, this much is shown.
 const RESULT_BYTES: usize = 2_000;
+/// Of the arguments of a call.
+const CALL_CHARS: usize = 300;
 
 pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
@@ -42,15 +44,15 @@ pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     }
     line("");
     let mut figures = Figured::new(ctx, &known);
+    let mut describer = Describer::default();
     for record in &records {
         let figured = figures.of(record);
-        if let Some(text) = describe(record, figured.as_deref()) {
-            line(&format!(
-                "{:>5}  {}",
-                record.seq,
-                text.trim_end().replace('\n', "\n       ")
-            ));
-        }
+        let text = text(&describer.describe(record), figured.as_deref());
+        line(&format!(
+            "{:>5}  {}",
+            record.seq,
+            text.trim_end().replace('\n', "\n       ")
+        ));
     }
     match damage {
         Some(error) => Err(error.into()),
@@ -153,115 +155,45 @@ impl Figured<'_> {
     }
 }
 
-/// `None` for what says nothing to a person.
-fn describe(record: &Record, figures: Option<&str>) -> Option<String> {
+/// A description as text, with what became of the context at it.
+fn text(it: &Description<'_>, figures: Option<&str>) -> String {
     let figures = figures.map(|f| format!(" ({f})")).unwrap_or_default();
-    Some(match &record.entry {
-        Entry::Opened { version, .. } => format!("opened by rewake {version}"),
-        Entry::Rendered { version, .. } => format!("taken up by rewake {version}"),
-        Entry::Said { text, images, .. } => match images.len() {
-            0 => format!("you: {text}"),
-            n => format!("you: {text} [{}]", count(n, "image")),
-        },
-        Entry::Replied {
-            blocks,
-            usage,
-            took_ms,
-            ..
-        } => {
-            let said: Vec<String> = blocks.iter().filter_map(block).collect();
-            format!(
-                "model ({:.1} s, {} in, {} out): {}",
-                *took_ms as f64 / 1000.0,
-                usage.prompt(),
-                usage.output,
-                said.join("\n")
-            )
-        }
-        Entry::Decided {
-            call,
-            verdict: Verdict::Allow,
-            ..
-        } => format!("you allowed {call}"),
-        Entry::Decided {
-            call,
-            verdict: Verdict::Deny { reason },
-            ..
-        } => format!("you denied {call}: {reason}"),
-        Entry::Started { call, guard } => match guard {
-            Guard::Checked { path, .. } => format!("began {call}: {path}"),
-            Guard::Supervised { run, .. } => format!("began {call}: run {run}"),
-            Guard::Opaque => format!("began {call}"),
-        },
-        Entry::Finished { call, outcome, .. } => {
-            let (text, is_error) = outcome.to_model_text();
-            let mark = if is_error { " (error)" } else { "" };
-            format!("result of {call}{mark}: {}", clip(&text, RESULT_BYTES))
-        }
-        Entry::Stopped { .. } => "stopped by you".to_string(),
-        Entry::Failed { error, draft } => match draft {
-            Some(draft) => format!("failed: {}\nwhat was streaming: {draft}", error.message),
-            None => format!("failed: {}", error.message),
-        },
-        Entry::Noted { text, .. } => format!("note: {text}"),
-        Entry::Compacted {
-            first,
-            last,
-            by,
-            summary,
-            ..
-        } => {
-            let by = match by {
-                SummaryBy::Model => "",
-                SummaryBy::Digest => ", as a digest",
-                SummaryBy::Placeholder => ", as a placeholder",
-            };
-            format!("entries {first} to {last} were summarised{by}{figures}:\n{summary}")
-        }
-        Entry::Continued { note, .. } => {
-            format!("the context began again from this note{figures}:\n{note}")
-        }
-        Entry::Saved { reason, .. } => format!("saved ({reason:?})").to_lowercase(),
-        Entry::Forked { from } => format!("forked from {} at {}", from.session, from.seq),
-        Entry::Chose { model, mode } => {
-            let model = model.as_deref().unwrap_or("the same model");
-            let mode = mode.map_or("the same mode", |m| m.name());
-            format!("chose {model}, {mode}")
-        }
-        Entry::Named { title } => format!("named {title}"),
-        Entry::Learned {
-            model,
-            images: Some(refusal),
-            ..
-        } => format!(
-            "{model} refused images; they are sent as text from here on: {}",
-            refusal.why
+    let parts: Vec<String> = it.body.iter().filter_map(part).collect();
+    let parts = parts.join("\n");
+    let head = match &it.kind {
+        Kind::User => format!("you: {parts}"),
+        Kind::Model { usage, took_ms, .. } => format!(
+            "model ({:.1} s, {} in, {} out): {parts}",
+            *took_ms as f64 / 1000.0,
+            usage.prompt(),
+            usage.output,
         ),
-        Entry::Learned {
-            model,
-            limit,
-            silently,
-            ..
-        } => match silently {
-            true => format!(
-                "{model} takes at most {limit} tokens: its server drops the beginning of longer \
-                 requests without a word"
-            ),
-            false => format!("{model} takes at most {limit} tokens"),
-        },
-        Entry::Resumed { found, draft, .. } => match draft {
-            Some(draft) => format!("woke: {found}\nwhat was streaming: {draft}"),
-            None => format!("woke: {found}"),
-        },
-    })
+        Kind::Note { .. } => format!("{}: {parts}", it.line()),
+        Kind::Call { id, .. } => joined(&format!("{id} {}", it.line()), &parts),
+        Kind::Failure => joined(&it.line(), &parts),
+        Kind::Session(_) if parts.is_empty() => format!("{}{figures}", it.line()),
+        Kind::Session(_) => format!("{}{figures}:\n{parts}", it.line()),
+    };
+    match it.stream {
+        Stream::Cut(Some(words)) => format!("{head}\nwhat was streaming: {words}"),
+        Stream::Cut(None) | Stream::GoesOn | Stream::Whole => head,
+    }
 }
 
-fn block(block: &Block) -> Option<String> {
-    match block {
-        Block::Text { text, .. } => Some(text.clone()).filter(|t| !t.trim().is_empty()),
-        Block::Thinking { .. } => None,
-        Block::Call {
-            name, arguments, ..
-        } => Some(format!("[{name} {}]", one_line(arguments, 300))),
+fn joined(head: &str, parts: &str) -> String {
+    match parts {
+        "" => head.to_string(),
+        parts => format!("{head}\n{parts}"),
     }
+}
+
+fn part(part: &Part<'_>) -> Option<String> {
+    Some(match part {
+        Part::Words(text) | Part::Summary(text) => text.to_string(),
+        Part::Thinking(_) => return None,
+        Part::Images(images) => image_count(images),
+        Part::Call(call) => format!("[{} {}]", call.name, one_line(&call.arguments, CALL_CHARS)),
+        Part::Output(text) => clip(text, RESULT_BYTES).into_owned(),
+        Part::Hint(hint) => format!("hint: {hint}"),
+    })
 }

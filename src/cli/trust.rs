@@ -1,9 +1,7 @@
 //! `rewake trust`: what the config of a folder may say.
 
-use super::output;
-use super::trouble::Trouble;
 use crate::config::{Paths, trust};
-use crate::headless::exit;
+use crate::report::{Trouble, exit, line};
 use crate::workspace::Here;
 
 /// As many keys are listed.
@@ -16,16 +14,16 @@ pub fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
         None => error.with_hint("repair the file first: what cannot be read cannot be trusted"),
     })?;
     if !trust::trust(paths, &here.root, &content)? {
-        output::line(&format!(
+        line(&format!(
             "{root} was trusted already, with what it says now"
         ));
         return Ok(exit::DONE);
     }
-    output::line(&format!(
+    line(&format!(
         "{root} is trusted now: its .rewake/config.toml is read whole, until it says something else"
     ));
-    for line in content.lines(MAX_LISTED) {
-        output::line(&format!("  {line}"));
+    for text in content.lines(MAX_LISTED) {
+        line(&format!("  {text}"));
     }
     Ok(exit::DONE)
 }
@@ -33,8 +31,8 @@ pub fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
 pub fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     let root = here.root.display();
     match trust::untrust(paths, &here.root)? {
-        true => output::line(&format!("{root} is trusted no longer")),
-        false => output::line(&format!("{root} was not trusted")),
+        true => line(&format!("{root} is trusted no longer")),
+        false => line(&format!("{root} was not trusted")),
     }
     Ok(exit::DONE)
 }

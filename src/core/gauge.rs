@@ -43,6 +43,7 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::core::entry::{Entry, Layers, Mode, Record, SummaryBy, Via};
+    use crate::core::window::Strategy;
 
     fn push(state: &mut State, entry: Entry) {
         let record = Record {
@@ -66,7 +67,16 @@ mod tests {
 
     #[test]
     fn the_parts_are_the_request() {
-        let (budget, windows) = (Budget::new(100_000, 1_000, Some(4.0)), Windows::default());
+        let budget = Budget::new(100_000, 1_000, Some(4.0));
+        let windows = Windows {
+            strategy: Strategy::Tokens,
+            keep: 10,
+            max_messages: 50,
+            max_tokens: 50_000,
+            idle_minutes: 30,
+            summary_max_tokens: 500,
+            inline_max_bytes: 16 * 1024,
+        };
         let mut state = State::new(|_, _| Err("no tool".into()));
         let layers = Layers {
             system: "s".repeat(4_000),

@@ -28,7 +28,7 @@ pub enum Strategy {
     Manual,
 }
 
-/// What the config says of the context.
+/// What the config says of the context. Its defaults are those of the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     pub strategy: Strategy,
@@ -39,20 +39,6 @@ pub struct Windows {
     pub summary_max_tokens: u64,
     /// A single text over this is never sent whole.
     pub inline_max_bytes: usize,
-}
-
-impl Default for Windows {
-    fn default() -> Windows {
-        Windows {
-            strategy: Strategy::Tokens,
-            keep: 10,
-            max_messages: 50,
-            max_tokens: 120_000,
-            idle_minutes: 30,
-            summary_max_tokens: 500,
-            inline_max_bytes: 16 * 1024,
-        }
-    }
 }
 
 impl Windows {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Command, DRAFT_INTERVAL, Engine, EngineError, Event, Write};
-use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict};
+use super::{DRAFT_INTERVAL, Engine, EngineError, Event};
+use crate::core::entry::{CallId, SaveReason};
 use crate::core::fate::{Fate, fate};
 use crate::core::policy::Rule;
 use crate::model::Delta;
@@ -169,136 +169,6 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Applies the commands that came while no step was in progress.
-    pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
-        self.accept_pending().await?;
-        while let Ok(command) = self.commands.try_recv() {
-            self.accept(command).await?;
-        }
-        Ok(())
-    }
-
-    /// True when the step in progress is to be dropped. A command that finds no room to be
-    /// recorded stays pending: it is applied when there is room, before all that came later.
-    pub(super) async fn accept(&mut self, command: Command) -> Result<bool, EngineError> {
-        self.pending_commands.push_back(command);
-        self.accept_pending().await
-    }
-
-    /// Applies the pending commands, oldest first.
-    async fn accept_pending(&mut self) -> Result<bool, EngineError> {
-        let mut drops_step = false;
-        while let Some(command) = self.pending_commands.pop_front() {
-            match self.apply(command.clone()).await {
-                Ok(drops) => drops_step |= drops,
-                Err(error) => {
-                    self.pending_commands.push_front(command);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(drops_step)
-    }
-
-    /// [`Engine::accept`] beside a step: a full disk or a busy store does not end the step, unless
-    /// it is to be dropped anyway. No other step is begun before the command is applied.
-    async fn accept_during_step(&mut self, command: Command) -> Result<bool, EngineError> {
-        let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
-        match self.accept(command).await {
-            Err(EngineError::Store(error))
-                if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
-            {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
-                Ok(false)
-            }
-            accepted => accepted,
-        }
-    }
-
-    async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
-        match command {
-            Command::Say { message, blobs } => {
-                self.send(message, &blobs)?;
-                Ok(false)
-            }
-            Command::Decide { call, verdict } => {
-                self.decide(call, verdict).await?;
-                Ok(false)
-            }
-            Command::Stop => {
-                self.inbox_is_held = true;
-                self.compaction_wished = false;
-                if self.state.is_stopped() {
-                    // It is in effect already.
-                    return Ok(false);
-                }
-                let waits = self.store.oldest_queued(self.head.session())?.is_some();
-                if self.state.owed || self.state.first_open().is_some() || waits {
-                    let draft = self.draft.words();
-                    let stopped = Entry::Stopped { draft };
-                    self.record(Write::of(stopped).clearing_stream()).await?;
-                }
-                self.draft.reset();
-                Ok(true)
-            }
-            Command::Leave(reason) => {
-                self.keep_draft()?;
-                self.keep_input_again();
-                // Leaving a session in which nothing is owed is nothing to remember.
-                if self.changed || self.state.unfinished() {
-                    self.save(reason).await?;
-                }
-                self.left = Some(reason);
-                Ok(true)
-            }
-            Command::Choose { model, mode } => {
-                self.choose(model, mode).await?;
-                Ok(false)
-            }
-            Command::GoOn => {
-                self.go_on().await?;
-                Ok(false)
-            }
-            Command::EditQueued { id, message } => {
-                self.edit_queued(id, message).await?;
-                Ok(false)
-            }
-            Command::KeepInput(text) => {
-                self.keep_input(text);
-                Ok(false)
-            }
-            Command::Name(title) => {
-                self.record(Write::of(Entry::Named { title })).await?;
-                Ok(false)
-            }
-            Command::Note(text) => {
-                self.note(text)?;
-                Ok(false)
-            }
-            Command::Compact => {
-                self.compaction_wished = true;
-                Ok(false)
-            }
-            Command::SetPermissionCheck(check) => {
-                self.settings.policy.permission_check = check;
-                Ok(false)
-            }
-        }
-    }
-
-    /// A verdict that comes too late is of no use and no harm.
-    async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
-        let decided = Entry::Decided {
-            call,
-            verdict,
-            by: By::Person,
-        };
-        match self.state.check(&decided) {
-            Ok(()) => self.record(Write::of(decided)).await,
-            Err(_) => Ok(()),
-        }
-    }
-
     fn stream(&mut self, delta: &Delta) -> Result<(), EngineError> {
         match delta {
             Delta::Text(text) => self.draft.add(text),
@@ -321,7 +191,7 @@ impl<W: World> Engine<W> {
 
     /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
     /// store does not end the stream: the answer itself may get in, and if not, that is told.
-    fn keep_draft(&mut self) -> Result<(), EngineError> {
+    pub(super) fn keep_draft(&mut self) -> Result<(), EngineError> {
         self.draft.due = None;
         let piece = &self.draft.text[self.draft.kept..];
         if piece.is_empty() {

@@ -9,6 +9,7 @@
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod commands;
 mod context;
 mod idle;
 mod recall;
@@ -111,6 +112,17 @@ pub enum EngineError {
     /// The engine or the log is wrong; nothing was written.
     #[error(transparent)]
     Illegal(#[from] Illegal),
+}
+
+impl EngineError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Store(error) => error.hint(),
+            EngineError::Illegal(_) => {
+                Some("this is a fault of rewake; rewake doctor looks at the store".into())
+            }
+        }
+    }
 }
 
 /// What the engine is started with, beside its log.

@@ -6,29 +6,21 @@
 mod print;
 mod signals;
 
-use tokio::sync::mpsc::unbounded_channel;
+use std::rc::Rc;
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, Via};
 use crate::core::next::Why;
 use crate::core::state::{Halt, State};
-use crate::engine::{Engine, EngineError, Rest};
-use crate::session::{Session, short_id};
-use crate::store::{Message, StoreError};
+use crate::engine::{Command, Engine, EngineError, Event, Rest};
+use crate::report::{self, Trouble, exit, note, note_background};
+use crate::session::{Driver, ResumeReport, Session, drive, short_id};
+use crate::store::Message;
+use crate::world::machine::Machine;
 
 use print::Printer;
-pub use print::{Format, entry_line, note, note_background, trouble};
-
-/// Process exit codes, as the manual names them.
-pub mod exit {
-    pub const DONE: u8 = 0;
-    pub const FAILED: u8 = 1;
-    pub const USAGE: u8 = 2;
-    /// Stopped, but it can be gone on with.
-    pub const RESUMABLE: u8 = 75;
-    pub const SIGHUP: u8 = 129;
-    pub const SIGINT: u8 = 130;
-    pub const SIGTERM: u8 = 143;
-}
+pub use print::{Format, entry_line};
 
 /// What is asked of a headless run.
 pub struct Task {
@@ -40,83 +32,126 @@ pub struct Task {
 
 /// Works until the model ends its turn, and gives the exit code.
 pub fn run(session: Session, task: Task) -> u8 {
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            print::trouble(&format!("cannot start the runtime: {error}"), None);
-            return exit::FAILED;
-        }
+    let printer = Printer::new(task.format, &session);
+    let run = Run {
+        id: session.id.clone(),
+        warnings: session.warnings.clone(),
+        found: session.found.clone(),
+        printer: Rc::clone(&printer),
+        task,
     };
-    let code = runtime.block_on(work(session, task));
-    // A search that was cut short may still sit on a thread; it ends with the process.
-    runtime.shutdown_background();
-    code
+    let (commands, inbox) = unbounded_channel();
+    let on_event = move |state: &State, event: Event<'_>| {
+        printer.borrow_mut().event(state, &event);
+    };
+    let done = drive(session, inbox, Box::new(on_event), async move |driver| {
+        run.work(driver, commands).await
+    });
+    done.unwrap_or_else(|error| Trouble::from(error).report())
 }
 
-async fn work(mut session: Session, task: Task) -> u8 {
-    let printer = Printer::new(task.format, &session);
-    let found = session.found.take();
-    let id = session.id.clone();
-    let (commands, inbox) = unbounded_channel();
-    let event_printer = std::rc::Rc::clone(&printer);
-    let mut engine = Engine::new(
-        session.log,
-        session.world,
-        session.settings,
-        inbox,
-        Box::new(move |state, event| event_printer.borrow_mut().event(state, &event)),
-    );
-    // First of all: who is told of the session may count on its having the words.
-    let said = task.prompt.as_ref().map(|prompt| {
-        let message = Message {
-            text: prompt.clone(),
-            images: Vec::new(),
-            via: Via::Prompt,
+/// A headless run beside its engine.
+struct Run {
+    id: String,
+    warnings: Vec<String>,
+    found: Option<ResumeReport>,
+    printer: print::Shared,
+    task: Task,
+}
+
+impl Run {
+    async fn work(self, driver: &mut Driver, commands: UnboundedSender<Command>) -> u8 {
+        // First of all: who is told of the session may count on its having the words.
+        let said = self.task.prompt.as_ref().map(|prompt| {
+            driver.engine.say(&Message {
+                text: prompt.clone(),
+                images: Vec::new(),
+                via: Via::Prompt,
+            })
+        });
+        let is_resumed = self.found.is_some();
+        self.printer
+            .borrow()
+            .opened(driver.engine.state(), is_resumed);
+        if let Some(Err(error)) = said {
+            return self.refused(driver.engine.state(), &error);
+        }
+        for warning in &self.warnings {
+            note(warning);
+        }
+        if let Some(found) = &self.found {
+            note(&found.line());
+            if self.task.prompt.is_none() && !found.owed {
+                note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
+                let done = RunResult::of(exit::DONE, None);
+                self.printer
+                    .borrow_mut()
+                    .result(driver.engine.state(), &done);
+                return exit::DONE;
+            }
+        }
+        let by = match self.task.prompt {
+            Some(_) => By::Person,
+            None => self.task.by,
         };
-        engine.say(&message)
-    });
-    printer.borrow().opened(engine.state(), found.is_some());
-    if let Some(Err(error)) = said {
-        return refused(engine.state(), &printer, &id, &error);
+        let rest = tokio::select! {
+            biased;
+            never = signals::forward(commands) => match never {},
+            rest = driver.run(by) => rest,
+        };
+        let engine = &mut driver.engine;
+        let result = match rest {
+            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop()),
+            Err(error) => return self.refused(engine.state(), &error),
+        };
+        self.finish(engine, result).await
     }
-    for warning in &session.warnings {
-        print::note(warning);
-    }
-    if let Some(found) = &found {
-        print::note(&found.line());
-        if task.prompt.is_none() && !found.owed {
-            print::note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
-            printer
-                .borrow_mut()
-                .result(engine.state(), &RunResult::of(exit::DONE, None));
-            return exit::DONE;
+
+    async fn finish(&self, engine: &mut Engine<Machine>, result: RunResult) -> u8 {
+        // Told apart from a kill by the next start.
+        if engine.state().unfinished()
+            && !matches!(engine.state().halted, Some(Halt::Failed(_)))
+            && let Err(error) = engine.save(SaveReason::Exit).await
+        {
+            tracing::warn!(%error, "the leaving was not recorded");
         }
-    }
-    let _lock = session.lock;
-    let life = async {
-        if let Some(found) = found {
-            let by = if task.prompt.is_some() {
-                By::Person
-            } else {
-                task.by
+        let mut printer = self.printer.borrow_mut();
+        let code = result.code;
+        printer.result(engine.state(), &result);
+        match &result.why {
+            Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
+            Some(why) => note(why),
+            None => {}
+        }
+        note_background(engine.state().background.len());
+        if code != exit::DONE {
+            let short = short_id(&self.id);
+            let how = match code {
+                // Nothing is owed, so there must be something to say.
+                exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
+                    format!("rewake -p \"go on\" -r {short}")
+                }
+                exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
+                _ => format!("rewake -p -c, or rewake -p -r {short}"),
             };
-            engine.record_resumed(by, found.line()).await?;
+            note(&format!("to go on: {how}"));
         }
-        engine.run().await
-    };
-    let rest = tokio::select! {
-        biased;
-        never = signals::forward(commands) => match never {},
-        rest = life => rest,
-    };
-    let result = match rest {
-        Ok(rest) => run_result(&engine, rest, printer.borrow().stop()),
-        Err(error) => return refused(engine.state(), &printer, &id, &error),
-    };
-    finish(&mut engine, &printer, result, &id).await
+        code
+    }
+
+    /// The log cannot be written, so nothing more is done.
+    fn refused(&self, state: &State, error: &EngineError) -> u8 {
+        let trouble = Trouble::from(error);
+        let result = RunResult {
+            hint: trouble.hint.clone(),
+            is_error: true,
+            ..RunResult::of(trouble.code, Some(&trouble.message))
+        };
+        self.printer.borrow_mut().result(state, &result);
+        let code = trouble.report();
+        note(&format!("to go on: rewake -p -r {}", short_id(&self.id)));
+        code
+    }
 }
 
 /// How a run ended: the exit code, and why.
@@ -146,11 +181,7 @@ impl RunResult {
     }
 }
 
-fn run_result<W: crate::world::World>(
-    engine: &Engine<W>,
-    rest: Rest,
-    stop: Option<StopReason>,
-) -> RunResult {
+fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) -> RunResult {
     match rest {
         Rest::Waiting(Why::Idle) => ended(stop),
         Rest::Waiting(Why::Turns) => RunResult::of(
@@ -213,74 +244,6 @@ fn code_of(class: FailureClass) -> u8 {
         | FailureClass::Protocol
         | FailureClass::Nonsense => exit::FAILED,
     }
-}
-
-async fn finish<W: crate::world::World>(
-    engine: &mut Engine<W>,
-    printer: &print::Shared,
-    result: RunResult,
-    id: &str,
-) -> u8 {
-    // Told apart from a kill by the next start.
-    if engine.state().unfinished()
-        && !matches!(engine.state().halted, Some(Halt::Failed(_)))
-        && let Err(error) = engine.save(SaveReason::Exit).await
-    {
-        tracing::warn!(%error, "the leaving was not recorded");
-    }
-    let mut printer = printer.borrow_mut();
-    let code = result.code;
-    printer.result(engine.state(), &result);
-    match &result.why {
-        Some(why) if result.is_error => print::trouble(why, result.hint.as_deref()),
-        Some(why) => print::note(why),
-        None => {}
-    }
-    let background = engine.state().background.len();
-    print::note_background(background);
-    if code != exit::DONE {
-        let short = short_id(id);
-        let how = match code {
-            // Nothing is owed, so there must be something to say.
-            exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
-                format!("rewake -p \"go on\" -r {short}")
-            }
-            exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
-            _ => format!("rewake -p -c, or rewake -p -r {short}"),
-        };
-        print::note(&format!("to go on: {how}"));
-    }
-    code
-}
-
-/// The log cannot be written, so nothing more is done.
-fn refused(state: &State, printer: &print::Shared, id: &str, error: &EngineError) -> u8 {
-    tracing::error!(%error, "stopped");
-    let hint = match error {
-        EngineError::Store(e) => e.hint(),
-        EngineError::Illegal(_) => {
-            Some("this is a fault of rewake; rewake doctor looks at the store".into())
-        }
-    };
-    let code = match error {
-        EngineError::Store(
-            StoreError::Full { .. }
-            | StoreError::DiskError { .. }
-            | StoreError::Busy { .. }
-            | StoreError::HeadMoved { .. },
-        ) => exit::RESUMABLE,
-        EngineError::Store(_) | EngineError::Illegal(_) => exit::FAILED,
-    };
-    let why = error.to_string();
-    let result = RunResult {
-        hint,
-        is_error: true,
-        ..RunResult::of(code, Some(&why))
-    };
-    printer.borrow_mut().result(state, &result);
-    print::trouble(&why, result.hint.as_deref());
-    print::note(&format!("to go on: rewake -p -r {}", short_id(id)));
-    code
 }
 
 /// Whether a call was denied for want of a person or by a rule.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event};
 use crate::model::{Delta, Figures};
+use crate::report::{exit, note, raw};
 use crate::session::Session;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +215,7 @@ impl Printer {
             "session": self.session,
             "title": state.title(),
             "exit_code": result.code,
-            "resumable": result.code != super::exit::DONE,
+            "resumable": result.code != exit::DONE,
             "why": result.why,
             "hint": result.hint,
             "result": self.answer,
@@ -287,34 +288,8 @@ fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     }
 }
 
-/// Says on stderr that background commands outlive the program.
-pub fn note_background(running: usize) {
-    match running {
-        0 => {}
-        1 => note("1 background command goes on; rewake ps lists it"),
-        n => note(&format!(
-            "{n} background commands go on; rewake ps lists them"
-        )),
-    }
-}
-
-/// One line for the person who watches.
-pub fn note(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{}", visible(text));
-}
-
-/// What went wrong, and what to do.
-pub fn trouble(text: &str, hint: Option<&str>) {
-    note(&format!("error: {text}"));
-    if let Some(hint) = hint {
-        note(&format!("hint: {hint}"));
-    }
-}
-
 fn out(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    raw(format!("{text}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::exit;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
+use crate::report::exit;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {

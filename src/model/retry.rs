@@ -42,16 +42,6 @@ pub struct Retry {
     pub cap_ms: u64,
 }
 
-impl Default for Retry {
-    fn default() -> Retry {
-        Retry {
-            tries: 6,
-            base_ms: 1_000,
-            cap_ms: 30_000,
-        }
-    }
-}
-
 impl Retry {
     /// The wait after `failed` failed tries: exponential with full jitter, never less than
     /// what the server asks for. `jitter` is between 0 and 1.

@@ -5,6 +5,8 @@
 
 mod assembly;
 pub mod context;
+pub mod describe;
+mod driver;
 pub mod export;
 mod last;
 mod layers;
@@ -19,6 +21,7 @@ mod skills;
 mod takeover;
 
 pub use crate::store::now_ms;
+pub use driver::{Driver, drive};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
@@ -102,6 +105,8 @@ pub enum SessionError {
     },
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
+    #[error("cannot start the runtime: {0}")]
+    Runtime(std::io::Error),
 }
 
 impl SessionError {
@@ -126,7 +131,7 @@ impl SessionError {
                     .into(),
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
-            SessionError::OwnExe(_) => None,
+            SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
         }
     }
 }

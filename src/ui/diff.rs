@@ -14,6 +14,7 @@ use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
 use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
+use crate::tools::Replacement;
 
 const CONTEXT_LINES: usize = 3;
 /// What is found by then is right, only not the shortest.
@@ -33,21 +34,14 @@ pub struct Shape<'a> {
     pub theme: &'a Theme,
 }
 
-/// A part of a file that is replaced, in one place or in all.
-pub struct Edit<'a> {
-    pub old: &'a str,
-    pub new: &'a str,
-    pub all: bool,
-}
-
 /// The parts of a file that edits replace. Where they are in the file is not known.
-pub fn edits(path: &str, edits: &[Edit<'_>], shape: &Shape<'_>) -> Vec<Line<'static>> {
+pub fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'static>> {
     let mut sheet = Sheet::new(shape, None);
     for edit in edits {
         if edit.all {
             sheet.note("in every place where it stands:");
         }
-        sheet.compare(edit.old, edit.new);
+        sheet.compare(&edit.old, &edit.new);
     }
     sheet.finish(path, None)
 }
@@ -339,10 +333,10 @@ mod tests {
         }
     }
 
-    fn edit<'a>(old: &'a str, new: &'a str) -> Edit<'a> {
-        Edit {
-            old,
-            new,
+    fn edit(old: &str, new: &str) -> Replacement {
+        Replacement {
+            old: old.to_string(),
+            new: new.to_string(),
             all: false,
         }
     }
@@ -477,7 +471,7 @@ mod tests {
         }
         let big = "x\n".repeat(MAX_BYTES / 2) + "the end";
         assert!(text(&file("a", None, &big, &shape)).contains("the end"));
-        let all = Edit {
+        let all = Replacement {
             all: true,
             ..edit("a", "b")
         };

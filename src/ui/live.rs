@@ -17,10 +17,10 @@ use super::OnEngineEvent;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
 use crate::core::state::State;
-use crate::engine::{Command, ContextFigures, Engine, EngineError, Event, Rest};
+use crate::engine::{Command, ContextFigures, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
-use crate::session::{AppContext, ResumeReport, Session, SessionError, Which};
+use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
 use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
@@ -209,83 +209,72 @@ fn work(
         Ok(session) => session,
         Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let why = format!("cannot start the runtime: {error}");
-            return on_event(EngineEvent::Ended(Some((why, None))));
-        }
-    };
-    let ended = runtime.block_on(live(session, open.named, inbox, on_event));
-    runtime.shutdown_background();
-    on_event(EngineEvent::Ended(ended));
+    on_event(EngineEvent::Ended(live(
+        session, open.named, inbox, on_event,
+    )));
 }
 
-async fn live(
+/// Works in a session until it is left; why, when that was not wished.
+fn live(
     mut session: Session,
     named: bool,
     inbox: UnboundedReceiver<Command>,
     on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
-    let found = session.found.take();
     let gauging = session.gauging.clone();
-    match opening(&mut session, found.clone(), &gauging) {
+    match opening(&mut session, &gauging) {
         Ok(opening) => on_event(EngineEvent::Opened(Box::new(opening))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
+    let waits = session
+        .found
+        .as_ref()
+        .is_some_and(|found| waits(found, named));
     let forward = Arc::clone(on_event);
-    let mut engine = Engine::new(
-        session.log,
-        session.world,
-        session.settings,
-        inbox,
-        Box::new(move |state, event| forward(engine_event(state, event, &gauging))),
-    );
-    let _lock = session.lock;
-    if found.as_ref().is_some_and(|found| waits(found, named)) {
-        engine.wait_for_person();
+    let forward = move |state: &State, event: Event<'_>| {
+        forward(engine_event(state, event, &gauging));
+    };
+    let ended = drive(session, inbox, Box::new(forward), async |driver| {
+        if waits {
+            driver.engine.wait_for_person();
+        }
+        attend(driver, on_event).await
+    });
+    match ended {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some((error.to_string(), error.hint())),
+        Err(error) => Some((error.to_string(), error.hint())),
     }
-    let mut wake = found.map(|found| found.line());
+}
+
+/// Works and waits for commands, over and over, until it is told to leave.
+async fn attend(driver: &mut Driver, on_event: &OnEngineEvent) -> Result<(), EngineError> {
     let mut is_last_try = false;
     loop {
         let step = async {
-            if let Some(found) = &wake {
-                engine.record_resumed(By::Person, found.clone()).await?;
-                wake = None;
-            }
             on_event(EngineEvent::Working);
-            match engine.run().await? {
+            match driver.run(By::Person).await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {
                     on_event(EngineEvent::Resting(why));
-                    engine.idle().await?;
+                    driver.engine.idle().await?;
                     Ok(false)
                 }
             }
         };
         match step.await {
-            Ok(true) => return None,
+            Ok(true) => return Ok(()),
             Ok(false) => {}
             // Who leaves does not wait for room. What was said last was tried once more.
-            Err(EngineError::Store(error)) if error.is_passing() && is_last_try => {
-                return Some((error.to_string(), error.hint()));
-            }
-            Err(EngineError::Store(error)) if error.is_passing() => {
+            Err(EngineError::Store(error)) if error.is_passing() && !is_last_try => {
                 on_event(EngineEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
-                is_last_try = engine.is_abandoned();
+                is_last_try = driver.engine.is_abandoned();
                 on_event(EngineEvent::GoesOn);
             }
             Err(error) => {
                 tracing::error!(%error, "the engine stopped");
-                let hint = match &error {
-                    EngineError::Store(error) => error.hint(),
-                    EngineError::Illegal(_) => Some("rewake doctor looks at the store".into()),
-                };
-                return Some((error.to_string(), hint));
+                return Err(error);
             }
         }
     }
@@ -298,15 +287,11 @@ fn waits(found: &ResumeReport, named: bool) -> bool {
     found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
 
-fn opening(
-    session: &mut Session,
-    found: Option<ResumeReport>,
-    gauging: &Gauging,
-) -> Result<Opening, StoreError> {
+fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreError> {
     let store = &session.log.store;
     Ok(Opening {
         id: session.id.clone(),
-        found,
+        found: session.found.clone(),
         warnings: std::mem::take(&mut session.warnings),
         recent: std::mem::take(&mut session.recent),
         cost_usd: cost(&session.figures, &session.spent),

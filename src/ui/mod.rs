@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event;
 
 use crate::core::entry::SaveReason;
-use crate::headless::exit;
+use crate::report::{self, exit, note, note_background, raw};
 use crate::session::{AppContext, now_ms, short_id};
 
 use app::{App, Intent, Msg};
@@ -274,26 +274,25 @@ fn close(mut app: App, mut effects: Effects, screen: Screen, plain: bool, ended:
 }
 
 fn say_goodbye(app: &App, words: &str, left: bool) {
-    use std::io::Write;
     if !words.is_empty() {
-        let _ = writeln!(std::io::stdout(), "{words}");
+        raw(format!("{words}\n").as_bytes());
     }
     if !left {
-        crate::headless::note("the engine did not leave in time; what was recorded is safe");
+        note("the engine did not leave in time; what was recorded is safe");
     }
     let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
         return;
     };
     let background = app.now.background.len();
-    crate::headless::note_background(background);
-    crate::headless::note(&format!(
+    note_background(background);
+    note(&format!(
         "to go on: rewake -c, or rewake -r {}",
         short_id(id)
     ));
 }
 
 fn failed(why: &str, hint: Option<&str>) -> Closed {
-    crate::headless::trouble(why, hint);
+    report::error(why, hint);
     Closed::Code(exit::FAILED)
 }
 

@@ -57,7 +57,7 @@ fn show_prints_what_was_said_done_and_told() {
         "model     s/play  mode bypassPermissions",
         "you: first line\n       second line\n",
         "[bash {\"command\":\"echo out; exit 3\"}]",
-        "result of 2.0: out\n       [exit code 3]\n",
+        "  2.0 bash echo out; exit 3: done\n       out\n       [exit code 3]\n",
         ": done\n",
     ] {
         assert!(shown.contains(word), "{word:?} in\n{shown}");

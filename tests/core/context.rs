@@ -8,6 +8,7 @@
 )]
 
 use proptest::prelude::*;
+use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
@@ -38,6 +39,11 @@ fn layers() -> Layers {
         tools: ["read", "bash", "plan"].map(spec).to_vec(),
         instructions: String::new(),
     }
+}
+
+/// As the config has them where nobody says anything.
+fn windows() -> Windows {
+    rewake::session::context::windows(&Config::default())
 }
 
 fn policy(window: u64, windows: Windows) -> Policy {
@@ -418,7 +424,7 @@ proptest! {
         summariser in any_summariser(),
         background in any::<bool>(),
     ) {
-        let mut session = Session::new(window, Windows::default(), summariser);
+        let mut session = Session::new(window, windows(), summariser);
         session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt });
         for turn in turns {
             play(&mut session, turn);
@@ -436,7 +442,7 @@ proptest! {
 /// A model that turns out to have a smaller window than was thought.
 #[test]
 fn a_window_that_shrinks_is_obeyed_at_once() {
-    let mut session = Session::new(200_000, Windows::default(), Summariser::Works);
+    let mut session = Session::new(200_000, windows(), Summariser::Works);
     session.push(Entry::Said {
         text: "the task".into(),
         images: vec![],
@@ -463,7 +469,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
 
 #[test]
 fn windows_close_in_steps_and_the_newest_exchange_stays() {
-    let mut session = Session::new(32_000, Windows::default(), Summariser::Works);
+    let mut session = Session::new(32_000, windows(), Summariser::Works);
     session.push(Entry::Said {
         text: "the task".into(),
         images: vec![],
@@ -502,7 +508,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
 fn by_messages_all_but_the_last_are_closed() {
     let windows = Windows {
         strategy: window::Strategy::Messages,
-        ..Windows::default()
+        ..windows()
     };
     let mut session = Session::new(200_000, windows, Summariser::Works);
     session.push(Entry::Said {
@@ -534,7 +540,7 @@ fn by_messages_all_but_the_last_are_closed() {
 fn by_minutes_a_pause_ends_a_window() {
     let windows = Windows {
         strategy: window::Strategy::Minutes,
-        ..Windows::default()
+        ..windows()
     };
     let mut session = Session::new(200_000, windows, Summariser::Works);
     session.push(Entry::Said {
@@ -575,7 +581,7 @@ fn by_minutes_a_pause_ends_a_window() {
 /// With the summary gone, the context is what the windows are.
 #[test]
 fn without_its_summary_the_context_is_the_windows() {
-    let mut session = Session::new(32_000, Windows::default(), Summariser::Works);
+    let mut session = Session::new(32_000, windows(), Summariser::Works);
     session.push(Entry::Said {
         text: "the task".into(),
         images: vec![],

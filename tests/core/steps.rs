@@ -9,6 +9,7 @@
 )]
 
 use proptest::prelude::*;
+use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
@@ -23,7 +24,7 @@ use rewake::core::request::{Message, Part, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::core::tool::MAX_CALLS;
-use rewake::core::window::Windows;
+use rewake::session::context::windows;
 
 use crate::valid::assert_valid;
 
@@ -190,7 +191,7 @@ fn policy(interactive: bool) -> Policy {
         budget: std::sync::Arc::new(|_, limit, ratio| {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
         }),
-        windows: Windows::default(),
+        windows: windows(&Config::default()),
     }
 }
 

@@ -175,7 +175,7 @@ fn a_copy_waits_for_a_word() {
         .to_string();
     // Behind a question that has no answer there.
     terminal.says(&format!("/fork {at}"));
-    terminal.sees(&format!("a copy of {id}"));
+    terminal.sees(&format!("forked from {id}"));
     terminal.sees("waiting · Enter goes on");
     terminal.types("half a thought");
     wait_until_kept(&home, "half a thought");

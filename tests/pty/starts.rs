@@ -172,7 +172,7 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     terminal.sees("First answer.");
     terminal.types("\x1b[H");
     terminal.types("f");
-    terminal.sees(&format!("a copy of {id}"));
+    terminal.sees(&format!("forked from {id}"));
     assert!(!terminal.screen().contains("a wrong way"));
     terminal.says("another way");
     terminal.sees("▌ another way");

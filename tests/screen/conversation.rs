@@ -173,7 +173,9 @@ fn a_fork_says_where_it_comes_from_and_closes_its_calls() {
         },
     });
     stage.open();
-    stage.sees("a copy of 0197a1b2-c3d4 from here on; files are shared");
+    stage.sees(&format!(
+        "forked from 0197a1b2-c3d4 at entry {seq}; files are shared"
+    ));
     stage.sees("interrupted");
 }
 

@@ -1,64 +1,36 @@
 //! A session as Markdown: what was said, done and printed, in order.
 //!
-//! Invariant: no control character gets into the document, and what a command printed cannot
-//! end the code block it stands in.
+//! Invariant: no control character gets into the document, and neither what a command printed
+//! nor what was put into a file can end the code block it stands in.
 
 use std::io::Write;
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
 
 use super::ExportError;
-use crate::core::entry::{Block, CallId, Entry, Outcome, Record, Verdict};
+use crate::core::entry::Record;
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
+use crate::session::describe::{Describer, Kind, Part, Stream};
 use crate::store::{SessionInfo, Store};
-use crate::tools;
+use crate::tools::{self, Body, Replacement};
 
 const TITLE_CHARS: usize = 200;
 const CALL_CHARS: usize = 2_000;
 const MIN_FENCE: usize = 3;
+const MAX_LANGUAGE_BYTES: usize = 12;
+/// A diff that is found by then is right, only not the shortest.
+const MAX_DIFF_TIME: Duration = Duration::from_millis(200);
 
 pub fn markdown(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
     let info = store.find(session)?;
     head(&info, out)?;
-    let mut calls = Calls::default();
+    let mut describer = Describer::new(CALL_CHARS);
     store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
-        calls.note(&record);
-        write_record(&record, &calls, out)
+        write_record(&record, &mut describer, out)
     })?;
     Ok(())
-}
-
-/// The calls of the last answer: results come before the next one.
-#[derive(Default)]
-struct Calls {
-    reply: u64,
-    names: Vec<String>,
-}
-
-impl Calls {
-    fn note(&mut self, record: &Record) {
-        if let Entry::Replied { blocks, .. } = &record.entry {
-            self.reply = record.seq;
-            self.names = calls(record.seq, blocks).collect();
-        }
-    }
-
-    fn name(&self, call: &CallId) -> &str {
-        let index = usize::try_from(call.index).unwrap_or(usize::MAX);
-        let name = self.names.get(index).filter(|_| call.reply == self.reply);
-        name.map_or("a call", String::as_str)
-    }
-}
-
-fn calls(reply: u64, blocks: &[Block]) -> impl Iterator<Item = String> {
-    let calls = blocks.iter().filter_map(|block| match block {
-        Block::Call {
-            name, arguments, ..
-        } => Some((name, arguments)),
-        Block::Text { .. } | Block::Thinking { .. } => None,
-    });
-    (0..).zip(calls).map(move |(index, (name, arguments))| {
-        tools::call(CallId { reply, index }, name, arguments).in_one_line(CALL_CHARS)
-    })
 }
 
 fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
@@ -83,87 +55,110 @@ fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
     Ok(())
 }
 
-fn write_record(record: &Record, calls: &Calls, out: &mut impl Write) -> Result<(), ExportError> {
-    match &record.entry {
-        Entry::Said { text, images, .. } => {
-            writeln!(out, "\n## You, {}\n\n{}", utc(record.at_ms), visible(text))?;
-            for image in images {
-                writeln!(out, "\n[{}, {} bytes]", image.media_type, image.blob.bytes)?;
-            }
-        }
-        Entry::Replied { blocks, model, .. } => replied(record, blocks, model, out)?,
-        Entry::Finished { call, outcome, .. } => finished(calls.name(call), outcome, out)?,
-        Entry::Decided {
-            call,
-            verdict: Verdict::Deny { reason },
-            ..
-        } => note(out, &format!("denied {}: {reason}", calls.name(call)))?,
-        Entry::Stopped { .. } => note(out, "stopped by the user")?,
-        Entry::Failed { error, .. } => note(out, &format!("failed: {}", error.message))?,
-        Entry::Noted { text, .. } => note(out, text)?,
-        Entry::Compacted { summary, .. } => {
-            note(out, "what came before was summarised:")?;
-            fenced(out, summary)?;
-        }
-        Entry::Continued { note: text, .. } => {
-            note(out, "the context began again from this note:")?;
-            fenced(out, text)?;
-        }
-        Entry::Forked { from } => {
-            note(
-                out,
-                &format!("forked from {} at {}", from.session, from.seq),
-            )?;
-        }
-        Entry::Resumed { found, .. } => note(out, &format!("woke: {found}"))?,
-        Entry::Chose { model: Some(m), .. } => note(out, &format!("goes on with {m}"))?,
-        Entry::Opened { .. }
-        | Entry::Rendered { .. }
-        | Entry::Decided { .. }
-        | Entry::Started { .. }
-        | Entry::Saved { .. }
-        | Entry::Chose { .. }
-        | Entry::Named { .. }
-        | Entry::Learned { .. } => {}
-    }
-    Ok(())
-}
-
-fn replied(
+fn write_record(
     record: &Record,
-    blocks: &[Block],
-    model: &str,
+    describer: &mut Describer,
     out: &mut impl Write,
 ) -> Result<(), ExportError> {
-    writeln!(out, "\n## {}, {}", line(model), utc(record.at_ms))?;
-    for block in blocks {
-        if let Block::Text { text, .. } = block
-            && !text.trim().is_empty()
-        {
-            writeln!(out, "\n{}", visible(text))?;
-        }
+    let it = describer.describe(record);
+    if let Stream::Cut(Some(words)) = it.stream {
+        writeln!(out, "\n{}", visible(words))?;
+        note(out, "cut off here")?;
     }
-    let mut blank = "\n";
-    for call in calls(record.seq, blocks) {
-        writeln!(out, "{blank}- calls {}", code(&call))?;
-        blank = "";
+    if !it.is_in_conversation() {
+        return Ok(());
+    }
+    match &it.kind {
+        Kind::User => writeln!(out, "\n## You, {}", utc(record.at_ms))?,
+        Kind::Model { model, .. } => {
+            writeln!(out, "\n## {}, {}", line(model), utc(record.at_ms))?;
+        }
+        Kind::Call { name, .. } => writeln!(out, "\n### {}: {}", code(name), line(&it.title))?,
+        Kind::Note { .. } => return note(out, &format!("{}: {}", it.line(), it.words())),
+        Kind::Session(_) | Kind::Failure => note(out, &it.line())?,
+    }
+    let mut is_in_list = false;
+    for of_it in &it.body {
+        let is_item = matches!(of_it, Part::Call(_));
+        if is_item && !is_in_list {
+            writeln!(out)?;
+        }
+        is_in_list = part(of_it, out)? && is_item;
     }
     Ok(())
 }
 
-fn finished(name: &str, outcome: &Outcome, out: &mut impl Write) -> Result<(), ExportError> {
-    let (text, is_error) = outcome.to_model_text();
-    let mark = if is_error { " (error)" } else { "" };
-    writeln!(out, "\n### {}{mark}", code(name))?;
-    fenced(out, &text)
+/// True when the next item of a list can follow without a blank line.
+fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
+    match part {
+        Part::Words(text) => writeln!(out, "\n{}", visible(text))?,
+        Part::Thinking(_) => {}
+        Part::Images(images) => {
+            for image in *images {
+                let kind = line(&image.media_type);
+                writeln!(out, "\n[{kind}, {} bytes]", image.blob.bytes)?;
+            }
+        }
+        Part::Call(call) => {
+            writeln!(out, "- calls {}", code(&call.in_one_line(CALL_CHARS)))?;
+            return changed(&tools::shown(call).body, out);
+        }
+        Part::Output(text) => fenced(out, "text", text)?,
+        Part::Summary(text) => fenced(out, "text", text)?,
+        Part::Hint(hint) => note(out, &format!("hint: {hint}"))?,
+    }
+    Ok(false)
 }
 
-fn fenced(out: &mut impl Write, text: &str) -> Result<(), ExportError> {
+/// All that a call puts into a file. Whether that is nothing.
+fn changed(body: &Body, out: &mut impl Write) -> Result<bool, ExportError> {
+    match body {
+        Body::File { path, content } => fenced(out, language(path), content)?,
+        Body::Edits { edits, .. } => fenced(out, "diff", &diff(edits))?,
+        Body::Subject | Body::Plan(_) | Body::Command { .. } => return Ok(true),
+    }
+    Ok(false)
+}
+
+/// What a viewer of Markdown colours a file by: the end of its name.
+fn language(path: &str) -> &str {
+    let end = path.rsplit_once('.').map_or("", |(_, end)| end);
+    let is_plain = (1..=MAX_LANGUAGE_BYTES).contains(&end.len())
+        && end.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_plain { end } else { "text" }
+}
+
+/// Each part that is replaced as a hunk. Where it is in the file is not known.
+fn diff(replaced: &[Replacement]) -> String {
+    let mut text = String::new();
+    for part in replaced {
+        text.push_str(match part.all {
+            true => "@@ in every place @@\n",
+            false => "@@ @@\n",
+        });
+        let diff = TextDiff::configure()
+            .timeout(MAX_DIFF_TIME)
+            .diff_lines(part.old.as_str(), part.new.as_str());
+        for change in diff.iter_all_changes() {
+            text.push(match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            });
+            text.push_str(change.value().trim_end_matches(['\r', '\n']));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A code block that nothing in the text can end.
+fn fenced(out: &mut impl Write, language: &str, text: &str) -> Result<(), ExportError> {
     let text = visible(text);
     let fence = "`".repeat((longest_ticks(&text) + 1).max(MIN_FENCE));
     writeln!(
         out,
-        "\n{fence}text\n{}\n{fence}",
+        "\n{fence}{language}\n{}\n{fence}",
         text.trim_end_matches('\n')
     )?;
     Ok(())

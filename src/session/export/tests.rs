@@ -87,7 +87,7 @@ I look.
 
 - calls `` bash echo `date` ``
 
-### `` bash echo `date` ``
+### `` bash echo `date` ``: done
 
 ````text
 red ␛[31m```
@@ -98,6 +98,97 @@ red ␛[31m```
     assert!(
         !text.chars().any(|c| c.is_control() && c != '\n'),
         "{text:?}"
+    );
+}
+
+/// What an answer with these calls looks like below its title.
+fn exported_calls(calls: &[(&str, serde_json::Value)]) -> String {
+    let (_dir, mut store, id) = recorded_session();
+    let (mut head, _) = store.load(&id).unwrap();
+    let calls = calls.iter();
+    let blocks = calls.map(|(name, arguments)| Block::call(*name, arguments.to_string()));
+    let replied = Entry::Replied {
+        blocks: blocks.collect(),
+        usage: Usage::default(),
+        stop: StopReason::ToolUse,
+        model: "s/writer".into(),
+        took_ms: 1,
+        asked_bytes: 0,
+    };
+    let batch = Batch {
+        at_ms: 62_000,
+        entries: vec![replied],
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch).unwrap();
+    let text = text(&store, &id, Format::Markdown);
+    let (_, body) = text
+        .split_once("## s/writer, 1970-01-01 00:01:02 UTC\n")
+        .unwrap();
+    body.to_string()
+}
+
+#[test]
+fn markdown_has_what_was_put_into_files() {
+    let body = exported_calls(&[
+        ("bash", serde_json::json!({ "command": "ls" })),
+        (
+            "write",
+            serde_json::json!({ "path": "a.rs", "content": "fn a() {}\n" }),
+        ),
+        (
+            "edit",
+            serde_json::json!({ "path": "b.rs", "edits": [
+                { "old": "one\ntwo\n", "new": "one\n2\n" },
+                { "old": "x", "new": "y", "all": true },
+            ]}),
+        ),
+    ]);
+    assert_eq!(
+        body,
+        "
+- calls `bash ls`
+- calls `write a.rs`
+
+```rs
+fn a() {}
+```
+
+- calls `edit b.rs`
+
+```diff
+@@ @@
+ one
+-two
++2
+@@ in every place @@
+-x
++y
+```
+"
+    );
+}
+
+#[test]
+fn what_was_put_into_a_file_cannot_end_its_block() {
+    let content = "````\n# no heading\n\u{1b}[31m~~~\n```` \n";
+    let body = exported_calls(&[
+        (
+            "write",
+            serde_json::json!({ "path": "a.`````\nb", "content": content }),
+        ),
+        (
+            "edit",
+            serde_json::json!({ "path": "b", "edits": [{ "old": "", "new": content }]}),
+        ),
+    ]);
+    // Four backticks do not end a block that five began.
+    let blocks = body.matches("\n`````text\n").count() + body.matches("\n`````diff\n").count();
+    assert_eq!(blocks, 2, "{body}");
+    assert_eq!(body.matches("\n`````\n").count(), 2, "{body}");
+    assert!(
+        !body.chars().any(|c| c.is_control() && c != '\n'),
+        "{body:?}"
     );
 }
 

@@ -11,10 +11,10 @@
 //! Invariant: every text in an answer is clean: no control character, no tab, and no line end
 //! but in the lines of a preview.
 
-mod describe;
 mod draw;
 mod input;
 mod keys;
+mod lines;
 mod list;
 mod pane;
 mod preview;

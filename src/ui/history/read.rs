@@ -7,12 +7,13 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::describe::{Calls, files, lines, one_clean_line, reason};
+use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
 use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
 use crate::model::Figures;
+use crate::session::describe::Describer;
 use crate::session::{AppContext, now_ms};
 use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
 use crate::ui::text::clean_line;
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
     ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.find(session)?;
         let family = self.store.family(session)?;
-        let mut calls = Calls::default();
+        let mut describer = Describer::default();
         let mut points = Vec::new();
         let mut first = 0;
         let mut is_first = true;
@@ -213,8 +214,7 @@ impl<'a> Reader<'a> {
                 if is_first {
                     (first, is_first) = (traced.record.seq, false);
                 }
-                calls.note(&traced.record);
-                points.extend(self.point(traced, &calls, &info.workspace));
+                points.extend(self.point(traced, &mut describer, &info.workspace));
                 Ok(())
             },
         )?;
@@ -231,12 +231,14 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn point(&self, traced: Traced, calls: &Calls, workspace: &str) -> Option<Point> {
+    fn point(&self, traced: Traced, describer: &mut Describer, workspace: &str) -> Option<Point> {
         let Traced { record, plan_step } = traced;
+        let described = describer.describe(&record);
         let what = match &record.entry {
             Entry::Said { text, .. } => What::Said(one_clean_line(text)),
+            entry if !entry.is_checkpoint() => return None,
             entry => What::Checkpoint {
-                reason: reason(entry, calls)?,
+                reason: clean_line(&described.line()).into_owned(),
                 plan_step: plan_step.as_deref().map(one_clean_line),
                 files: files(entry, workspace),
             },
@@ -251,12 +253,11 @@ impl<'a> Reader<'a> {
     }
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
-        let mut calls = Calls::default();
+        let mut describer = Describer::default();
         let mut preview = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
-                calls.note(&traced.record);
-                lines(&traced.record.entry, &calls, &mut preview);
+                lines(&describer.describe(&traced.record), &mut preview);
                 Ok::<(), StoreError>(())
             })?;
         if preview.first().is_some_and(String::is_empty) {

@@ -6,6 +6,7 @@ use ratatui::text::Line;
 
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::tool::ToolCall;
+use crate::session::describe::Tone;
 use crate::tools::Shown;
 
 /// A part of the conversation with its lines, which are made when they are first shown.
@@ -73,13 +74,6 @@ pub enum Kind {
         tone: Tone,
         text: String,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    Calm,
-    Warn,
-    Bad,
 }
 
 /// A call with what became of it.

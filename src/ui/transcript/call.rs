@@ -150,14 +150,7 @@ pub fn change_lines(
         theme,
     };
     match &shown.body {
-        Body::Edits { path, edits } => {
-            let edits = edits.iter().map(|e| diff::Edit {
-                old: &e.old,
-                new: &e.new,
-                all: e.all,
-            });
-            diff::edits(path, &edits.collect::<Vec<_>>(), &shape)
-        }
+        Body::Edits { path, edits } => diff::edits(path, edits, &shape),
         Body::File { path, content } => diff::file(path, None, content, &shape),
         Body::Subject | Body::Plan(_) | Body::Command { .. } => Vec::new(),
     }

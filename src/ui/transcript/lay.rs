@@ -4,9 +4,10 @@ use crate::core::text::count;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Block, Kind, Laid, Stamp, Tone};
+use super::block::{Block, Kind, Laid, Stamp};
 use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call};
+use crate::session::describe::Tone;
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
 use crate::ui::theme::Theme;
@@ -52,7 +53,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
             lines
         }
         Kind::Thinking { text } => quiet("thought", text, unfolded, layout),
-        Kind::Noted { text } => quiet("noted", text, unfolded, layout),
+        Kind::Noted { text } => quiet("note", text, unfolded, layout),
         Kind::Call(it) => call::lines(it, unfolded, layout),
         Kind::Marker { tone, text } => marker(*tone, text, layout),
         Kind::Failed { message, hint } => {

@@ -11,21 +11,22 @@ mod scroll;
 
 use std::collections::HashMap;
 
-pub use block::{Block, Call, Kind, Status, Tone};
+pub use crate::session::describe::Tone;
+pub use block::{Block, Call, Kind, Status};
 pub use call::change_lines;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 
 use super::markdown;
-use crate::core::entry::{
-    self, By, CallId, Entry, Fact, Guard, Outcome, Output, Record, Seq, SummaryBy, Verdict,
-};
+use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
 use crate::model::Delta;
+use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
 
 #[derive(Default)]
 pub struct Transcript {
     pub blocks: Vec<Block>,
+    describer: Describer,
     /// The block of each call whose answer is the last one.
     calls: HashMap<CallId, usize>,
     pub stream: Stream,
@@ -116,84 +117,39 @@ impl Transcript {
     pub fn fold(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.seq);
-        let at = (record.seq, record.at_ms);
-        match &record.entry {
-            Entry::Opened { .. } | Entry::Rendered { .. } | Entry::Named { .. } => {}
-            Entry::Saved { .. } => {}
-            Entry::Said { text, images, .. } => self.push(
-                at,
-                Kind::Said {
-                    text: text.clone(),
-                    images: images.len(),
-                },
-            ),
-            Entry::Replied { blocks, .. } => self.replied(at, blocks),
-            Entry::Decided { call, verdict, by } => self.decided(*call, verdict, *by),
-            Entry::Started { call, guard } => self.started(*call, guard, record.at_ms),
-            Entry::Finished {
-                call,
-                outcome,
-                fact,
-                ..
-            } => self.finished(*call, outcome, fact.as_ref(), record.at_ms),
-            Entry::Stopped { draft } => {
-                self.cut_words(at, draft.as_deref());
-                self.mark(at, Tone::Warn, "stopped by you");
-            }
-            Entry::Failed { error, draft } => {
-                self.cut_words(at, draft.as_deref());
-                self.push(
-                    at,
-                    Kind::Failed {
-                        message: error.message.clone(),
-                        hint: error.hint.clone(),
-                    },
-                );
-            }
-            Entry::Noted { text, about } => {
-                self.push(at, Kind::Noted { text: text.clone() });
-                // A command of the user's own: what it printed is what was wanted.
-                if let (None, Some(block)) = (about, self.blocks.last_mut()) {
+        if matches!(record.entry, Entry::Forked { .. }) {
+            self.leave_calls();
+        }
+        let described = self.describer.describe(record);
+        self.add((record.seq, record.at_ms), described);
+    }
+
+    fn add(&mut self, at: (Seq, i64), it: Description<'_>) {
+        match it.stream {
+            describe::Stream::GoesOn => {}
+            describe::Stream::Whole => self.stream = Stream::default(),
+            describe::Stream::Cut(words) => self.cut_words(at, words),
+        }
+        let is_shown = it.is_in_conversation();
+        match it.kind {
+            describe::Kind::Call { id, status, .. } => self.follow(id, &status, at.1),
+            _ if !is_shown => {}
+            describe::Kind::User => self.said(at, &it),
+            describe::Kind::Model { .. } => self.replied(at, it.body),
+            describe::Kind::Note { is_wanted } => {
+                self.push(at, Kind::Noted { text: it.words() });
+                if let Some(block) = self.blocks.last_mut().filter(|_| is_wanted) {
                     block.unfolded = Some(true);
                 }
             }
-            Entry::Compacted {
-                first, last, by, ..
-            } => {
-                let how = match by {
-                    SummaryBy::Model => "",
-                    SummaryBy::Digest => " by a digest",
-                    SummaryBy::Placeholder => " by a placeholder",
-                };
-                let text = format!("entries {first} to {last} were summarised{how}");
-                self.mark(at, Tone::Calm, text);
-            }
-            Entry::Continued { .. } => {
-                self.mark(at, Tone::Calm, "the context began again from a note");
-            }
-            Entry::Forked { from } => self.forked(at, from),
-            Entry::Chose { model, mode } => {
-                let model = model.as_ref().map(|m| format!("model {m}"));
-                let mode = mode.map(|m| format!("mode {}", m.name()));
-                let said: Vec<String> = model.into_iter().chain(mode).collect();
-                self.mark(at, Tone::Calm, said.join(", "));
-            }
-            Entry::Learned {
-                model,
-                images: Some(refusal),
-                ..
-            } => {
-                let why = &refusal.why;
-                let text =
-                    format!("{model} refused images; they are sent as text from now on: {why}");
-                self.mark(at, Tone::Warn, text);
-            }
-            Entry::Learned { model, limit, .. } => {
-                self.mark(at, Tone::Calm, format!("{model} takes {limit} tokens"));
-            }
-            Entry::Resumed { found, draft, .. } => {
-                self.cut_words(at, draft.as_deref());
-                self.mark(at, Tone::Warn, found);
+            describe::Kind::Session(tone) => self.mark(at, tone, it.title),
+            describe::Kind::Failure => {
+                let hint = it.body.iter().find_map(|part| match part {
+                    Part::Hint(hint) => Some(hint.to_string()),
+                    _ => None,
+                });
+                let message = it.title;
+                self.push(at, Kind::Failed { message, hint });
             }
         }
     }
@@ -208,36 +164,38 @@ impl Transcript {
     }
 
     /// What was streaming stands in this entry now.
-    fn cut_words(&mut self, at: (Seq, i64), draft: Option<&str>) {
+    fn cut_words(&mut self, at: (Seq, i64), words: Option<&str>) {
         self.stream = Stream::default();
-        if let Some(text) = draft.filter(|d| !d.trim().is_empty()) {
+        if let Some(text) = words {
             let text = text.to_string();
             self.push(at, Kind::Words { text, cut: true });
         }
     }
 
-    fn replied(&mut self, at: (Seq, i64), blocks: &[entry::Block]) {
-        self.stream = Stream::default();
+    fn said(&mut self, at: (Seq, i64), it: &Description<'_>) {
+        let images = it.body.iter().map(|part| match part {
+            Part::Images(images) => images.len(),
+            _ => 0,
+        });
+        let images = images.sum();
+        let text = it.words();
+        self.push(at, Kind::Said { text, images });
+    }
+
+    fn replied(&mut self, at: (Seq, i64), body: Vec<Part<'_>>) {
         self.calls.clear();
-        let mut index = 0;
-        for block in blocks {
-            match block {
-                entry::Block::Text { text, .. } if text.trim().is_empty() => {}
-                entry::Block::Text { text, .. } => {
-                    let text = text.clone();
+        for part in body {
+            match part {
+                Part::Words(text) => {
+                    let text = text.to_string();
                     self.push(at, Kind::Words { text, cut: false });
                 }
-                entry::Block::Thinking { text, .. } if text.trim().is_empty() => {}
-                entry::Block::Thinking { text, .. } => {
-                    self.push(at, Kind::Thinking { text: text.clone() });
+                Part::Thinking(text) => {
+                    let text = text.to_string();
+                    self.push(at, Kind::Thinking { text });
                 }
-                entry::Block::Call {
-                    name, arguments, ..
-                } => {
-                    let id = CallId { reply: at.0, index };
-                    index += 1;
-                    self.calls.insert(id, self.blocks.len());
-                    let call = tools::call(id, name, arguments);
+                Part::Call(call) => {
+                    self.calls.insert(call.id, self.blocks.len());
                     let call = Call {
                         shown: tools::shown(&call),
                         call,
@@ -247,6 +205,7 @@ impl Transcript {
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
+                Part::Images(_) | Part::Output(_) | Part::Summary(_) | Part::Hint(_) => {}
             }
         }
     }
@@ -274,24 +233,21 @@ impl Transcript {
         }
     }
 
-    fn decided(&mut self, id: CallId, verdict: &Verdict, _by: By) {
-        if let Some(call) = self.call_mut(id)
-            && *verdict == Verdict::Allow
-        {
-            call.status = Status::Allowed;
-        }
-    }
-
-    fn started(&mut self, id: CallId, guard: &Guard, at_ms: i64) {
-        let run = match guard {
-            Guard::Supervised { run, .. } => Some(run.clone()),
-            Guard::Checked { .. } | Guard::Opaque => None,
+    fn follow(&mut self, id: CallId, status: &CallStatus<'_>, at_ms: i64) {
+        let status = match status {
+            CallStatus::Allowed => Status::Allowed,
+            // Its result says so.
+            CallStatus::Denied => return,
+            CallStatus::Started { run } => Status::Running {
+                since_ms: at_ms,
+                run: run.map(str::to_string),
+            },
+            CallStatus::Finished { outcome, fact } => {
+                return self.finished(id, outcome, *fact, at_ms);
+            }
         };
         if let Some(call) = self.call_mut(id) {
-            call.status = Status::Running {
-                since_ms: at_ms,
-                run,
-            };
+            call.status = status;
         }
     }
 
@@ -319,8 +275,8 @@ impl Transcript {
         };
     }
 
-    /// Open calls belong to the other branch.
-    fn forked(&mut self, at: (Seq, i64), from: &entry::ForkPoint) {
+    /// Open calls belong to the branch that is parted from.
+    fn leave_calls(&mut self) {
         let ids: Vec<CallId> = self.calls.keys().copied().collect();
         for id in ids {
             if let Some(call) = self.call_mut(id)
@@ -337,12 +293,6 @@ impl Transcript {
                 };
             }
         }
-        let origin = crate::session::short_id(&from.session);
-        self.mark(
-            at,
-            Tone::Calm,
-            format!("a copy of {origin} from here on; files are shared"),
-        );
     }
 
     /// The commands whose output is shown as it comes: call and run.

@@ -23,6 +23,7 @@ use std::rc::Rc;
 use check::{check_acknowledged, check_end};
 use fake::{Fake, Outside, Rng, Script};
 use person::Person;
+use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
@@ -30,8 +31,8 @@ use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::core::window::Windows;
 use rewake::engine::{Choice, Engine, Event, Log, OnEvent, Rest};
+use rewake::session::context::windows;
 use rewake::store::{NewFork, Store, new_id};
 use stage::{begin, fresh_store, settings};
 use tokio::sync::mpsc::unbounded_channel;
@@ -83,7 +84,7 @@ fn policy(window: u64) -> Policy {
         budget: std::sync::Arc::new(move |_, limit, ratio| {
             Budget::new(limit.unwrap_or(window), 1_000, ratio)
         }),
-        windows: Windows::default(),
+        windows: windows(&Config::default()),
     }
 }
 

@@ -7,14 +7,15 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::core::window::Windows;
 use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, Rest};
+use rewake::session::context::windows;
 use rewake::store::{InboxId, Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -181,7 +182,7 @@ fn policy() -> Policy {
         interactive: true,
         max_turns: None,
         budget: Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
-        windows: Windows::default(),
+        windows: windows(&Config::default()),
     }
 }
 

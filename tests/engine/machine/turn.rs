@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rewake::command::{RunInfo, RunState};
+use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
@@ -16,9 +17,9 @@ use rewake::core::settings::Policy;
 use rewake::core::state::{Background, State};
 use rewake::core::summary::Fallback;
 use rewake::core::tool::{Class, ToolCall};
-use rewake::core::window::Windows;
 use rewake::engine::{Engine, Log, Rest, Settings, Summarising};
 use rewake::model::{Delta, Reply};
+use rewake::session::context::windows;
 use rewake::store::{Batch, NewSession, Store, new_id};
 use rewake::tools::Ran;
 use rewake::world::machine::Machine;
@@ -140,7 +141,7 @@ impl Turn {
                 interactive: false,
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
-                windows: Windows::default(),
+                windows: windows(&Config::default()),
             },
             checkpoint_interval: Duration::from_secs(600),
             summarising: Summarising {

@@ -14,11 +14,12 @@ mod links;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "main",
     "cli",
     "ui",
     "headless",
+    "report",
     "session",
     "engine",
     "world",
@@ -66,15 +67,57 @@ fn every_file_says_what_it_is_for() {
 #[test]
 fn only_one_file_names_the_database() {
     let names = ["\"rewake.db", "Connection::open"];
-    let naming: Vec<String> = sources("src")
-        .into_iter()
-        .filter(|(_, text)| {
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            names.iter().any(|name| code.contains(name))
-        })
-        .map(|(path, _)| path)
-        .collect();
-    assert_eq!(naming, ["src/store/database.rs"]);
+    assert_eq!(files_with("src", &names), ["src/store/database.rs"]);
+}
+
+/// The lock, the runtime and the record of a resume belong to it: they are written once.
+#[test]
+fn only_one_file_starts_an_engine() {
+    let names = ["Engine::new(", "record_resumed("];
+    let files = files_with("src", &names);
+    assert_eq!(files, ["src/engine/mod.rs", "src/session/driver.rs"]);
+}
+
+/// What a user may configure has its default in `config::schema` and nowhere else; the rooms
+/// below it get complete values.
+#[test]
+fn the_defaults_of_the_config_are_in_one_place() {
+    let names = ["impl Default for Windows {", "impl Default for Retry {"];
+    assert_eq!(files_with("src", &names), [""; 0]);
+}
+
+/// What a kind of entry says to a person is in `session::describe`; the places that show it
+/// would else forget a kind, and have words of their own. A fork is more than its line.
+#[test]
+fn kinds_of_entries_are_described_in_one_file() {
+    let kinds = [
+        "Stopped",
+        "Failed",
+        "Noted",
+        "Compacted",
+        "Chose",
+        "Learned",
+    ];
+    let names = kinds.map(|kind| format!("Entry::{kind} {{"));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for room in ["src/ui", "src/session/export"] {
+        assert_eq!(files_with(room, &names), [""; 0]);
+    }
+}
+
+/// Exit codes and notes are below both, so neither needs the other.
+#[test]
+fn the_screen_and_the_run_without_one_do_not_know_each_other() {
+    assert_eq!(files_with("src/ui", &["headless::"]), [""; 0]);
+}
+
+/// The files below a folder that have one of these words, tests left out.
+fn files_with(folder: &str, words: &[&str]) -> Vec<String> {
+    let files = sources(folder).into_iter().filter(|(path, text)| {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        !path.contains("/tests") && words.iter().any(|word| code.contains(word))
+    });
+    files.map(|(path, _)| path).collect()
 }
 
 fn root() -> &'static Path {

@@ -1,16 +1,18 @@
 //! What went wrong, what to do, and the exit code.
 
+use super::exit;
 use crate::config::ConfigError;
-use crate::headless::{exit, trouble};
+use crate::engine::EngineError;
 use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::workspace::HereError;
 
 #[derive(Debug)]
 pub struct Trouble {
-    message: String,
-    hint: Option<String>,
-    code: u8,
+    pub message: String,
+    pub hint: Option<String>,
+    /// The exit code.
+    pub code: u8,
 }
 
 impl Trouble {
@@ -27,9 +29,10 @@ impl Trouble {
         self
     }
 
+    /// On stderr and in the log; gives the exit code.
     pub fn report(&self) -> u8 {
         tracing::error!(code = self.code, "{}", self.message);
-        trouble(&self.message, self.hint.as_deref());
+        super::error(&self.message, self.hint.as_deref());
         self.code
     }
 }
@@ -53,27 +56,49 @@ impl From<HereError> for Trouble {
 
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Trouble {
-        let code = match &error {
-            StoreError::Held { .. }
-            | StoreError::Locked { .. }
-            | StoreError::Busy { .. }
-            | StoreError::Full { .. }
-            | StoreError::DiskError { .. }
-            | StoreError::HeadMoved { .. } => exit::RESUMABLE,
-            StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
-            StoreError::Newer { .. }
-            | StoreError::Unknown { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::Damaged { .. }
-            | StoreError::Io { .. }
-            | StoreError::Sqlite { .. }
-            | StoreError::Encode { .. } => exit::FAILED,
+        Trouble {
+            message: error.to_string(),
+            hint: error.hint(),
+            code: code_of(&error),
+        }
+    }
+}
+
+impl From<&EngineError> for Trouble {
+    fn from(error: &EngineError) -> Trouble {
+        let code = match error {
+            EngineError::Store(error) => code_of(error),
+            EngineError::Illegal(_) => exit::FAILED,
         };
         Trouble {
             message: error.to_string(),
             hint: error.hint(),
-            code,
+            // Nothing was named that could be named otherwise.
+            code: if code == exit::USAGE {
+                exit::FAILED
+            } else {
+                code
+            },
         }
+    }
+}
+
+fn code_of(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Held { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Busy { .. }
+        | StoreError::Full { .. }
+        | StoreError::DiskError { .. }
+        | StoreError::HeadMoved { .. } => exit::RESUMABLE,
+        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
+        StoreError::Newer { .. }
+        | StoreError::Unknown { .. }
+        | StoreError::Corrupt { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::Io { .. }
+        | StoreError::Sqlite { .. }
+        | StoreError::Encode { .. } => exit::FAILED,
     }
 }
 
@@ -91,7 +116,7 @@ impl From<SessionError> for Trouble {
                 }
             }
             SessionError::Lost { why, hint } => Trouble::from(*why).with_hint(hint),
-            SessionError::Illegal { .. } | SessionError::OwnExe(_) => {
+            SessionError::Illegal { .. } | SessionError::OwnExe(_) | SessionError::Runtime(_) => {
                 let hint = error.hint();
                 Trouble {
                     message: error.to_string(),

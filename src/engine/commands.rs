@@ -1,0 +1,247 @@
+//! What a person or a signal wants of the engine: how each command is taken, in a pause, between
+//! two steps or beside one, and what it does.
+//!
+//! Invariant: commands are applied in the order they came in. One that finds no room to be
+//! recorded waits, and so do all behind it.
+
+use super::{Command, Engine, EngineError, Event, Write};
+use crate::core::entry::{By, CallId, Entry, Mode, SaveReason, Verdict, Via};
+use crate::core::next::{Why, rest};
+use crate::store::{InboxId, Message, Queued, StoreError};
+use crate::world::World;
+
+impl<W: World> Engine<W> {
+    /// Applies the commands that came while no step was in progress.
+    pub(super) async fn take_commands(&mut self) -> Result<(), EngineError> {
+        self.accept_pending().await?;
+        while let Ok(command) = self.commands.try_recv() {
+            self.accept(command).await?;
+        }
+        Ok(())
+    }
+
+    /// True when the step in progress is to be dropped. A command that finds no room to be
+    /// recorded stays pending: it is applied when there is room, before all that came later.
+    pub(super) async fn accept(&mut self, command: Command) -> Result<bool, EngineError> {
+        self.pending_commands.push_back(command);
+        self.accept_pending().await
+    }
+
+    /// Applies the pending commands, oldest first.
+    async fn accept_pending(&mut self) -> Result<bool, EngineError> {
+        let mut drops_step = false;
+        while let Some(command) = self.pending_commands.pop_front() {
+            match self.apply(command.clone()).await {
+                Ok(drops) => drops_step |= drops,
+                Err(error) => {
+                    self.pending_commands.push_front(command);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(drops_step)
+    }
+
+    /// [`Engine::accept`] beside a step: a full disk or a busy store does not end the step, unless
+    /// it is to be dropped anyway. No other step is begun before the command is applied.
+    pub(super) async fn accept_during_step(
+        &mut self,
+        command: Command,
+    ) -> Result<bool, EngineError> {
+        let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
+        match self.accept(command).await {
+            Err(EngineError::Store(error))
+                if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
+            {
+                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                Ok(false)
+            }
+            accepted => accepted,
+        }
+    }
+
+    /// Nobody is left who could say something, or somebody asked to leave.
+    pub fn is_abandoned(&mut self) -> bool {
+        while let Ok(command) = self.commands.try_recv() {
+            self.pending_commands.push_back(command);
+        }
+        let leaves = |command: &Command| matches!(command, Command::Leave(_));
+        self.left.is_some() || self.commands.is_closed() || self.pending_commands.iter().any(leaves)
+    }
+
+    /// True when the step in progress is to be dropped.
+    async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
+        match command {
+            Command::Say { message, blobs } => self.send(message, &blobs)?,
+            Command::Decide { call, verdict } => self.decide(call, verdict).await?,
+            Command::Stop => return self.stop().await,
+            Command::Leave(reason) => {
+                self.leave(reason).await?;
+                return Ok(true);
+            }
+            Command::Choose { model, mode } => self.choose(model, mode).await?,
+            Command::GoOn => self.go_on().await?,
+            Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
+            Command::KeepInput(text) => self.keep_input(text),
+            Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
+            Command::Note(text) => self.note(text)?,
+            Command::Compact => self.compaction_wished = true,
+            Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,
+        }
+        Ok(false)
+    }
+
+    async fn stop(&mut self) -> Result<bool, EngineError> {
+        self.inbox_is_held = true;
+        self.compaction_wished = false;
+        if self.state.is_stopped() {
+            // It is in effect already.
+            return Ok(false);
+        }
+        let waits = self.store.oldest_queued(self.head.session())?.is_some();
+        if self.state.owed || self.state.first_open().is_some() || waits {
+            let draft = self.draft.words();
+            let stopped = Entry::Stopped { draft };
+            self.record(Write::of(stopped).clearing_stream()).await?;
+        }
+        self.draft.reset();
+        Ok(true)
+    }
+
+    async fn leave(&mut self, reason: SaveReason) -> Result<(), EngineError> {
+        self.keep_draft()?;
+        self.keep_input_again();
+        // Leaving a session in which nothing is owed is nothing to remember.
+        if self.changed || self.state.unfinished() {
+            self.save(reason).await?;
+        }
+        self.left = Some(reason);
+        Ok(())
+    }
+
+    /// A verdict that comes too late is of no use and no harm.
+    async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
+        let decided = Entry::Decided {
+            call,
+            verdict,
+            by: By::Person,
+        };
+        match self.state.check(&decided) {
+            Ok(()) => self.record(Write::of(decided)).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What waits behind a stop is said. A failure and a crash loop are lifted, which is recorded.
+    async fn go_on(&mut self) -> Result<(), EngineError> {
+        self.waits_for_person = false;
+        let lifted = rest(&self.state, &self.settings.policy)
+            .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
+        if lifted {
+            let found = "asked to go on".to_string();
+            let resumed = Entry::Resumed {
+                by: By::Person,
+                found,
+                draft: None,
+            };
+            self.record(Write::of(resumed)).await?;
+        }
+        self.inbox_is_held = false;
+        Ok(())
+    }
+
+    /// Only what is another is recorded.
+    async fn choose(
+        &mut self,
+        model: Option<String>,
+        mode: Option<Mode>,
+    ) -> Result<(), EngineError> {
+        // It wins over what this start was told, which may not be in the log yet.
+        if let Some(chosen) = &mut self.settings.chosen {
+            chosen.model.take_if(|_| model.is_some());
+            chosen.mode.take_if(|_| mode.is_some());
+        }
+        let model = model.filter(|m| *m != self.state.model);
+        let mode = mode.filter(|m| *m != self.state.mode);
+        if model.is_none() && mode.is_none() {
+            return Ok(());
+        }
+        self.record(Write::of(Entry::Chose { model, mode })).await
+    }
+
+    async fn edit_queued(
+        &mut self,
+        id: InboxId,
+        message: Option<Message>,
+    ) -> Result<(), EngineError> {
+        let done = match &message {
+            Some(message) => self.store.edit_queued(id, message),
+            None => self.store.remove_queued(id),
+        };
+        match (done, message) {
+            (Ok(()), Some(_)) => {}
+            // Whether anything is owed is another question now.
+            (Ok(()) | Err(StoreError::NotFound { .. }), None) => {
+                self.record(Write::default()).await?;
+            }
+            (Err(StoreError::NotFound { .. }), Some(message)) => {
+                return self.send(message, &[]);
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+        let mut queued = self.store.queued(self.head.session())?;
+        queued.retain(|q| !q.is_note());
+        (self.on_event)(&self.state, Event::Requeued(&queued));
+        Ok(())
+    }
+
+    /// Words that were said elsewhere than in the input box. They are durable when it returns.
+    pub fn say(&mut self, message: &Message) -> Result<(), EngineError> {
+        let at_ms = self.world.now_ms();
+        self.store.queue(self.head.session(), message, &[], at_ms)?;
+        Ok(())
+    }
+
+    /// What stood in the input box: it is never in both places.
+    fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+        let at_ms = self.world.now_ms();
+        let session = self.head.session();
+        let id = self.store.send(session, &message, blobs, at_ms)?;
+        self.unkept_input = None;
+        self.inbox_is_held = false;
+        self.waits_for_person = false;
+        let queued = Queued { id, at_ms, message };
+        (self.on_event)(&self.state, Event::Queued(&queued));
+        Ok(())
+    }
+
+    /// It waits in the inbox, so it is not lost while a step is in progress.
+    fn note(&mut self, text: String) -> Result<(), EngineError> {
+        self.say(&Message {
+            text,
+            images: Vec::new(),
+            via: Via::Note,
+        })
+    }
+
+    /// That it is not kept is told, and is no reason to stop working: it is tried again.
+    fn keep_input(&mut self, text: String) {
+        let session = self.head.session();
+        let kept = match text.is_empty() {
+            true => self.store.clear_draft(session, crate::store::Draft::Input),
+            false => self.store.set_input(session, &text),
+        };
+        self.unkept_input = None;
+        if let Err(error) = &kept {
+            tracing::warn!(%error, "the unsent words were not kept");
+            self.unkept_input = Some(text);
+        }
+        (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
+    }
+
+    pub(super) fn keep_input_again(&mut self) {
+        if let Some(text) = self.unkept_input.take() {
+            self.keep_input(text);
+        }
+    }
+}

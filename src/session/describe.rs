@@ -1,0 +1,434 @@
+//! Entries as people read them: one description for every place that shows a session.
+//!
+//! `rewake show`, the Markdown export, the history and the transcript lay a [`Description`] out
+//! as text, Markdown, plain lines and styled lines. What a kind of entry says, and whether it
+//! is a part of the conversation at all, is decided in [`Describer::describe`] alone: its match
+//! names every kind, so a new one cannot be forgotten.
+//!
+//! Invariant: nothing here is made safe for a terminal or cut, but for the names of calls: what
+//! a description is laid out in decides that.
+
+use std::borrow::Cow;
+
+use super::short_id;
+use crate::core::entry::{
+    Block, By, CallId, Entry, Fact, Guard, Image, Mode, Outcome, Record, Refusal, SaveReason, Seq,
+    SummaryBy, Usage, Verdict,
+};
+use crate::core::text::count;
+use crate::core::tool::ToolCall;
+use crate::tools;
+
+/// An entry for a person.
+#[derive(Debug)]
+pub struct Description<'a> {
+    pub kind: Kind<'a>,
+    pub level: Level,
+    /// What happened, in one line. Of a call: what became of it, without its name.
+    pub title: String,
+    pub body: Vec<Part<'a>>,
+    pub stream: Stream<'a>,
+}
+
+/// Who speaks, or what it is about.
+#[derive(Debug)]
+pub enum Kind<'a> {
+    User,
+    Model {
+        /// `provider/model`.
+        model: &'a str,
+        usage: &'a Usage,
+        took_ms: u64,
+    },
+    Call {
+        id: CallId,
+        /// The tool and what the call is about, in one line.
+        name: String,
+        status: CallStatus<'a>,
+    },
+    /// The model was told this besides.
+    Note {
+        /// What a command of the user's own printed: it is what they wanted to see.
+        is_wanted: bool,
+    },
+    /// Something happened to the session itself: a crash, a stop, a new context.
+    Session(Tone),
+    /// The model could not be asked.
+    Failure,
+}
+
+/// What is known of a call after an entry.
+#[derive(Debug)]
+pub enum CallStatus<'a> {
+    Allowed,
+    Denied,
+    Started {
+        /// The run of a command.
+        run: Option<&'a str>,
+    },
+    Finished {
+        outcome: &'a Outcome,
+        fact: Option<&'a Fact>,
+    },
+}
+
+/// Where an entry is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Wherever the conversation is.
+    Conversation,
+    /// Only where a session is read entry by entry.
+    Detail,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Calm,
+    Warn,
+    Bad,
+}
+
+/// What stands behind the title, in this order.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// Of the user, of the model, or of a note; never blank.
+    Words(&'a str),
+    /// Never blank.
+    Thinking(&'a str),
+    Images(&'a [Image]),
+    Call(ToolCall),
+    /// What a tool gave.
+    Output(Cow<'a, str>),
+    /// What stands for the context from here on.
+    Summary(&'a str),
+    Hint(&'a str),
+}
+
+/// What becomes of the answer that is streaming.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream<'a> {
+    GoesOn,
+    /// The entry is the whole of it.
+    Whole,
+    /// It was cut; its words so far, never blank.
+    Cut(Option<&'a str>),
+}
+
+/// Describes entries of a session, in their order.
+#[derive(Debug)]
+pub struct Describer {
+    name_chars: usize,
+    /// The last answer and the names of its calls: their results come before the next answer.
+    reply: Seq,
+    names: Vec<String>,
+}
+
+/// Of the name of a call so much is shown where nothing else is said.
+const NAME_CHARS: usize = 160;
+
+impl Default for Describer {
+    fn default() -> Describer {
+        Describer::new(NAME_CHARS)
+    }
+}
+
+impl Describer {
+    pub fn new(name_chars: usize) -> Describer {
+        Describer {
+            name_chars,
+            reply: 0,
+            names: Vec::new(),
+        }
+    }
+
+    pub fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
+        match &record.entry {
+            Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
+            Entry::Rendered { version, .. } => detail(format!("taken up by rewake {version}")),
+            Entry::Said { text, images, .. } => said(text, images),
+            Entry::Replied {
+                blocks,
+                usage,
+                model,
+                took_ms,
+                ..
+            } => {
+                let kind = Kind::Model {
+                    model,
+                    usage,
+                    took_ms: *took_ms,
+                };
+                self.replied(record.seq, blocks, kind)
+            }
+            Entry::Decided { call, verdict, by } => self.decided(*call, verdict, *by),
+            Entry::Started { call, guard } => self.started(*call, guard),
+            Entry::Finished {
+                call,
+                outcome,
+                fact,
+                ..
+            } => self.finished(*call, outcome, fact.as_ref()),
+            Entry::Stopped { draft } => event(Tone::Warn, "stopped by you").cutting(draft),
+            Entry::Failed { error, draft } => Description {
+                kind: Kind::Failure,
+                body: error.hint.iter().map(|h| Part::Hint(h)).collect(),
+                ..event(Tone::Bad, &error.message)
+            }
+            .cutting(draft),
+            Entry::Noted { text, about } => Description {
+                kind: Kind::Note {
+                    is_wanted: about.is_none(),
+                },
+                body: words(text).collect(),
+                ..event(Tone::Calm, "note")
+            },
+            Entry::Compacted {
+                first,
+                last,
+                by,
+                summary,
+                ..
+            } => compacted(*first, *last, *by, summary),
+            Entry::Continued { note, .. } => Description {
+                body: vec![Part::Summary(note)],
+                ..event(Tone::Calm, "the context began again from a note")
+            },
+            Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
+            Entry::Forked { from } => {
+                let origin = short_id(&from.session);
+                let text = format!(
+                    "forked from {origin} at entry {}; files are shared",
+                    from.seq
+                );
+                event(Tone::Calm, text)
+            }
+            Entry::Chose { model, mode } => event(Tone::Calm, chosen(model.as_deref(), *mode)),
+            Entry::Named { title } => detail(format!("named {title}")),
+            Entry::Learned {
+                model,
+                limit,
+                silently,
+                images,
+                ..
+            } => learned(model, *limit, *silently, images.as_ref()),
+            Entry::Resumed { found, draft, .. } => event(Tone::Warn, found).cutting(draft),
+        }
+    }
+
+    fn replied<'a>(&mut self, seq: Seq, blocks: &'a [Block], kind: Kind<'a>) -> Description<'a> {
+        self.reply = seq;
+        self.names.clear();
+        let mut body = Vec::new();
+        for block in blocks {
+            match block {
+                Block::Text { text, .. } => body.extend(words(text)),
+                Block::Thinking { text, .. } if text.trim().is_empty() => {}
+                Block::Thinking { text, .. } => body.push(Part::Thinking(text)),
+                Block::Call {
+                    name, arguments, ..
+                } => {
+                    let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+                    let call = tools::call(CallId { reply: seq, index }, name, arguments);
+                    self.names.push(call.in_one_line(self.name_chars));
+                    body.push(Part::Call(call));
+                }
+            }
+        }
+        let title = match self.names.len() {
+            0 => "answered".to_string(),
+            1 => "answered, with a call".to_string(),
+            n => format!("answered, with {n} calls"),
+        };
+        Description {
+            kind,
+            body,
+            stream: Stream::Whole,
+            ..event(Tone::Calm, title)
+        }
+    }
+
+    fn decided<'a>(&self, id: CallId, verdict: &Verdict, by: By) -> Description<'a> {
+        let by = match by {
+            By::Person => "by you",
+            By::Start => "by rewake",
+            By::Hook => "by a hook",
+        };
+        let (status, title) = match verdict {
+            Verdict::Allow => (CallStatus::Allowed, format!("allowed {by}")),
+            Verdict::Deny { reason } => (CallStatus::Denied, format!("denied {by}: {reason}")),
+        };
+        // What was denied gets a result that says so.
+        Description {
+            level: Level::Detail,
+            ..self.call(id, status, title)
+        }
+    }
+
+    fn started<'a>(&self, id: CallId, guard: &'a Guard) -> Description<'a> {
+        let (run, title) = match guard {
+            Guard::Checked { path, .. } => (None, format!("began on {path}")),
+            Guard::Supervised { run, .. } => (Some(run.as_str()), format!("began as run {run}")),
+            Guard::Opaque => (None, "began".to_string()),
+        };
+        Description {
+            level: Level::Detail,
+            ..self.call(id, CallStatus::Started { run }, title)
+        }
+    }
+
+    fn finished<'a>(
+        &self,
+        id: CallId,
+        outcome: &'a Outcome,
+        fact: Option<&'a Fact>,
+    ) -> Description<'a> {
+        let word = match outcome {
+            Outcome::Done { .. } => "done",
+            Outcome::Error { .. } => "error",
+            Outcome::Denied { .. } => "denied",
+            Outcome::Interrupted { .. } => "interrupted",
+        };
+        let output = Part::Output(outcome.to_model_text().0.into());
+        Description {
+            body: vec![output],
+            ..self.call(id, CallStatus::Finished { outcome, fact }, word.to_string())
+        }
+    }
+
+    fn call<'a>(&self, id: CallId, status: CallStatus<'a>, title: String) -> Description<'a> {
+        let index = usize::try_from(id.index).unwrap_or(usize::MAX);
+        let name = self.names.get(index).filter(|_| id.reply == self.reply);
+        let name = name.map_or("a call", String::as_str).to_string();
+        Description {
+            kind: Kind::Call { id, name, status },
+            ..event(Tone::Calm, title)
+        }
+    }
+}
+
+impl Description<'_> {
+    /// The line of a list: whose or what it is, and what happened.
+    pub fn line(&self) -> Cow<'_, str> {
+        match &self.kind {
+            Kind::Call { name, .. } => format!("{name}: {}", self.title).into(),
+            Kind::Failure => format!("failed: {}", self.title).into(),
+            Kind::User | Kind::Model { .. } | Kind::Note { .. } | Kind::Session(_) => {
+                Cow::Borrowed(&self.title)
+            }
+        }
+    }
+
+    pub fn is_in_conversation(&self) -> bool {
+        self.level == Level::Conversation
+    }
+
+    /// What the user, the model or a note says; empty where nothing is said.
+    pub fn words(&self) -> String {
+        let words = self.body.iter().filter_map(|part| match part {
+            Part::Words(text) => Some(*text),
+            _ => None,
+        });
+        words.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl<'a> Description<'a> {
+    /// The stream was cut, and what it had said is in the entry.
+    fn cutting(mut self, draft: &'a Option<String>) -> Description<'a> {
+        let draft = draft.as_deref().filter(|d| !d.trim().is_empty());
+        self.stream = Stream::Cut(draft);
+        self
+    }
+}
+
+fn event<'a>(tone: Tone, title: impl Into<String>) -> Description<'a> {
+    Description {
+        kind: Kind::Session(tone),
+        level: Level::Conversation,
+        title: title.into(),
+        body: Vec::new(),
+        stream: Stream::GoesOn,
+    }
+}
+
+fn detail<'a>(title: String) -> Description<'a> {
+    Description {
+        level: Level::Detail,
+        ..event(Tone::Calm, title)
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let said = Some(text).filter(|t| !t.trim().is_empty());
+    said.map(Part::Words).into_iter()
+}
+
+fn said<'a>(text: &'a str, images: &'a [Image]) -> Description<'a> {
+    let images = Some(images).filter(|i| !i.is_empty()).map(Part::Images);
+    Description {
+        kind: Kind::User,
+        body: words(text).chain(images).collect(),
+        ..event(Tone::Calm, text)
+    }
+}
+
+fn compacted<'a>(first: Seq, last: Seq, by: SummaryBy, summary: &'a str) -> Description<'a> {
+    let how = match by {
+        SummaryBy::Model => "",
+        SummaryBy::Digest => ", as a digest",
+        SummaryBy::Placeholder => ", as a placeholder",
+    };
+    let title = format!("entries {first} to {last} were summarised{how}");
+    Description {
+        body: vec![Part::Summary(summary)],
+        ..event(Tone::Calm, title)
+    }
+}
+
+fn saved(reason: SaveReason) -> &'static str {
+    match reason {
+        SaveReason::Timer => "timer",
+        SaveReason::Turn => "end of the turn",
+        SaveReason::Signal => "left on a signal",
+        SaveReason::Exit => "left",
+        SaveReason::ContextLimit => "context nearly full",
+        SaveReason::Manual => "saved by hand",
+    }
+}
+
+fn chosen(model: Option<&str>, mode: Option<Mode>) -> String {
+    let model = model.map(|m| format!("model {m}"));
+    let mode = mode.map(|m| format!("mode {}", m.name()));
+    let said: Vec<String> = model.into_iter().chain(mode).collect();
+    said.join(", ")
+}
+
+fn learned<'a>(
+    model: &str,
+    limit: u64,
+    silently: bool,
+    images: Option<&Refusal>,
+) -> Description<'a> {
+    match images {
+        Some(Refusal { why, .. }) => event(
+            Tone::Warn,
+            format!("{model} refused images; they are sent as text from here on: {why}"),
+        ),
+        None if silently => event(
+            Tone::Calm,
+            format!(
+                "{model} takes at most {limit} tokens: its server drops the beginning of longer \
+                 requests without a word"
+            ),
+        ),
+        None => event(Tone::Calm, format!("{model} takes at most {limit} tokens")),
+    }
+}
+
+/// `[2 images]`
+pub fn image_count(images: &[Image]) -> String {
+    format!("[{}]", count(images.len(), "image"))
+}
+
+#[cfg(test)]
+mod tests;

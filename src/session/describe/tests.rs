@@ -1,0 +1,274 @@
+//! Each kind of entry, and what is said of it.
+
+use super::*;
+use crate::core::entry::{
+    About, Failure, FailureClass, ForkPoint, Layers, Memory, MemoryKind, Output, StopReason, Via,
+};
+
+const CALL: CallId = CallId { reply: 3, index: 1 };
+
+fn record(entry: Entry) -> Record {
+    Record {
+        seq: 3,
+        at_ms: 0,
+        entry,
+    }
+}
+
+fn replied(blocks: Vec<Block>) -> Entry {
+    Entry::Replied {
+        blocks,
+        usage: Usage::default(),
+        stop: StopReason::EndTurn,
+        model: "s/play".into(),
+        took_ms: 1,
+        asked_bytes: 0,
+    }
+}
+
+fn two_calls() -> Entry {
+    replied(vec![
+        Block::text(" "),
+        Block::text("I look."),
+        Block::call("read", r#"{"path":"a"}"#),
+        Block::call("bash", r#"{"command":"make\nmake test"}"#),
+    ])
+}
+
+fn finished(outcome: Outcome) -> Entry {
+    Entry::Finished {
+        call: CALL,
+        outcome,
+        fact: Some(Fact::Remembered {
+            memory: Memory {
+                kind: MemoryKind::Semantic,
+                topic: None,
+                text: "x".into(),
+            },
+        }),
+        tree: None,
+    }
+}
+
+/// The line of an entry behind an answer with two calls, and where it is shown.
+fn said_of(entry: Entry) -> (String, Level) {
+    let mut describer = Describer::default();
+    describer.describe(&record(two_calls()));
+    let record = record(entry);
+    let it = describer.describe(&record);
+    (it.line().into_owned(), it.level)
+}
+
+fn learned(silently: bool, images: Option<Refusal>) -> Entry {
+    Entry::Learned {
+        model: "a/b".into(),
+        limit: 8192,
+        tokens: None,
+        bytes: 0,
+        silently,
+        images,
+    }
+}
+
+#[test]
+fn every_kind_is_part_of_the_conversation_or_a_detail() {
+    use Level::{Conversation, Detail};
+    let layers = Layers::default;
+    let decided = |verdict, by| Entry::Decided {
+        call: CALL,
+        verdict,
+        by,
+    };
+    let failure = Failure {
+        class: FailureClass::Auth,
+        message: "the key is wrong".into(),
+        hint: Some("set another".into()),
+    };
+    let compacted = |by| Entry::Compacted {
+        window: 1,
+        first: 1,
+        last: 5,
+        summary: "S".into(),
+        by,
+        spent: vec![],
+    };
+    let table = [
+        (
+            Entry::Opened {
+                folder: "/w".into(),
+                version: "1".into(),
+                model: "a/b".into(),
+                mode: Mode::Default,
+                layers: layers(),
+            },
+            ("opened by rewake 1", Detail),
+        ),
+        (
+            Entry::Rendered {
+                version: "2".into(),
+                layers: layers(),
+            },
+            ("taken up by rewake 2", Detail),
+        ),
+        (
+            Entry::Said {
+                text: "hello".into(),
+                images: vec![],
+                via: Via::Prompt,
+            },
+            ("hello", Conversation),
+        ),
+        (two_calls(), ("answered, with 2 calls", Conversation)),
+        (replied(vec![]), ("answered", Conversation)),
+        (
+            decided(Verdict::Allow, By::Person),
+            ("bash make ␊ make test: allowed by you", Detail),
+        ),
+        (
+            decided(
+                Verdict::Deny {
+                    reason: "no".into(),
+                },
+                By::Hook,
+            ),
+            ("bash make ␊ make test: denied by a hook: no", Detail),
+        ),
+        (
+            Entry::Started {
+                call: CALL,
+                guard: Guard::Opaque,
+            },
+            ("bash make ␊ make test: began", Detail),
+        ),
+        (
+            finished(Outcome::done("x")),
+            ("bash make ␊ make test: done", Conversation),
+        ),
+        (
+            finished(Outcome::Interrupted {
+                output: Output::default(),
+                why: "x".into(),
+            }),
+            ("bash make ␊ make test: interrupted", Conversation),
+        ),
+        (
+            Entry::Stopped { draft: None },
+            ("stopped by you", Conversation),
+        ),
+        (
+            Entry::Failed {
+                error: failure,
+                draft: None,
+            },
+            ("failed: the key is wrong", Conversation),
+        ),
+        (
+            Entry::Noted {
+                text: "x".into(),
+                about: Some(About::Instructions),
+            },
+            ("note", Conversation),
+        ),
+        (
+            compacted(SummaryBy::Digest),
+            ("entries 1 to 5 were summarised, as a digest", Conversation),
+        ),
+        (
+            Entry::Continued {
+                note: "N".into(),
+                by: SummaryBy::Model,
+                spent: vec![],
+            },
+            ("the context began again from a note", Conversation),
+        ),
+        (
+            Entry::Saved {
+                reason: SaveReason::ContextLimit,
+                tree: None,
+            },
+            ("saved: context nearly full", Detail),
+        ),
+        (
+            Entry::Forked {
+                from: ForkPoint {
+                    session: "0197a1b2-c3d4-7000-8000-000000000000".into(),
+                    seq: 12,
+                },
+            },
+            (
+                "forked from 0197a1b2-c3d4 at entry 12; files are shared",
+                Conversation,
+            ),
+        ),
+        (
+            Entry::Chose {
+                model: Some("a/b".into()),
+                mode: Some(Mode::Plan),
+            },
+            ("model a/b, mode plan", Conversation),
+        ),
+        (Entry::Named { title: "t".into() }, ("named t", Detail)),
+        (
+            learned(false, None),
+            ("a/b takes at most 8192 tokens", Conversation),
+        ),
+        (
+            Entry::Resumed {
+                by: By::Start,
+                found: "resumed x".into(),
+                draft: None,
+            },
+            ("resumed x", Conversation),
+        ),
+    ];
+    for (entry, (line, level)) in table {
+        let kind = entry.kind();
+        assert_eq!(said_of(entry), (line.to_string(), level), "{kind}");
+    }
+}
+
+#[test]
+fn what_a_server_taught_says_how() {
+    let (silent, _) = said_of(learned(true, None));
+    assert!(silent.contains("8192") && silent.contains("without a word"));
+    let refusal = Refusal {
+        why: "no eyes".into(),
+        every: true,
+    };
+    let (refused, _) = said_of(learned(false, Some(refusal)));
+    assert!(refused.contains("refused images") && refused.ends_with("no eyes"));
+}
+
+#[test]
+fn a_call_of_another_answer_has_no_name() {
+    let mut describer = Describer::default();
+    let early = Record {
+        seq: 9,
+        ..record(two_calls())
+    };
+    describer.describe(&early);
+    let of_an_unknown_answer = record(finished(Outcome::error("x")));
+    let it = describer.describe(&of_an_unknown_answer);
+    assert_eq!(it.line(), "a call: error");
+}
+
+#[test]
+fn what_was_streaming_is_cut_or_whole() {
+    let mut describer = Describer::default();
+    let cut = |draft: &str| {
+        record(Entry::Stopped {
+            draft: Some(draft.into()),
+        })
+    };
+    assert_eq!(
+        describer.describe(&cut("I was")).stream,
+        Stream::Cut(Some("I was"))
+    );
+    assert_eq!(describer.describe(&cut(" \n")).stream, Stream::Cut(None));
+    assert_eq!(
+        describer.describe(&record(two_calls())).stream,
+        Stream::Whole
+    );
+    let compacted = record(Entry::Named { title: "t".into() });
+    assert_eq!(describer.describe(&compacted).stream, Stream::GoesOn);
+}

@@ -1,0 +1,70 @@
+//! A session at work: its engine on a runtime of its own, until what drives it is done.
+//!
+//! The screen, a headless run and `rewake compact` open a session, say what is to be done with
+//! its engine, and report what came of it. All between is here.
+//!
+//! Invariant: the lock of the session is held until nothing can be written to it any more.
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{Session, SessionError};
+use crate::core::entry::By;
+use crate::engine::{Command, Engine, EngineError, OnEvent, Rest};
+use crate::world::machine::Machine;
+
+/// The engine of an open session.
+pub struct Driver {
+    pub engine: Engine<Machine>,
+    /// What a resume found, until it is recorded.
+    found: Option<String>,
+}
+
+impl Driver {
+    /// Works until there is nothing to do without a person. That the session was resumed is
+    /// recorded first, once.
+    ///
+    /// # Errors
+    /// As [`Engine::run`]. It may be called again: what was not recorded is tried again.
+    pub async fn run(&mut self, by: By) -> Result<Rest, EngineError> {
+        if let Some(found) = &self.found {
+            self.engine.record_resumed(by, found.clone()).await?;
+            self.found = None;
+        }
+        self.engine.run().await
+    }
+}
+
+/// Does this with the engine of a session, and leaves the session to others.
+///
+/// # Errors
+/// [`SessionError::Runtime`], when nothing was begun.
+pub fn drive<T>(
+    session: Session,
+    commands: UnboundedReceiver<Command>,
+    on_event: OnEvent,
+    work: impl AsyncFnOnce(&mut Driver) -> T,
+) -> Result<T, SessionError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(SessionError::Runtime)?;
+    let Session {
+        lock,
+        log,
+        world,
+        settings,
+        found,
+        ..
+    } = session;
+    let done = runtime.block_on(async move {
+        let mut driver = Driver {
+            engine: Engine::new(log, world, settings, commands, on_event),
+            found: found.map(|found| found.line()),
+        };
+        work(&mut driver).await
+    });
+    // A search that was cut short may still sit on a thread; it ends with the process.
+    runtime.shutdown_background();
+    drop(lock);
+    Ok(done)
+}
