@@ -1,13 +1,12 @@
 //! How the screen begins: which session, what is offered, and what is looked for when there is
 //! no model.
 
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, LaunchInfo, Quiet};
+use super::app::{App, Begin, LaunchInfo, Phase, Quiet};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
@@ -25,7 +24,8 @@ pub struct Start {
     pub no_alt_screen: bool,
 }
 
-pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), SessionError> {
+/// The screen before anything is looked up.
+pub(super) fn app(ctx: &AppContext) -> App {
     let (theme, trouble) = match style::theme(ctx, None) {
         Ok(theme) => (theme, None),
         Err(why) => (
@@ -45,11 +45,12 @@ pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), S
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
-    let begin = begin(ctx, start)?;
-    Ok((app, begin))
+    app.phase = Phase::Starting;
+    app
 }
 
 /// A person who names a session gets it; else unfinished work is offered before anything new.
+/// Reads the store and files, and asks servers: not for the thread that draws.
 pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     let Start {
         which,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase, Shell};
+use super::{App, Intent, Overlay, Phase, Shell, Words};
 use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
@@ -20,6 +20,15 @@ const QUIT_WAIT_MS: i64 = 2_000;
 
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
+
+/// The engine is leaving: the keys that leave need not wait for it.
+fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
+    let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c' | 'd') if ctrl => vec![Intent::Quit],
+        _ => Vec::new(),
+    }
+}
 
 /// What a key finds in front of it.
 enum Front {
@@ -39,6 +48,9 @@ impl App {
 
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
+        if self.is_leaving {
+            return leaving_key(key);
+        }
         let is_accepted = self.quiet.accepts(self.asking(), at);
         let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
         match self.front() {
@@ -233,15 +245,16 @@ impl App {
                 return Vec::new();
             }
             Phase::Nothing | Phase::Ended => {
-                self.first_words = Some(text);
+                self.first_words.push(Words { text, images });
                 let which = Which::New;
                 return vec![Intent::Open {
                     which,
                     take_over: false,
                 }];
             }
-            Phase::Opening => {
-                self.first_words = Some(text);
+            Phase::Starting | Phase::Opening => {
+                self.first_words.push(Words { text, images });
+                self.hint = Some("your words are said when it is open".into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
@@ -262,7 +275,7 @@ impl App {
                     Intent::Engine(Command::KeepInput(String::new())),
                 ]
             }
-            None => vec![Intent::Say { text, images }],
+            None => vec![Intent::Say(Words { text, images })],
         }
     }
 

@@ -10,16 +10,20 @@ use crate::engine::Command;
 use crate::session::export::{self, Format};
 use crate::store::{Message, blob_ref};
 use crate::tools::load_file;
-use crate::ui::app::{App, Msg, Phase};
+use crate::ui::app::{App, Msg, Phase, Words};
 use crate::ui::composer::editor::{edit, editor_command};
 use crate::ui::terminal::Screen;
 use crate::ui::transcript::Tone;
 
 impl Effects {
-    pub(super) fn say(&mut self, text: String, paths: &[PathBuf], app: &App) {
+    pub(super) fn say(&mut self, words: Words, app: &App) {
+        let Words {
+            text,
+            images: paths,
+        } = words;
         let mut images = Vec::new();
         let mut blobs = Vec::new();
-        for path in paths {
+        for path in &paths {
             match image(path) {
                 Ok((media_type, bytes)) => {
                     images.push(Image {

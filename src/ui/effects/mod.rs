@@ -34,6 +34,8 @@ pub struct Effects {
     pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
+    /// Engines that were told to leave, and that no other engine waits for.
+    leaving: Vec<Live>,
     watch: Option<Watch>,
     history: Option<history::Worker>,
     reader: Option<Listening>,
@@ -42,8 +44,12 @@ pub struct Effects {
     changes: Changes,
     /// When the files of the config were last looked at.
     looked: Instant,
+    /// The output of running commands is being looked at.
+    is_tailing: Arc<AtomicBool>,
     /// Shell commands of the user that run.
     shells: Vec<(ShellId, Arc<shell::Running>)>,
+    /// When all of them were asked to end.
+    shells_asked: Option<Instant>,
 }
 
 /// A command runs, or is about to, for whatever session.
@@ -70,6 +76,7 @@ impl Effects {
             ctx,
             to_screen,
             live: None,
+            leaving: Vec::new(),
             watch: None,
             history: None,
             reader: None,
@@ -77,7 +84,9 @@ impl Effects {
             acting,
             changes,
             looked: Instant::now(),
+            is_tailing: Arc::default(),
             shells: Vec::new(),
+            shells_asked: None,
         }
     }
 
@@ -121,7 +130,7 @@ impl Effects {
             Intent::Engine(command) => self.engine(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
-            Intent::Say { text, images } => self.say(text, &images, app),
+            Intent::Say(words) => self.say(words, app),
             Intent::Shell { id, command } => self.shell(id, command),
             Intent::StopShell(id) => self.stop_shell(id),
             Intent::Editor(text) => {
@@ -153,7 +162,7 @@ impl Effects {
             Intent::Models => self.models(),
             Intent::UseModel(model) => self.use_model(model),
             Intent::Offers => self.offers(),
-            Intent::OfferHeld(id) => self.offer_held(&id),
+            Intent::OfferHeld(id) => self.offer_held(id),
             Intent::ChooseModel(model) => self.choose_model(model, app),
             Intent::Reload => self.take_over_config(app),
             Intent::Trust(content) => self.trust(&content, app),
@@ -175,14 +184,40 @@ impl Effects {
         }
     }
 
-    /// Leaves the session that is open and takes up another. For one that is not there none is
-    /// left.
+    /// Takes up another session. For one that is not there none is left: it is looked for first.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
-        if self.live.is_some()
-            && let Some(why) = self.is_missing(&which)
-        {
-            return self.notify(Tone::Warn, why);
+        let id = match &which {
+            Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
+            _ => return self.switch(which, take_over, app),
+        };
+        app.hint = Some("looking for the session …".into());
+        let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
+        self.aside(move || {
+            let found = ctx.open_store().and_then(|store| store.find(&id));
+            Some(match found {
+                Ok(_) => Wake::Found {
+                    engine,
+                    which,
+                    take_over,
+                },
+                Err(error) => {
+                    let hint = error.hint().map(|h| format!("\nhint: {h}"));
+                    let why = format!("{error}{}", hint.unwrap_or_default());
+                    Wake::Msg(Msg::Notice(Tone::Warn, why))
+                }
+            })
+        });
+    }
+
+    /// The session that was to be taken up is there. Of no use when another was opened meanwhile.
+    pub fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
+        if engine == app.engine {
+            self.switch(which, take_over, app);
         }
+    }
+
+    /// Leaves the session that is open and takes up another.
+    fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
@@ -192,19 +227,9 @@ impl Effects {
             take_over,
             named: app.named,
         };
-        self.live = Some(Live::start(Arc::clone(&self.ctx), open, on_event));
-    }
-
-    /// Why the session that is named cannot be taken up.
-    fn is_missing(&self, which: &Which) -> Option<String> {
-        let id = match which {
-            Which::Named { id, .. } | Which::ForkAt { id, .. } => id,
-            Which::New | Which::Newest { .. } => return None,
-        };
-        let found = self.ctx.open_store().and_then(|store| store.find(id));
-        let error = found.err()?;
-        let hint = error.hint().map(|h| format!("\nhint: {h}"));
-        Some(format!("{error}{}", hint.unwrap_or_default()))
+        let before = std::mem::take(&mut self.leaving);
+        let live = Live::start(Arc::clone(&self.ctx), open, before, on_event);
+        self.live = Some(live);
     }
 
     fn look_on(&mut self, id: String, app: &mut App) {
@@ -224,13 +249,19 @@ impl Effects {
         })
     }
 
-    /// False when the engine did not leave in time.
-    pub fn leave(&mut self, reason: SaveReason) -> bool {
+    /// Tells the engine to leave; [`Effects::has_left`] says when it did.
+    pub fn leave(&mut self, reason: SaveReason) {
         self.watch = None;
-        match self.live.take() {
-            Some(mut live) => live.leave(reason),
-            None => true,
+        self.leaving.retain(|live| !live.has_left());
+        if let Some(live) = self.live.take() {
+            live.leave(reason);
+            self.leaving.push(live);
         }
+    }
+
+    /// What was said and done is in the log.
+    pub fn has_left(&self) -> bool {
+        self.leaving.iter().all(Live::has_left)
     }
 
     fn copy(&self, text: &str, screen: &mut Screen) {
