@@ -13,12 +13,13 @@ use crate::config::write::Change;
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths, Standing};
 use crate::core::entry::Mode;
 use crate::engine::Command;
+use crate::model::discover::LLAMA_CPP;
 use crate::model::{Figures, Models};
 use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::app::{App, Msg};
 use crate::ui::overlay::{For, Picker, PickerItem};
+use crate::ui::style;
 use crate::ui::transcript::Tone;
-use crate::ui::{start, style};
 
 /// While commands of other sessions run, whose end nobody tells, the files are looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -181,9 +182,9 @@ impl Effects {
         let named = match self.ctx.config().provider(provider) {
             Ok(_) => Ok(()),
             // It was found by its port: from now on it is known by its name.
-            Err(_) => self.change_config(|paths| {
-                config::write::local_server(paths, provider, start::LLAMA_CPP)
-            }),
+            Err(_) => {
+                self.change_config(|paths| config::write::local_server(paths, provider, LLAMA_CPP))
+            }
         };
         let set = |paths: &Paths| config::write::set(paths, "model", &model);
         if let Err(e) = named.and_then(|()| self.change_config(set)) {
