@@ -187,8 +187,7 @@ impl Live {
         }
     }
 
-    /// An engine that has ended receives nothing; its end was sent to the screen.
-    pub fn send(&self, command: Command) {
+    fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
 
@@ -198,9 +197,14 @@ impl Live {
 
     /// Tells it to leave in order: what runs goes on. Does not wait for it.
     pub fn leave(&self, reason: SaveReason) {
-        if !self.is_left.swap(true, Ordering::SeqCst) {
+        if !self.is_to_leave() {
             self.send(Command::Leave(reason));
         }
+    }
+
+    /// It is told so, or will be: true when it was known before.
+    pub fn is_to_leave(&self) -> bool {
+        self.is_left.swap(true, Ordering::SeqCst)
     }
 
     /// Everything is in the log, and the session is free.

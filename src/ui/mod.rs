@@ -20,6 +20,7 @@ pub mod commands;
 pub mod composer;
 pub mod diff;
 pub mod effects;
+pub mod files;
 pub mod highlight;
 pub mod history;
 pub mod input;

@@ -176,6 +176,38 @@ fn typing_and_sending_draw() {
     terminal.sees("> abc");
 }
 
+/// 3 x 2 pixels.
+const PNG: &[u8] = b"\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x03\x00\x00\x00\x02\x08\x02\x00\x00\x00\x12\x16\xf1\x4d\x00\x00\x00\x03\x74\x45\x58\x74\x61\x00\x62\xdc\x49\xa2\x3b\x00\x00\x00\x10\x49\x44\x41\x54\x78\x9c\x63\xf8\xcf\xc0\x00\x41\x0c\x70\x16\x00\x41\xd2\x05\xfb\x87\xf0\xb9\x48\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82";
+
+#[test]
+fn attaching_an_image_draws_and_sends_it() {
+    let seen = [step("I see it.", &[]), step("I see two.", &[])];
+    let (home, mut terminal) = talking(&seen);
+    std::fs::write(home.path("a.png"), PNG).unwrap();
+    std::fs::write(home.path("b.png"), PNG).unwrap();
+    let holder = Holder::of(&home);
+    terminal.types("\x1b[200~./a.png\x1b[201~");
+    terminal.sees("[Image #1 a.png]");
+    terminal.types("see ./b.png!");
+    terminal.sees("see ./b.png!");
+    holder.lets_go();
+    terminal.types(ENTER);
+    terminal.sees("I see it.");
+    // Sent in the same instant, before the disk can have answered.
+    terminal.types("both @b.png and @a.png\r");
+    terminal.sees("I see two.");
+    terminal.types("\x04");
+    terminal.ends();
+    let export = home.run(["export", &newest(&home), "--json"]).expect(0);
+    let found = export.stdout.matches("image/png").count();
+    assert_eq!(found, 3, "{}", export.stdout);
+    assert!(
+        export
+            .stdout
+            .contains("both [Image #1 b.png] and [Image #2 a.png]")
+    );
+}
+
 #[test]
 fn a_person_may_leave_without_the_store_and_loses_nothing_that_was_acknowledged() {
     let answer = "A slow answer, during which another message is sent and waits for its turn.";

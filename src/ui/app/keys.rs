@@ -190,7 +190,7 @@ impl App {
         work(&mut self.composer, &around)
     }
 
-    fn did(&mut self, did: Did) -> Vec<Intent> {
+    pub(super) fn did(&mut self, did: Did) -> Vec<Intent> {
         match did {
             Did::Nothing | Did::Moved => Vec::new(),
             Did::Changed => {
@@ -209,7 +209,16 @@ impl App {
 
     fn submit(&mut self, submission: Submission) -> Vec<Intent> {
         match submission {
-            Submission::Prompt { text, images, .. } => self.say(text, images),
+            Submission::Prompt {
+                text,
+                images,
+                looks,
+                ..
+            } => self.say(Words {
+                text,
+                images,
+                looks,
+            }),
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
@@ -234,18 +243,18 @@ impl App {
         Some(Intent::StopShell(shell.id))
     }
 
-    fn say(&mut self, text: String, images: Vec<std::path::PathBuf>) -> Vec<Intent> {
+    fn say(&mut self, words: Words) -> Vec<Intent> {
         self.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
             Phase::Watching => {
-                self.composer.set_text(&text);
+                self.back_into_box(words);
                 self.hint =
                     Some("this session is another process's: /fork goes your own way".into());
                 return Vec::new();
             }
             Phase::Nothing | Phase::Ended => {
-                self.first_words.push(Words { text, images });
+                self.first_words.push(words);
                 let which = Which::New;
                 return vec![Intent::Open {
                     which,
@@ -253,7 +262,7 @@ impl App {
                 }];
             }
             Phase::Starting | Phase::Opening => {
-                self.first_words.push(Words { text, images });
+                self.first_words.push(words);
                 self.hint = Some("your words are said when it is open".into());
                 return Vec::new();
             }
@@ -264,7 +273,7 @@ impl App {
         match edited {
             Some(queued) => {
                 let message = Message {
-                    text,
+                    text: words.text,
                     ..queued.message.clone()
                 };
                 vec![
@@ -275,7 +284,7 @@ impl App {
                     Intent::Engine(Command::KeepInput(String::new())),
                 ]
             }
-            None => vec![Intent::Say(Words { text, images })],
+            None => vec![Intent::Say(words)],
         }
     }
 

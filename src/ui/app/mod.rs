@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-use super::composer::Composer;
-use super::composer::files::Files;
+use super::composer::{Composer, Look};
+use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
@@ -46,6 +46,8 @@ pub enum Msg {
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
+    /// The images that a part of the text names, when it names nothing else.
+    Looked(Look, Option<Vec<PathBuf>>),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
@@ -77,6 +79,8 @@ pub enum Intent {
     /// Looks on while another process works in it.
     Watch(String),
     Say(Words),
+    /// Whether a part of the text names images.
+    Look(Look),
     Shell {
         id: ShellId,
         command: String,
@@ -344,7 +348,7 @@ impl App {
         let is_elsewhere = matches!(self.overlay, Overlay::History(_));
         if self.phase != Phase::Nothing || is_elsewhere {
             if let Some(prompt) = begin.into_prompt() {
-                self.back_into_box(&prompt);
+                self.back_into_box(Words::plain(prompt));
             }
             return Vec::new();
         }
@@ -354,19 +358,14 @@ impl App {
     /// What was to be said in a session that is not opened: the person says where it goes now.
     fn take_words_back(&mut self) {
         for words in std::mem::take(&mut self.first_words) {
-            self.back_into_box(&words.text);
+            self.back_into_box(words);
         }
     }
 
     /// Words that were to be said and were not: below what is typed.
-    fn back_into_box(&mut self, words: &str) {
-        match self.composer.is_empty() {
-            true => self.composer.set_text(words),
-            false => {
-                let words = format!("\n{words}");
-                self.in_box(|composer, around| composer.paste(&words, around));
-            }
-        }
+    fn back_into_box(&mut self, words: Words) {
+        self.composer
+            .put_back(&words.text, words.images, words.looks);
         self.typed_ms = Some(self.now_ms);
     }
 
@@ -376,7 +375,7 @@ impl App {
             Begin::Offers { offers, prompt } => {
                 self.take_words_back();
                 if let Some(prompt) = prompt {
-                    self.back_into_box(&prompt);
+                    self.back_into_box(Words::plain(prompt));
                 }
                 let intent = Intent::Details(offers.clone());
                 self.raise(Overlay::Card(Card::new(offers)));
@@ -411,6 +410,14 @@ impl App {
 
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
+        let mut intents = self.updated(msg);
+        let looks = self.composer.new_looks();
+        intents.extend(looks.into_iter().map(Intent::Look));
+        intents
+    }
+
+    fn updated(&mut self, msg: Msg) -> Vec<Intent> {
+        let now_ms = self.now_ms;
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
@@ -434,6 +441,10 @@ impl App {
                 {
                     return vec![Intent::History(ask)];
                 }
+            }
+            Msg::Looked(look, found) => {
+                let did = self.composer.looked(&look, found);
+                return self.did(did);
             }
             Msg::Edited(Ok(text)) => {
                 self.composer.edited(&text);
@@ -698,12 +709,16 @@ impl Begin {
 pub struct Words {
     pub text: String,
     pub images: Vec<PathBuf>,
+    /// Parts of the text that may name more of them.
+    pub looks: Vec<Look>,
 }
 
 impl Words {
     fn plain(text: String) -> Words {
-        let images = Vec::new();
-        Words { text, images }
+        Words {
+            text,
+            ..Words::default()
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 //! messages. What takes long is done on threads.
 
 mod changes;
+mod editor;
 mod files;
+mod images;
+mod outbox;
 mod rules;
 mod shell;
 mod show;
@@ -25,6 +28,7 @@ use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::session::{AppContext, Which};
 use changes::{Acting, Changes};
+use outbox::Outbox;
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -34,6 +38,8 @@ pub struct Effects {
     pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
+    /// The way to its engine.
+    outbox: Option<Outbox>,
     /// Engines that were told to leave, and that no other engine waits for.
     leaving: Vec<Live>,
     watch: Option<Watch>,
@@ -76,6 +82,7 @@ impl Effects {
             ctx,
             to_screen,
             live: None,
+            outbox: None,
             leaving: Vec::new(),
             watch: None,
             history: None,
@@ -130,6 +137,7 @@ impl Effects {
             Intent::Engine(command) => self.engine(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
+            Intent::Look(look) => self.look(look),
             Intent::Say(words) => self.say(words, app),
             Intent::Shell { id, command } => self.shell(id, command),
             Intent::StopShell(id) => self.stop_shell(id),
@@ -178,9 +186,9 @@ impl Effects {
         After::GoOn
     }
 
-    pub fn engine(&self, command: Command) {
-        if let Some(live) = &self.live {
-            live.send(command);
+    pub fn engine(&mut self, command: Command) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.send(command);
         }
     }
 
@@ -229,6 +237,7 @@ impl Effects {
         };
         let before = std::mem::take(&mut self.leaving);
         let live = Live::start(Arc::clone(&self.ctx), open, before, on_event);
+        self.outbox = Some(Outbox::new(live.sender(), self.to_screen.clone()));
         self.live = Some(live);
     }
 
@@ -253,8 +262,8 @@ impl Effects {
     pub fn leave(&mut self, reason: SaveReason) {
         self.watch = None;
         self.leaving.retain(|live| !live.has_left());
-        if let Some(live) = self.live.take() {
-            live.leave(reason);
+        if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
+            outbox.leave(&live, reason);
             self.leaving.push(live);
         }
     }

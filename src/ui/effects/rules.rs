@@ -223,7 +223,7 @@ impl Effects {
     }
 
     /// Only a model that could be asked.
-    pub(super) fn use_model(&self, model: String) {
+    pub(super) fn use_model(&mut self, model: String) {
         let models = Models::new(self.ctx.config().clone(), self.ctx.env.clone());
         match models.check(&model) {
             Ok(warnings) => {

@@ -14,7 +14,7 @@ use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
-use crate::ui::composer::files::Files;
+use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
