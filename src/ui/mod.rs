@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event;
 
 use crate::core::entry::SaveReason;
+use crate::engine::Command;
 use crate::headless::exit;
 use crate::session::{AppContext, Which, now_ms, short_id};
 
@@ -69,6 +70,13 @@ pub enum Wake {
         engine: u64,
         which: Which,
         take_over: bool,
+    },
+    /// Settings that hold from now on.
+    InUse(Arc<AppContext>),
+    /// A command for the engine of this number.
+    ForEngine {
+        engine: u64,
+        command: Command,
     },
     /// Why nothing can begin, and what helps.
     NotBegun(String, Option<String>),
@@ -183,9 +191,9 @@ impl Loop<'_> {
                 .is_some_and(|at| at.elapsed() >= SETTLED)
             {
                 self.config_changed = None;
-                self.effects.reload(self.app);
+                self.effects.reload();
             }
-            self.effects.settle_config();
+            self.effects.settle_settings(self.app);
             if let Some(code) = self.signals.last() {
                 return Ended::Signal(code);
             }
@@ -235,6 +243,14 @@ impl Loop<'_> {
                     take_over,
                 } => {
                     self.effects.found(engine, which, take_over, self.app);
+                    None
+                }
+                Wake::InUse(ctx) => {
+                    self.effects.use_settings(ctx, self.app);
+                    None
+                }
+                Wake::ForEngine { engine, command } => {
+                    self.effects.for_engine(engine, command, self.app);
                     None
                 }
                 Wake::NotBegun(why, hint) => Some(Ended::NotBegun(why, hint)),

@@ -43,7 +43,6 @@ pub(super) fn app(ctx: &AppContext) -> App {
     };
     let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
-    app.theme_name = ctx.config().theme.clone();
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);

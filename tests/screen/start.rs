@@ -418,6 +418,8 @@ fn trust_is_asked_for_before_anything_else() {
             Intent::Distrust => assert!(!trusts),
             _ => panic!("no answer"),
         }
+        assert_eq!(stage.wanted.len(), 1, "opened with the config of before");
+        stage.send(Msg::TrustSettled);
         assert!(matches!(stage.wanted[1], Intent::Open { .. }));
     }
 }

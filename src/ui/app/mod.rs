@@ -56,6 +56,10 @@ pub enum Msg {
     /// The config was read again.
     Restyled(Box<Theme>),
     Branch(Option<String>),
+    /// Warnings that are so no longer.
+    NoLonger(Vec<String>),
+    /// The answer about the folder's own config is kept, and its content is in use or not.
+    TrustSettled,
     /// Something is chosen from these.
     Pick(Picker),
     /// More of what the run of a viewer printed.
@@ -243,7 +247,6 @@ pub struct App {
     pub launch: LaunchInfo,
     pub branch: Option<String>,
     pub theme: Theme,
-    pub theme_name: String,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
@@ -303,7 +306,6 @@ impl App {
             launch,
             branch: None,
             theme,
-            theme_name: String::new(),
             code: Highlighter::background(),
             generation: 0,
             figures,
@@ -458,6 +460,12 @@ impl App {
                 self.generation += 1;
             }
             Msg::Branch(branch) => self.branch = branch,
+            Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
+            Msg::TrustSettled => {
+                if let Some(begin) = self.after_trust.take() {
+                    return self.begins(*begin);
+                }
+            }
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),

@@ -7,6 +7,7 @@ mod files;
 mod images;
 mod outbox;
 mod rules;
+mod settings;
 mod shell;
 mod show;
 
@@ -23,12 +24,13 @@ use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
 use super::{OnEngineEvent, Wake};
-use crate::command::{RunInfo, RunState, Runs};
+use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::session::{AppContext, Which};
-use changes::{Acting, Changes};
+use changes::Acting;
 use outbox::Outbox;
+use settings::{Ask, Settings};
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -47,21 +49,15 @@ pub struct Effects {
     reader: Option<Listening>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
-    changes: Changes,
-    /// When the files of the config were last looked at.
-    looked: Instant,
+    settings: Settings,
+    /// The session that is open has other rules than those in use.
+    rules_are_due: bool,
     /// The output of running commands is being looked at.
     is_tailing: Arc<AtomicBool>,
     /// Shell commands of the user that run.
     shells: Vec<(ShellId, Arc<shell::Running>)>,
     /// When all of them were asked to end.
     shells_asked: Option<Instant>,
-}
-
-/// A command runs, or is about to, for whatever session.
-fn some_run(runs: Option<&Runs>) -> bool {
-    let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
-    runs.is_some_and(|runs| !runs.list().iter().all(is_over))
 }
 
 /// Whether the screen goes on.
@@ -77,7 +73,7 @@ impl Effects {
     pub fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
-        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
+        let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
         Effects {
             ctx,
             to_screen,
@@ -89,8 +85,8 @@ impl Effects {
             reader: None,
             runs,
             acting,
-            changes,
-            looked: Instant::now(),
+            settings,
+            rules_are_due: false,
             is_tailing: Arc::default(),
             shells: Vec::new(),
             shells_asked: None,
@@ -148,7 +144,7 @@ impl Effects {
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
-            Intent::AllowAlways(rule) => self.allow_always(&rule, app),
+            Intent::AllowAlways(rule) => self.settings.ask(Ask::Allow(rule)),
             Intent::History(ask) => self.history(ask),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
@@ -165,16 +161,19 @@ impl Effects {
                 json,
                 file,
             } => self.export(session, json, file),
-            Intent::Theme(name) => self.theme(&name, app),
+            Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
             Intent::Models => self.models(),
-            Intent::UseModel(model) => self.use_model(model),
+            Intent::UseModel(model) => self.use_model(model, app.engine),
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(id),
-            Intent::ChooseModel(model) => self.choose_model(model, app),
-            Intent::Reload => self.take_over_config(app),
-            Intent::Trust(content) => self.trust(&content, app),
-            Intent::Distrust => self.distrust(),
+            Intent::ChooseModel(model) => self.settings.ask(Ask::ChooseModel {
+                model,
+                engine: app.engine,
+            }),
+            Intent::Reload => self.settings.ask(Ask::TakeOver),
+            Intent::Trust(content) => self.settings.ask(Ask::Trust(content)),
+            Intent::Distrust => self.settings.ask(Ask::Distrust),
             Intent::Suspend => {
                 self.suspend(screen);
                 app.quiet.forget();
@@ -268,9 +267,26 @@ impl Effects {
         }
     }
 
-    /// What was said and done is in the log.
+    /// What was said and done is in the log, and what was changed is in the config.
     pub fn has_left(&self) -> bool {
-        self.leaving.iter().all(Live::has_left)
+        self.leaving.iter().all(Live::has_left) && self.settings.is_idle()
+    }
+
+    /// A file of the config may have changed.
+    pub fn look_at_config(&self) {
+        self.settings.ask(Ask::Look);
+    }
+
+    /// It changed, and is not being written any more.
+    pub fn reload(&self) {
+        self.settings.ask(Ask::Reload);
+    }
+
+    /// For the engine of this number, when it is still the one that is listened to.
+    pub fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
+        if engine == app.engine {
+            self.engine(command);
+        }
     }
 
     fn copy(&self, text: &str, screen: &mut Screen) {
