@@ -12,7 +12,9 @@
 //! keys and looks at the screen. [`effects`] carries out what it wants. The [`live`] engine
 //! knows nothing of a screen.
 //!
-//! Invariant: the thread that draws never waits for the store, the model or a command.
+//! Invariant: the thread that draws never waits for a file, the store, the model or a command.
+//! `tests/layers` holds it for what is drawn and for [`app`]; what [`effects`] does it does on
+//! other threads. The one exception is another program that has the terminal (an editor).
 
 pub mod ansi;
 pub mod app;

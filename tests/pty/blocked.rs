@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{ENTER, ESC, Home, Terminal};
-use crate::{scripted, slowly, step};
+use crate::{bash, scripted, slowly, step};
 
 /// A program that has the store: nobody can open it, and nobody who has it open can write.
 struct Holder {
@@ -206,6 +206,25 @@ fn attaching_an_image_draws_and_sends_it() {
             .stdout
             .contains("both [Image #1 b.png] and [Image #2 a.png]")
     );
+}
+
+#[test]
+fn writing_the_config_draws() {
+    let home = scripted(&[step("", &[bash("touch first")]), step("Done.", &[])]);
+    // Another program that changes the config.
+    let other = File::create(home.rewake_home().join("config.lock")).unwrap();
+    other.lock().unwrap();
+    let mut terminal = Terminal::start(&home, &["make it"]);
+    terminal.sees("always: writes");
+    terminal.answers("Enter chooses", "a");
+    terminal.sees("Done.");
+    terminal.types("abc");
+    terminal.sees("> abc");
+    let config = || std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    assert!(!config().contains("touch"), "it was not held up");
+    other.unlock().unwrap();
+    terminal.sees("is allowed from now on");
+    assert!(config().contains("touch"));
 }
 
 #[test]
