@@ -114,7 +114,9 @@ fn answer(address: SocketAddr, host: &str, path: &str, end: Instant) -> Option<S
     let left = || Some(end.saturating_duration_since(Instant::now())).filter(|t| !t.is_zero());
     let mut stream = TcpStream::connect_timeout(&address, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").ok()?;
+    // At once: some servers answer and close on the first piece.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     let mut stream = stream.take(MAX_ANSWER_BYTES);
     let mut chunk = [0; 8 << 10];
