@@ -8,6 +8,7 @@
 mod answer;
 pub mod anthropic;
 pub mod catalogue;
+pub mod discover;
 pub mod errors;
 pub mod gemini;
 mod gemini_schema;

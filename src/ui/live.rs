@@ -4,12 +4,16 @@
 //! engine recorded, in their order. A full disk pauses the engine, not the screen: it is told,
 //! and tried again until there is room.
 //!
+//! Nothing here waits on the caller's thread: the engine that takes up the next session waits for
+//! the one before, and who quits the program looks whether it has left ([`Live::has_left`]).
+//!
 //! Invariant: when this is dropped, the engine was told to leave and what runs goes on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -30,7 +34,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const TAKING_OVER: Duration = Duration::from_secs(10);
 
 /// Leaving is waited for so long: a commit, and a busy store.
-const LEAVING: Duration = Duration::from_secs(8);
+pub const LEAVING: Duration = Duration::from_secs(8);
 
 /// Which session is opened, and how.
 #[derive(Debug)]
@@ -149,22 +153,41 @@ impl Now {
 pub struct Live {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
+    /// A session that is not open yet is not opened any more.
+    is_left: Arc<AtomicBool>,
 }
 
 impl Live {
-    /// Opens a session and works in it. `tell` is called from the engine's thread.
-    pub fn start(ctx: Arc<AppContext>, open: Open, on_event: OnEngineEvent) -> Live {
+    /// Opens a session and works in it, when those before have left theirs: it may be one of
+    /// them, or a copy of it. `on_event` is called from the engine's thread.
+    pub fn start(
+        ctx: Arc<AppContext>,
+        open: Open,
+        before: Vec<Live>,
+        on_event: OnEngineEvent,
+    ) -> Live {
         let (commands, inbox) = unbounded_channel();
+        let is_left = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&is_left);
+        let work = move || {
+            wait_for(&before);
+            if !theirs.load(Ordering::SeqCst) {
+                work(&ctx, &open, inbox, &on_event);
+            }
+        };
         let thread = std::thread::Builder::new()
             .name("engine".into())
-            .spawn(move || work(&ctx, &open, inbox, &on_event))
+            .spawn(work)
             .inspect_err(|error| tracing::error!(%error, "the engine has no thread"))
             .ok();
-        Live { commands, thread }
+        Live {
+            commands,
+            thread,
+            is_left,
+        }
     }
 
-    /// An engine that has ended receives nothing; its end was sent to the screen.
-    pub fn send(&self, command: Command) {
+    fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
 
@@ -172,26 +195,35 @@ impl Live {
         self.commands.clone()
     }
 
-    /// Leaves in order: what runs goes on. True when it was recorded in time.
-    pub fn leave(&mut self, reason: SaveReason) -> bool {
-        let Some(thread) = self.thread.take() else {
-            return true;
-        };
-        self.send(Command::Leave(reason));
-        let end = std::time::Instant::now() + LEAVING;
-        while !thread.is_finished() {
-            if std::time::Instant::now() > end {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+    /// Tells it to leave in order: what runs goes on. Does not wait for it.
+    pub fn leave(&self, reason: SaveReason) {
+        if !self.is_to_leave() {
+            self.send(Command::Leave(reason));
         }
-        thread.join().is_ok()
+    }
+
+    /// It is told so, or will be: true when it was known before.
+    pub fn is_to_leave(&self) -> bool {
+        self.is_left.swap(true, Ordering::SeqCst)
+    }
+
+    /// Everything is in the log, and the session is free.
+    pub fn has_left(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
         self.leave(SaveReason::Exit);
+    }
+}
+
+/// On the thread of the next engine. They were told to leave.
+fn wait_for(before: &[Live]) {
+    let end = Instant::now() + LEAVING;
+    while !before.iter().all(Live::has_left) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -12,7 +12,9 @@
 //! keys and looks at the screen. [`effects`] carries out what it wants. The [`live`] engine
 //! knows nothing of a screen.
 //!
-//! Invariant: the thread that draws never waits for the store, the model or a command.
+//! Invariant: the thread that draws never waits for a file, the store, the model or a command.
+//! `tests/layers` holds it for what is drawn and for [`app`]; what [`effects`] does it does on
+//! other threads. The one exception is another program that has the terminal (an editor).
 
 pub mod ansi;
 pub mod app;
@@ -20,6 +22,7 @@ pub mod commands;
 pub mod composer;
 pub mod diff;
 pub mod effects;
+pub mod files;
 pub mod highlight;
 pub mod history;
 pub mod input;
@@ -44,12 +47,13 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event;
 
 use crate::core::entry::SaveReason;
+use crate::engine::Command;
 use crate::report::{self, exit, note, note_background, raw};
-use crate::session::{AppContext, now_ms, short_id};
+use crate::session::{AppContext, Which, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
-use live::EngineEvent;
+use live::{EngineEvent, LEAVING};
 use terminal::Screen;
 
 pub use start::{Start, begin};
@@ -62,8 +66,30 @@ pub enum Wake {
     Msg(Msg),
     /// The config's files changed.
     Config,
+    /// The session that is to be taken up is there. `engine` was the number of the one that was
+    /// open when it was looked for.
+    Found {
+        engine: u64,
+        which: Which,
+        take_over: bool,
+    },
+    /// Settings that hold from now on.
+    InUse(Arc<AppContext>),
+    /// A command for the engine of this number.
+    ForEngine {
+        engine: u64,
+        command: Command,
+    },
+    /// Why nothing can begin, and what helps.
+    NotBegun(String, Option<String>),
     /// The terminal is no more.
     Gone,
+}
+
+impl From<Msg> for Wake {
+    fn from(msg: Msg) -> Wake {
+        Wake::Msg(msg)
+    }
 }
 
 /// What follows when the screen is closed.
@@ -78,6 +104,8 @@ pub enum Closed {
 const FRAME: Duration = Duration::from_millis(16);
 /// While something moves: running times, output, how long ago it was saved.
 const MOVING: Duration = Duration::from_millis(100);
+/// So often it is looked whether the engine has left.
+const LEFT: Duration = Duration::from_millis(5);
 /// While nothing does.
 const STILL: Duration = Duration::from_millis(1_000);
 /// What came meanwhile is taken in for so long before it is drawn.
@@ -95,10 +123,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     let (sender, wakes) = channel();
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone());
-    let (mut app, begin) = match start::app(&ctx, start) {
-        Ok(begun) => begun,
-        Err(error) => return failed(&error.to_string(), error.hint().as_deref()),
-    };
+    let mut app = start::app(&ctx);
     let mut screen = match Screen::open(!plain) {
         Ok(screen) => screen,
         Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
@@ -109,18 +134,18 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         drop(screen);
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
-    effects.begin(&mut app);
-    let intents = app.begin(begin);
-    let ended = Loop {
+    effects.begin(start, &mut app);
+    let mut looping = Loop {
         app: &mut app,
         effects: &mut effects,
         screen: &mut screen,
         wakes: &wakes,
         signals: &signals,
         config_changed: None,
-    }
-    .run(intents);
-    close(app, effects, screen, plain, ended)
+    };
+    let ended = looping.run();
+    let has_left = looping.leave(&ended);
+    close(app, effects, screen, plain, ended, has_left)
 }
 
 /// How the loop came to its end.
@@ -129,6 +154,8 @@ enum Ended {
     Demo,
     Signal(u8),
     TerminalGone,
+    /// Nothing could begin: why, and what helps.
+    NotBegun(String, Option<String>),
 }
 
 struct Loop<'a> {
@@ -142,10 +169,7 @@ struct Loop<'a> {
 }
 
 impl Loop<'_> {
-    fn run(&mut self, begin: Vec<Intent>) -> Ended {
-        if let Some(ended) = self.perform(begin) {
-            return ended;
-        }
+    fn run(&mut self) -> Ended {
         let mut tails_at = Instant::now();
         let mut branch_at = Instant::now();
         let mut title = String::new();
@@ -169,9 +193,9 @@ impl Loop<'_> {
                 .is_some_and(|at| at.elapsed() >= SETTLED)
             {
                 self.config_changed = None;
-                self.effects.reload(self.app);
+                self.effects.reload();
             }
-            self.effects.settle_config();
+            self.effects.settle_settings(self.app);
             if let Some(code) = self.signals.last() {
                 return Ended::Signal(code);
             }
@@ -215,6 +239,23 @@ impl Loop<'_> {
                     self.config_changed = Some(Instant::now());
                     None
                 }
+                Wake::Found {
+                    engine,
+                    which,
+                    take_over,
+                } => {
+                    self.effects.found(engine, which, take_over, self.app);
+                    None
+                }
+                Wake::InUse(ctx) => {
+                    self.effects.use_settings(ctx, self.app);
+                    None
+                }
+                Wake::ForEngine { engine, command } => {
+                    self.effects.for_engine(engine, command, self.app);
+                    None
+                }
+                Wake::NotBegun(why, hint) => Some(Ended::NotBegun(why, hint)),
                 Wake::Gone => Some(Ended::TerminalGone),
             };
             if ended.is_some() {
@@ -223,6 +264,55 @@ impl Loop<'_> {
             let until = *until.get_or_insert_with(|| (drawn_at + FRAME).max(Instant::now()));
             if Instant::now() >= until + TAKE_IN {
                 return None;
+            }
+        }
+    }
+
+    /// Until everything is in the log, for as long as that may take. The person need not wait for
+    /// it: the keys that leave count again once the screen says so. False when it was not waited
+    /// out.
+    fn leave(&mut self, ended: &Ended) -> bool {
+        let reason = match ended {
+            Ended::Left | Ended::Demo | Ended::NotBegun(..) => SaveReason::Exit,
+            Ended::Signal(_) | Ended::TerminalGone => SaveReason::Signal,
+        };
+        for intent in self.app.leave() {
+            if let Intent::Engine(command) = intent {
+                self.effects.engine(command);
+            }
+        }
+        self.effects.stop_shells();
+        let end = Instant::now() + LEAVING;
+        let mut draw_at = Instant::now() + MOVING;
+        let mut is_said = false;
+        let mut is_told = false;
+        loop {
+            // What the user's own commands printed is to be in the log too.
+            if !is_told && self.effects.shells_are_over() {
+                self.effects.leave(reason);
+                is_told = true;
+            }
+            if is_told && self.effects.has_left() {
+                return true;
+            }
+            let now = Instant::now();
+            if now >= end {
+                return false;
+            }
+            if now >= draw_at && !matches!(ended, Ended::TerminalGone) {
+                // A terminal that is gone meanwhile is no reason to leave without the log.
+                is_said |= self.screen.draw(self.app).is_ok();
+                draw_at = now + MOVING;
+            }
+            match self.wakes.recv_timeout(LEFT) {
+                Ok(Wake::Msg(msg)) => {
+                    let intents = self.app.update(msg, now_ms());
+                    if is_said && intents.iter().any(|i| matches!(i, Intent::Quit)) {
+                        return false;
+                    }
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LEFT),
             }
         }
     }
@@ -244,32 +334,31 @@ impl Loop<'_> {
     }
 }
 
-/// Everything is in the log before the terminal is given back.
-fn close(mut app: App, mut effects: Effects, screen: Screen, plain: bool, ended: Ended) -> Closed {
-    let reason = match ended {
-        Ended::Left | Ended::Demo => SaveReason::Exit,
-        Ended::Signal(_) | Ended::TerminalGone => SaveReason::Signal,
-    };
-    for intent in app.keep_input() {
-        if let Intent::Engine(command) = intent {
-            effects.engine(command);
-        }
-    }
-    effects.end_shells();
-    let left = effects.leave(reason);
+/// The terminal is given back. What was acknowledged is in the log, also when the engine has not
+/// left.
+fn close(
+    mut app: App,
+    mut effects: Effects,
+    screen: Screen,
+    plain: bool,
+    ended: Ended,
+    has_left: bool,
+) -> Closed {
+    effects.kill_shells();
     let words = match (plain, &ended) {
         (true, Ended::Left) => app.printed(),
         _ => String::new(),
     };
     drop(screen);
-    if !matches!(ended, Ended::TerminalGone) {
-        say_goodbye(&app, &words, left);
+    if !matches!(ended, Ended::TerminalGone | Ended::NotBegun(..)) {
+        say_goodbye(&app, &words, has_left);
     }
     match ended {
         Ended::Left => Closed::Code(exit::DONE),
         Ended::Demo => Closed::Demo,
         Ended::Signal(code) => Closed::Code(code),
         Ended::TerminalGone => Closed::Code(exit::SIGHUP),
+        Ended::NotBegun(why, hint) => failed(&why, hint.as_deref()),
     }
 }
 

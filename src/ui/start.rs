@@ -1,17 +1,18 @@
 //! How the screen begins: which session, what is offered, and what is looked for when there is
 //! no model.
 
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::app::{App, Begin, LaunchInfo, Quiet};
+use super::app::{App, Begin, LaunchInfo, Phase, Quiet};
 use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
 use crate::config;
+use crate::core::text::count;
+use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
 use crate::session::{AppContext, SessionError, VERSION, Which, now_ms};
 
@@ -25,7 +26,8 @@ pub struct Start {
     pub no_alt_screen: bool,
 }
 
-pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), SessionError> {
+/// The screen before anything is looked up.
+pub(super) fn app(ctx: &AppContext) -> App {
     let (theme, trouble) = match style::theme(ctx, None) {
         Ok(theme) => (theme, None),
         Err(why) => (
@@ -41,15 +43,15 @@ pub(super) fn app(ctx: &Arc<AppContext>, start: Start) -> Result<(App, Begin), S
     };
     let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
-    app.theme_name = ctx.config().theme.clone();
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
-    let begin = begin(ctx, start)?;
-    Ok((app, begin))
+    app.phase = Phase::Starting;
+    app
 }
 
 /// A person who names a session gets it; else unfinished work is offered before anything new.
+/// Reads the store and files, and asks servers: not for the thread that draws.
 pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     let Start {
         which,
@@ -103,8 +105,8 @@ fn providers(ctx: &AppContext) -> Vec<Provider> {
         .into_iter()
         .map(|name| keyed(ctx, name))
         .collect();
-    providers.push(local(ctx, "ollama", "http://127.0.0.1:11434", "/api/tags"));
-    providers.push(local(ctx, "llama.cpp", LLAMA_CPP, "/v1/models"));
+    let servers = discover::local_servers(ctx.config());
+    providers.extend(servers.into_iter().map(local));
     providers
 }
 
@@ -128,78 +130,21 @@ fn keyed(ctx: &AppContext, name: &str) -> Provider {
     }
 }
 
-/// Where llama.cpp's server listens unless told otherwise.
-pub(super) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
-
-/// A server on this machine, asked for its models. It is there at once or not at all.
-fn local(ctx: &AppContext, name: &str, usual: &str, path: &str) -> Provider {
-    let named = match name {
-        "ollama" => ctx.config().provider("ollama").ok().map(|p| p.base_url),
-        _ => None,
+/// A server on this machine, as it answered.
+fn local(server: LocalServer) -> Provider {
+    let base = &server.base;
+    let found = match &server.models {
+        None => format!("no server at {base}"),
+        Some(models) => format!("a server at {base} with {}", count(models.len(), "model")),
     };
-    let base = named.unwrap_or_else(|| usual.to_string());
-    let base = base
-        .trim_end_matches('/')
-        .trim_end_matches("/v1")
-        .to_string();
-    let models = probe(&base, path);
-    let prefix = if name == "ollama" {
-        "ollama"
-    } else {
-        "llamacpp"
-    };
-    let hint = match name {
-        "ollama" => "ollama serve, then ollama pull a model that can call tools".to_string(),
-        _ => "llama-server --jinja -m MODEL.gguf".to_string(),
-    };
-    match models {
-        None => Provider {
-            name: name.to_string(),
-            found: format!("no server at {base}"),
-            is_ready: false,
-            models: Vec::new(),
-            hint,
-        },
-        Some(models) => Provider {
-            name: name.to_string(),
-            found: format!("a server at {base} with {} models", models.len()),
-            is_ready: !models.is_empty(),
-            models: models.iter().map(|m| format!("{prefix}/{m}")).collect(),
-            hint,
-        },
+    let models = server.models.unwrap_or_default();
+    Provider {
+        name: server.name.to_string(),
+        found,
+        is_ready: !models.is_empty(),
+        models,
+        hint: server.hint.to_string(),
     }
-}
-
-/// One small request over plain HTTP/1.0 with a short patience: the first screen must not wait.
-fn probe(base: &str, path: &str) -> Option<Vec<String>> {
-    use std::io::{Read, Write};
-    use std::net::{TcpStream, ToSocketAddrs};
-    const PATIENCE: Duration = Duration::from_millis(300);
-    const MAX_BYTES: u64 = 1 << 20;
-    let host = base.strip_prefix("http://")?;
-    let host = host.split('/').next()?;
-    let address = match host.contains(':') {
-        true => host.to_string(),
-        false => format!("{host}:80"),
-    };
-    let address = address.to_socket_addrs().ok()?.next()?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.take(MAX_BYTES).read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8_lossy(&answer);
-    let (_, body) = text.split_once("\r\n\r\n")?;
-    let value: serde_json::Value = serde_json::from_str(body).ok()?;
-    let list = value
-        .get("models")
-        .or_else(|| value.get("data"))?
-        .as_array()?;
-    let name = |model: &serde_json::Value| {
-        let name = model.get("name").or_else(|| model.get("id"))?;
-        Some(name.as_str()?.to_string())
-    };
-    Some(list.iter().filter_map(name).take(20).collect())
 }
 
 /// Tells when a file of the config changes. `None` when that cannot be known: then a change

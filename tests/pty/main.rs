@@ -13,6 +13,7 @@
 mod support;
 
 mod asks;
+mod blocked;
 mod crash;
 mod ends;
 mod settings;

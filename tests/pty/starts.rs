@@ -177,3 +177,13 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     terminal.says("another way");
     terminal.sees("▌ another way");
 }
+
+#[test]
+fn a_store_that_cannot_be_opened_ends_the_screen_and_says_why() {
+    let home = scripted(&[]);
+    std::fs::create_dir(home.rewake_home().join("rewake.db")).unwrap();
+    let mut terminal = Terminal::start(&home, &[]);
+    assert_eq!(terminal.ends().code(), Some(1));
+    terminal.sees("cannot open the session store");
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+}

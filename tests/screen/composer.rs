@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::composer::files::Files;
+use rewake::ui::files::Files;
 
 use crate::log::text;
 use crate::stage::{Stage, scene};

@@ -302,7 +302,7 @@ impl Stage {
     /// What was said with Enter, oldest first.
     pub fn sent(&self) -> Vec<&str> {
         let said = self.wanted.iter().filter_map(|intent| match intent {
-            Intent::Say { text, .. } => Some(text.as_str()),
+            Intent::Say(words) => Some(words.text.as_str()),
             _ => None,
         });
         said.collect()

@@ -5,7 +5,8 @@ use rewake::core::entry::Mode;
 use rewake::engine::Command;
 use rewake::session::{Details, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
-use rewake::ui::app::{Begin, Intent, Msg};
+use rewake::ui::app::{Begin, Intent, Msg, Phase};
+use rewake::ui::live::{EngineEvent, NotOpened};
 use rewake::ui::overlay::{FirstRun, Provider};
 
 use crate::log::{FOLDER, NOON_MS, entry};
@@ -249,6 +250,93 @@ fn a_prompt_of_the_command_line_waits_for_the_card() {
 }
 
 #[test]
+fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
+    let starting = || {
+        let mut stage = Stage::new(80, 24);
+        stage.app.phase = Phase::Starting;
+        stage.sees("looking for unfinished work");
+        stage.keys("hello<Enter>");
+        stage.sees("your words are said when it is open");
+        assert!(stage.wanted.is_empty());
+        stage
+    };
+    let mut stage = starting();
+    let begin = Begin::Offers {
+        offers: vec![offer(0, "mend it")],
+        prompt: Some("and the docs".into()),
+    };
+    stage.send(Msg::Begin(Box::new(begin)));
+    stage.sees("mend it");
+    assert_eq!(stage.app.composer.text(), "hello\nand the docs");
+    let mut stage = starting();
+    let begin = Begin::Open {
+        which: Which::New,
+        prompt: Some("mend it".into()),
+    };
+    stage.send(Msg::Begin(Box::new(begin)));
+    assert!(matches!(stage.wanted[..], [Intent::Open { .. }]));
+    stage.open();
+    assert_eq!(stage.sent(), ["mend it", "hello"]);
+}
+
+#[test]
+fn what_was_looked_up_comes_too_late_for_one_who_went_another_way() {
+    let mut stage = Stage::new(80, 24);
+    stage.app.phase = Phase::Starting;
+    stage.keys("/new<Enter>");
+    assert!(matches!(stage.wanted[..], [Intent::Open { .. }]));
+    stage.app.phase = Phase::Opening;
+    let begin = Begin::Open {
+        which: Which::Newest { fork: false },
+        prompt: Some("mend it".into()),
+    };
+    stage.send(Msg::Begin(Box::new(begin)));
+    assert_eq!(stage.wanted.len(), 1, "a second session is opened");
+    assert_eq!(stage.app.composer.text(), "mend it");
+}
+
+#[test]
+fn all_that_is_said_while_a_session_opens_is_said_in_it_or_comes_back() {
+    let opening = || {
+        let mut stage = Stage::new(80, 24);
+        stage.app.phase = Phase::Opening;
+        stage.keys("first<Enter>second<Enter>third");
+        stage
+    };
+    let mut stage = opening();
+    stage.open();
+    assert_eq!(stage.sent(), ["first", "second"]);
+    assert_eq!(stage.app.composer.text(), "third");
+    let mut stage = opening();
+    stage.engine_event(EngineEvent::NotOpened(NotOpened {
+        message: "there is no such session".into(),
+        hint: None,
+        held: None,
+    }));
+    assert_eq!(stage.app.composer.text(), "third\nfirst\nsecond");
+    // They are not said in whatever is opened next.
+    stage.open();
+    assert!(stage.sent().is_empty());
+}
+
+#[test]
+fn who_leaves_is_told_and_may_go_without_the_engine() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("unsent<F2>");
+    let wanted = stage.app.leave();
+    assert!(matches!(
+        &wanted[..],
+        [Intent::Engine(Command::KeepInput(text))] if text.contains("unsent")
+    ));
+    stage.sees("leaving: what was done last is being saved");
+    stage.wanted.clear();
+    stage.keys("x<Enter><Esc>");
+    assert!(stage.wanted.is_empty());
+    stage.keys("<C-c>");
+    assert!(stage.is_over());
+}
+
+#[test]
 fn one_that_is_held_is_watched() {
     let mut stage = Stage::new(80, 24);
     offers(
@@ -330,6 +418,8 @@ fn trust_is_asked_for_before_anything_else() {
             Intent::Distrust => assert!(!trusts),
             _ => panic!("no answer"),
         }
+        assert_eq!(stage.wanted.len(), 1, "opened with the config of before");
+        stage.send(Msg::TrustSettled);
         assert!(matches!(stage.wanted[1], Intent::Open { .. }));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ratatui::text::{Line, Span};
 
-use super::{App, Intent, Overlay, Phase, Yes};
+use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::core::entry::Mode;
 use crate::core::text::one_line;
 use crate::engine::Command;
@@ -65,7 +65,11 @@ impl App {
     }
 
     fn open_new(&mut self, words: String) -> Vec<Intent> {
-        self.first_words = Some(words).filter(|w| !w.trim().is_empty());
+        let words = Some(words).filter(|w| !w.trim().is_empty());
+        if self.phase == Phase::Opening {
+            self.take_words_back();
+        }
+        self.first_words.extend(words.map(Words::plain));
         open(Which::New)
     }
 
@@ -254,7 +258,7 @@ impl App {
 
     /// The session that is open, when there is one to speak of.
     pub fn is_blank(&self) -> bool {
-        matches!(self.phase, Phase::Nothing) || self.transcript.blocks.is_empty()
+        matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
     }
 }
 

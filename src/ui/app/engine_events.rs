@@ -101,12 +101,10 @@ impl App {
             self.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
-        match self.first_words.take() {
-            Some(text) => vec![Intent::Say {
-                text,
-                images: Vec::new(),
-            }],
-            None => self.confirm_bypass(opening.found.as_ref(), named),
+        let words = std::mem::take(&mut self.first_words);
+        match words.is_empty() {
+            false => words.into_iter().map(Intent::Say).collect(),
+            true => self.confirm_bypass(opening.found.as_ref(), named),
         }
     }
 
@@ -141,6 +139,7 @@ impl App {
         let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
         self.transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
+        self.take_words_back();
         // To be watched, copied or taken over.
         let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
         held.into_iter().collect()

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase, Shell};
+use super::{App, Intent, Overlay, Phase, Shell, Words};
 use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
@@ -20,6 +20,15 @@ const QUIT_WAIT_MS: i64 = 2_000;
 
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
+
+/// The engine is leaving: the keys that leave need not wait for it.
+fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
+    let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c' | 'd') if ctrl => vec![Intent::Quit],
+        _ => Vec::new(),
+    }
+}
 
 /// What a key finds in front of it.
 enum Front {
@@ -39,6 +48,9 @@ impl App {
 
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
+        if self.is_leaving {
+            return leaving_key(key);
+        }
         let is_accepted = self.quiet.accepts(self.asking(), at);
         let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
         match self.front() {
@@ -178,7 +190,7 @@ impl App {
         work(&mut self.composer, &around)
     }
 
-    fn did(&mut self, did: Did) -> Vec<Intent> {
+    pub(super) fn did(&mut self, did: Did) -> Vec<Intent> {
         match did {
             Did::Nothing | Did::Moved => Vec::new(),
             Did::Changed => {
@@ -197,7 +209,16 @@ impl App {
 
     fn submit(&mut self, submission: Submission) -> Vec<Intent> {
         match submission {
-            Submission::Prompt { text, images, .. } => self.say(text, images),
+            Submission::Prompt {
+                text,
+                images,
+                looks,
+                ..
+            } => self.say(Words {
+                text,
+                images,
+                looks,
+            }),
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
@@ -222,26 +243,27 @@ impl App {
         Some(Intent::StopShell(shell.id))
     }
 
-    fn say(&mut self, text: String, images: Vec<std::path::PathBuf>) -> Vec<Intent> {
+    fn say(&mut self, words: Words) -> Vec<Intent> {
         self.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
             Phase::Watching => {
-                self.composer.set_text(&text);
+                self.back_into_box(words);
                 self.hint =
                     Some("this session is another process's: /fork goes your own way".into());
                 return Vec::new();
             }
             Phase::Nothing | Phase::Ended => {
-                self.first_words = Some(text);
+                self.first_words.push(words);
                 let which = Which::New;
                 return vec![Intent::Open {
                     which,
                     take_over: false,
                 }];
             }
-            Phase::Opening => {
-                self.first_words = Some(text);
+            Phase::Starting | Phase::Opening => {
+                self.first_words.push(words);
+                self.hint = Some("your words are said when it is open".into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
@@ -251,7 +273,7 @@ impl App {
         match edited {
             Some(queued) => {
                 let message = Message {
-                    text,
+                    text: words.text,
                     ..queued.message.clone()
                 };
                 vec![
@@ -262,7 +284,7 @@ impl App {
                     Intent::Engine(Command::KeepInput(String::new())),
                 ]
             }
-            None => vec![Intent::Say { text, images }],
+            None => vec![Intent::Say(words)],
         }
     }
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-use super::composer::Composer;
-use super::composer::files::Files;
+use super::composer::{Composer, Look};
+use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
@@ -46,6 +46,8 @@ pub enum Msg {
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
+    /// The images that a part of the text names, when it names nothing else.
+    Looked(Look, Option<Vec<PathBuf>>),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
@@ -54,6 +56,10 @@ pub enum Msg {
     /// The config was read again.
     Restyled(Box<Theme>),
     Branch(Option<String>),
+    /// Warnings that are so no longer.
+    NoLonger(Vec<String>),
+    /// The answer about the folder's own config is kept, and its content is in use or not.
+    TrustSettled,
     /// Something is chosen from these.
     Pick(Picker),
     /// More of what the run of a viewer printed.
@@ -76,10 +82,9 @@ pub enum Intent {
     },
     /// Looks on while another process works in it.
     Watch(String),
-    Say {
-        text: String,
-        images: Vec<PathBuf>,
-    },
+    Say(Words),
+    /// Whether a part of the text names images.
+    Look(Look),
     Shell {
         id: ShellId,
         command: String,
@@ -133,6 +138,8 @@ pub enum Intent {
 /// Where the work is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// What a start offers is being looked up.
+    Starting,
     /// No session is open.
     Nothing,
     Opening,
@@ -240,7 +247,6 @@ pub struct App {
     pub launch: LaunchInfo,
     pub branch: Option<String>,
     pub theme: Theme,
-    pub theme_name: String,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
@@ -282,10 +288,12 @@ pub struct App {
     /// A line that goes with the next key.
     pub hint: Option<String>,
     quit_asked_ms: Option<i64>,
+    /// The program is being left: only the keys that do so mean anything.
+    is_leaving: bool,
     /// The session that is being opened was named when the program was started.
     pub named: bool,
-    /// To be said as soon as the session is open.
-    first_words: Option<String>,
+    /// To be said as soon as the session is open, in their order.
+    first_words: Vec<Words>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     /// Of the start, told when the conversation is there.
@@ -298,7 +306,6 @@ impl App {
             launch,
             branch: None,
             theme,
-            theme_name: String::new(),
             code: Highlighter::background(),
             generation: 0,
             figures,
@@ -327,26 +334,58 @@ impl App {
             files: None,
             hint: None,
             quit_asked_ms: None,
+            is_leaving: false,
             named: false,
-            first_words: None,
+            first_words: Vec::new(),
             after_trust: None,
             warned: Vec::new(),
         }
+    }
+
+    /// What was looked up comes too late when the person went another way meanwhile.
+    fn begins(&mut self, begin: Begin) -> Vec<Intent> {
+        if self.phase == Phase::Starting {
+            self.phase = Phase::Nothing;
+        }
+        let is_elsewhere = matches!(self.overlay, Overlay::History(_));
+        if self.phase != Phase::Nothing || is_elsewhere {
+            if let Some(prompt) = begin.into_prompt() {
+                self.back_into_box(Words::plain(prompt));
+            }
+            return Vec::new();
+        }
+        self.begin(begin)
+    }
+
+    /// What was to be said in a session that is not opened: the person says where it goes now.
+    fn take_words_back(&mut self) {
+        for words in std::mem::take(&mut self.first_words) {
+            self.back_into_box(words);
+        }
+    }
+
+    /// Words that were to be said and were not: below what is typed.
+    fn back_into_box(&mut self, words: Words) {
+        self.composer
+            .put_back(&words.text, words.images, words.looks);
+        self.typed_ms = Some(self.now_ms);
     }
 
     /// What the screen begins with: offers, or a session.
     pub fn begin(&mut self, begin: Begin) -> Vec<Intent> {
         match begin {
             Begin::Offers { offers, prompt } => {
+                self.take_words_back();
                 if let Some(prompt) = prompt {
-                    self.composer.set_text(&prompt);
+                    self.back_into_box(Words::plain(prompt));
                 }
                 let intent = Intent::Details(offers.clone());
                 self.raise(Overlay::Card(Card::new(offers)));
                 vec![intent]
             }
             Begin::Open { which, prompt } => {
-                self.first_words = prompt;
+                // What was said while this was looked up follows the prompt.
+                self.first_words.splice(..0, prompt.map(Words::plain));
                 self.named = true;
                 vec![Intent::Open {
                     which,
@@ -354,10 +393,14 @@ impl App {
                 }]
             }
             Begin::FirstRun(first_run) => {
+                self.take_words_back();
                 self.raise(Overlay::FirstRun(first_run));
                 Vec::new()
             }
-            Begin::History => self.open_history(""),
+            Begin::History => {
+                self.take_words_back();
+                self.open_history("")
+            }
             Begin::Trust { project, then } => {
                 self.raise(Overlay::Trust(project));
                 // What follows waits for the answer.
@@ -369,6 +412,14 @@ impl App {
 
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
+        let mut intents = self.updated(msg);
+        let looks = self.composer.new_looks();
+        intents.extend(looks.into_iter().map(Intent::Look));
+        intents
+    }
+
+    fn updated(&mut self, msg: Msg) -> Vec<Intent> {
+        let now_ms = self.now_ms;
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
@@ -393,6 +444,10 @@ impl App {
                     return vec![Intent::History(ask)];
                 }
             }
+            Msg::Looked(look, found) => {
+                let did = self.composer.looked(&look, found);
+                return self.did(did);
+            }
             Msg::Edited(Ok(text)) => {
                 self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
@@ -405,11 +460,17 @@ impl App {
                 self.generation += 1;
             }
             Msg::Branch(branch) => self.branch = branch,
+            Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
+            Msg::TrustSettled => {
+                if let Some(begin) = self.after_trust.take() {
+                    return self.begins(*begin);
+                }
+            }
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
             Msg::ShellEnded(id) => self.shells.retain(|shell| shell.id != id),
-            Msg::Begin(begin) => return self.begin(*begin),
+            Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
         Vec::new()
@@ -474,7 +535,11 @@ impl App {
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
         // The conversation that is being opened takes the place of what is shown now.
-        if tone == Tone::Warn && matches!(self.phase, Phase::Nothing | Phase::Opening) {
+        let is_open = !matches!(
+            self.phase,
+            Phase::Starting | Phase::Nothing | Phase::Opening
+        );
+        if tone == Tone::Warn && !is_open {
             self.warned.push(text.clone());
         }
         match tone {
@@ -546,10 +611,28 @@ impl App {
         }
         match self.typed_ms {
             // There is no session yet to keep it in.
-            Some(_) if matches!(self.phase, Phase::Nothing | Phase::Opening) => Vec::new(),
+            Some(_)
+                if matches!(
+                    self.phase,
+                    Phase::Starting | Phase::Nothing | Phase::Opening
+                ) =>
+            {
+                Vec::new()
+            }
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
             _ => Vec::new(),
         }
+    }
+
+    /// The program is being left, and the conversation is what is seen of it.
+    pub fn leave(&mut self) -> Vec<Intent> {
+        self.is_leaving = true;
+        self.overlay = Overlay::None;
+        self.keep_input()
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving
     }
 
     pub fn keep_input(&mut self) -> Vec<Intent> {
@@ -616,6 +699,35 @@ pub enum Begin {
         then: Box<Begin>,
     },
     History,
+}
+
+impl Begin {
+    /// What was to be said, when nothing comes of it.
+    fn into_prompt(self) -> Option<String> {
+        match self {
+            Begin::Offers { prompt, .. } | Begin::Open { prompt, .. } => prompt,
+            Begin::Trust { then, .. } => then.into_prompt(),
+            Begin::FirstRun(_) | Begin::History => None,
+        }
+    }
+}
+
+/// What is to be said, and the images that go with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Words {
+    pub text: String,
+    pub images: Vec<PathBuf>,
+    /// Parts of the text that may name more of them.
+    pub looks: Vec<Look>,
+}
+
+impl Words {
+    fn plain(text: String) -> Words {
+        Words {
+            text,
+            ..Words::default()
+        }
+    }
 }
 
 pub use quiet::{Asking, Quiet};

@@ -96,7 +96,7 @@ impl App {
             return Vec::new();
         };
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let mut intents = match key.code {
+        let intents = match key.code {
             KeyCode::Char('c') if ctrl => return vec![Intent::Quit],
             _ if ctrl => return Vec::new(),
             // What was shown is trusted, not what is there by now.
@@ -105,9 +105,8 @@ impl App {
             _ => return Vec::new(),
         };
         self.overlay = Overlay::None;
-        if let Some(begin) = self.after_trust.take() {
-            intents.extend(self.begin(*begin));
-        }
+        // What follows waits until the answer is kept and its content is in use.
+        self.phase = Phase::Starting;
         intents
     }
 

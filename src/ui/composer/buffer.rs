@@ -6,6 +6,8 @@
 //!
 //! Invariant: the cursor is between characters, and moves by graphemes. The text is at most [`MAX_BYTES`].
 
+use std::ops::Range;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::chips::is_chip;
@@ -103,6 +105,24 @@ impl Buffer {
         self.remember(Edit::Other);
         self.drain(start, self.cursor);
         self.put(with);
+    }
+
+    /// Something else in the place of these bytes; the cursor stays where it is in the text
+    /// around them. False when there is no room.
+    pub fn replace(&mut self, range: Range<usize>, with: &str) -> bool {
+        if self.text.len() - range.len() + with.len() > MAX_BYTES {
+            return false;
+        }
+        self.remember(Edit::Other);
+        let cursor = match self.cursor {
+            at if at <= range.start => at,
+            at if at >= range.end => at - range.len() + with.len(),
+            _ => range.start + with.len(),
+        };
+        self.text.replace_range(range, with);
+        self.revision += 1;
+        self.move_to(cursor);
+        true
     }
 
     /// To the boundary at or before a byte.

@@ -81,7 +81,7 @@ impl Chips {
                 ),
                 lines => format!("[Pasted text #{number} +{lines} lines]"),
             },
-            Chip::Image(path) => format!("[Image #{number} {}]", name(path)),
+            Chip::Image(path) => image_label(number, path),
         })
     }
 
@@ -136,6 +136,11 @@ impl Chip {
             Chip::Image(path) => path.as_os_str().len(),
         }
     }
+}
+
+/// What stands for an image in a text: the how manyth it is, and its name.
+pub fn image_label(number: usize, path: &Path) -> String {
+    format!("[Image #{number} {}]", name(path))
 }
 
 fn name(path: &Path) -> String {

@@ -1,10 +1,12 @@
 //! What is typed, as text that outlives the process, and as text for an editor.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use super::Composer;
 use super::buffer::MAX_BYTES;
-use super::chips::{Chip, Chips, clean, is_chip};
+use super::chips::{Chip, Chips, clean, image_label, is_chip};
+use super::{Composer, Look};
 
 /// The form in which a draft is stored.
 #[derive(Serialize, Deserialize)]
@@ -66,6 +68,26 @@ impl Composer {
         let text = clean(text);
         let text = self.short(text);
         self.begin(&text, text.len());
+    }
+
+    /// What was to be said and was not, below what is typed.
+    pub fn put_back(&mut self, text: &str, images: Vec<PathBuf>, looks: Vec<Look>) {
+        let mut text = clean(text);
+        for (at, path) in images.into_iter().enumerate() {
+            let label = image_label(at + 1, &path);
+            if text.contains(&label)
+                && let Some(chip) = self.chips.add(Chip::Image(path))
+            {
+                text = text.replacen(&label, chip.encode_utf8(&mut [0; 4]), 1);
+            }
+        }
+        let text = match self.is_empty() {
+            true => text,
+            false => format!("{}\n{text}", self.buffer.text()),
+        };
+        let text = self.short(text);
+        self.begin(&text, text.len());
+        self.looks.extend(looks);
     }
 
     /// The text with everything that was pasted; images as their labels.

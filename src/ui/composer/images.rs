@@ -1,15 +1,13 @@
 //! Paths of images in what is pasted or typed. A terminal pastes the path of a file that is
 //! dropped on it: quoted, with escaped blanks, or as a `file://` address.
 //!
-//! Only looks at the disk; the bytes are read by whoever sends them.
+//! Only what the text says. Whether there is such an image is asked of the disk elsewhere: a
+//! [`Look`] goes out, and comes back with the files that were found.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::core::image::{START_BYTES, media_type};
+use super::chips::image_label;
 use crate::core::shell;
-use crate::store::database;
 
 /// Longer texts are no list of paths.
 const MAX_BYTES: usize = 8 * 1024;
@@ -21,21 +19,50 @@ pub struct PathBase<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// The images that a pasted text names, if it names nothing else.
-pub fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<PathBuf>> {
+/// A part of the text that may name images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// As it stands in the text.
+    pub text: String,
+    /// The ways to read it: the first counts whose files are all images.
+    pub ways: Vec<Vec<PathBuf>>,
+}
+
+impl Look {
+    /// Labels in the place of the paths, and the images behind those that are there.
+    pub fn put_in(&self, found: Vec<PathBuf>, text: &mut String, images: &mut Vec<PathBuf>) {
+        let Some(at) = text.rfind(&self.text) else {
+            return;
+        };
+        let mut labels = Vec::new();
+        for path in found {
+            let number = text.matches("[Image #").count() + labels.len() + 1;
+            labels.push(image_label(number, &path));
+            if !images.contains(&path) {
+                images.push(path);
+            }
+        }
+        text.replace_range(at..at + self.text.len(), &labels.join(" "));
+    }
+}
+
+/// The images that a pasted text may name, if it names nothing else: the ways to read it.
+pub fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<Vec<PathBuf>>> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !has_ending(text) {
         return None;
     }
     // As it is: some terminals escape nothing.
-    if let Some(path) = image(text, place) {
-        return Some(vec![path]);
-    }
-    let words = words(text)?;
-    words.iter().map(|word| image(word, place)).collect()
+    let whole = image(text, place).map(|path| vec![path]);
+    let words = words(text)
+        .filter(|words| !words.is_empty())
+        .and_then(|words| words.iter().map(|word| image(word, place)).collect());
+    let mut ways: Vec<Vec<PathBuf>> = whole.into_iter().chain(words).collect();
+    ways.dedup();
+    Some(ways).filter(|ways| !ways.is_empty())
 }
 
-/// The image that is named by the word at the end of a line, and where the word begins. A
+/// The image that may be named by the word at the end of a line, and where the word begins. A
 /// name alone is prose: it takes `/`, `~/`, `./`, `../`, `file://` or `@` before it.
 pub fn typed(line: &str, place: PathBase<'_>) -> Option<(usize, PathBuf)> {
     if line.len() > MAX_BYTES || !has_ending(line) {
@@ -101,18 +128,7 @@ fn image(word: &str, place: PathBase<'_>) -> Option<PathBuf> {
         Some(below) => place.home?.join(below),
         None => place.folder.join(path),
     };
-    (has_ending(&path.to_string_lossy()) && is_image(&path)).then_some(path)
-}
-
-/// By its first bytes; a name says nothing. Only a plain file is opened: a pipe would wait.
-fn is_image(path: &Path) -> bool {
-    if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) || database::is_open_here(path) {
-        return false;
-    }
-    let mut start = Vec::new();
-    let most = START_BYTES as u64;
-    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
-    read.is_ok() && media_type(&start).is_some()
+    has_ending(&path.to_string_lossy()).then_some(path)
 }
 
 /// `%20` and its like (RFC 3986, 2.1).
@@ -130,75 +146,4 @@ fn decoded(address: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n1234";
-
-    fn folder() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["a.png", "b c.PNG", "it's.png", "d (1).png"] {
-            std::fs::write(folder.path().join(name), PNG).unwrap();
-        }
-        std::fs::write(folder.path().join("text.png"), "no image").unwrap();
-        folder
-    }
-
-    #[test]
-    fn what_terminals_paste_on_a_drop() {
-        let folder = folder();
-        let root = folder.path().to_str().unwrap();
-        let place = PathBase {
-            folder: folder.path(),
-            home: Some(folder.path()),
-        };
-        for (text, want) in [
-            ("R/a.png", &["a.png"][..]),
-            ("R/a.png \n", &["a.png"]),
-            ("R/b c.PNG", &["b c.PNG"]),
-            ("R/b\\ c.PNG", &["b c.PNG"]),
-            ("'R/b c.PNG' ", &["b c.PNG"]),
-            ("\"R/b c.PNG\"", &["b c.PNG"]),
-            ("R/d (1).png", &["d (1).png"]),
-            ("R/d\\ \\(1\\).png", &["d (1).png"]),
-            ("file://R/b%20c.PNG", &["b c.PNG"]),
-            ("file://localhostR/a.png", &["a.png"]),
-            ("R/a.png R/b\\ c.PNG", &["a.png", "b c.PNG"]),
-            ("~/a.png", &["a.png"]),
-            ("R/text.png", &[]),
-            ("R/gone.png", &[]),
-            ("see R/a.png", &[]),
-            ("file://R/%zz.png", &[]),
-            ("$(rm x).png", &[]),
-            ("", &[]),
-        ] {
-            let got = pasted(&text.replace('R', root), place).unwrap_or_default();
-            let want: Vec<PathBuf> = want.iter().map(|name| folder.path().join(name)).collect();
-            assert_eq!(got, want, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_typed_must_look_like_a_path() {
-        let folder = folder();
-        let place = PathBase {
-            folder: folder.path(),
-            home: None,
-        };
-        for (line, want) in [
-            ("look at ./a.png", Some((8, "./a.png"))),
-            ("look at @a.png", Some((8, "a.png"))),
-            ("@\"b c.PNG\"", Some((0, "b c.PNG"))),
-            ("it's ./b\\ c.PNG", Some((5, "./b c.PNG"))),
-            ("fix a.png", None),
-            ("~/a.png", None),
-            ("./a.png.txt", None),
-        ] {
-            let want = want.map(|(start, name)| (start, folder.path().join(name)));
-            assert_eq!(typed(line, place), want, "{line:?}");
-        }
-    }
 }

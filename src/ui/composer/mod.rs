@@ -3,18 +3,16 @@
 //! typing it gives back as an action for the app.
 //!
 //! Invariant: nothing that comes from outside gets a control character into the text.
-//! Deliberately absent: reading files (an image is a path until it is sent), running the
-//! editor, storing the draft. The app does these.
+//! Deliberately absent: reading files (whether a path is an image is asked with a [`Look`]),
+//! running the editor, storing the draft. The effects do these.
 
 mod browse;
 mod buffer;
 mod chips;
 mod draft;
 mod draw;
-pub mod editor;
-pub mod files;
 mod history;
-mod images;
+pub mod images;
 mod popup;
 mod submit;
 mod wrap;
@@ -25,16 +23,17 @@ use std::time::Instant;
 use crossterm::event::KeyEvent;
 
 use crate::ui::commands::SlashCommand;
+use crate::ui::files::Files;
 use crate::ui::keys::{Action, Context, Keys, Pressed};
 
 use buffer::Buffer;
 use chips::{Chip, Chips, clean};
-use files::Files;
 use history::{Draft, History, Search};
 use popup::{Popup, Suggestion};
 use wrap::Row;
 
 pub use draw::ComposerStyles;
+pub use images::Look;
 
 /// A paste of more lines or characters becomes a chip.
 const MAX_PASTED_LINES: usize = 10;
@@ -61,7 +60,7 @@ pub enum Did {
     /// The text is another: time to keep the draft.
     Changed,
     Submit(Submission),
-    /// [`Composer::for_editor`] to [`editor::edit`] to [`Composer::edited`].
+    /// [`Composer::for_editor`] to the editor to [`Composer::edited`].
     WantsEditor,
     /// Not about typing.
     Act(Action),
@@ -75,6 +74,8 @@ pub enum Submission {
         /// With everything that was pasted.
         text: String,
         images: Vec<PathBuf>,
+        /// Parts of the text that may name images too.
+        looks: Vec<Look>,
         /// With chips as their labels.
         shown: String,
     },
@@ -100,6 +101,10 @@ pub struct Composer {
     laid_out: Option<(u64, u16)>,
     /// The first row that is seen.
     top: usize,
+    /// Parts of the text of which it is not known whether they name images; how many of them
+    /// were asked about.
+    looks: Vec<Look>,
+    asked: usize,
 }
 
 impl Composer {

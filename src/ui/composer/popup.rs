@@ -1,8 +1,8 @@
 //! The list that opens while a command or a mention is typed: what is in it, and what
 //! taking one of its lines puts into the text.
 
-use super::files::Files;
 use crate::ui::commands::{self, Entry};
+use crate::ui::files::Files;
 
 /// Lines of a list; more would hide the conversation.
 pub const MAX_LINES: usize = 8;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::browse::MAX_SEARCH_CHARS;
 use super::images::{self, PathBase};
 use super::{
-    Chip, Chips, Composer, Did, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround, clean,
+    Chip, Chips, Composer, Did, Look, MAX_PASTED_CHARS, MAX_PASTED_LINES, Submission, Surround,
+    clean,
 };
 use crate::core::text::one_line;
 use crate::core::visible::joins_behind;
@@ -13,6 +14,9 @@ use crate::ui::commands;
 use crate::ui::keys::Action;
 
 const FULL: &str = "the text is too long for the box; put it into a file and mention it with @";
+
+/// Of so many parts of a text it may be open whether they name images.
+const MAX_LOOKS: usize = 64;
 
 /// Longer prompts are found again with their pastes as labels.
 const MAX_REMEMBERED_BYTES: usize = 64 * 1024;
@@ -22,7 +26,7 @@ impl Composer {
         self.history.stop();
         self.goal = None;
         if c.is_whitespace() {
-            self.attach_typed(around);
+            self.look_at_typed(around);
         }
         // Input methods type emoji that are joined one character at a time.
         let joins = joins_behind(self.buffer.before().chars().next_back(), c);
@@ -49,32 +53,72 @@ impl Composer {
         }
         self.history.stop();
         self.goal = None;
-        let did = match self.pasted_images(text, around) {
-            Some(paths) => self.attach(paths),
-            None => self.paste_text(text),
-        };
+        let start = self.buffer.cursor();
+        let did = self.paste_text(text);
         if did == Did::Changed {
+            let put = self.buffer.before().get(start..).map(str::to_string);
+            if let Some((ways, text)) = self.pasted_images(text, around).zip(put) {
+                self.note_look(Look { text, ways });
+            }
             self.look_up(around);
         }
         did
     }
 
-    fn pasted_images(&self, text: &str, around: &Surround<'_>) -> Option<Vec<PathBuf>> {
-        let wanted = !self.is_shell() && !commands::is_command(self.buffer.text());
+    fn pasted_images(&self, text: &str, around: &Surround<'_>) -> Option<Vec<Vec<PathBuf>>> {
+        let wanted = self.may_have_images();
         wanted
             .then(|| images::pasted(text, place(around)))
             .flatten()
     }
 
-    fn attach(&mut self, paths: Vec<PathBuf>) -> Did {
-        let mut text = String::new();
+    /// In a command a path is a path.
+    fn may_have_images(&self) -> bool {
+        !self.is_shell() && !commands::is_command(self.buffer.text())
+    }
+
+    /// What is to be looked for on the disk, each once; the answers go to [`Composer::looked`].
+    pub fn new_looks(&mut self) -> Vec<Look> {
+        let asked = std::mem::replace(&mut self.asked, self.looks.len());
+        self.looks.get(asked..).unwrap_or_default().to_vec()
+    }
+
+    /// Makes chips of the paths of images, where they still stand in the text.
+    pub fn looked(&mut self, look: &Look, found: Option<Vec<PathBuf>>) -> Did {
+        let Some(at) = self.looks.iter().position(|l| l == look) else {
+            return Did::Nothing;
+        };
+        let Some(paths) = found else {
+            self.forget(at);
+            return Did::Nothing;
+        };
+        let text = self.buffer.text();
+        let Some(start) = text.rfind(&look.text).filter(|_| self.may_have_images()) else {
+            // It may come back, with an undo or from the history.
+            return Did::Nothing;
+        };
+        let end = start + look.text.len();
+        let is_apart = text[end..].starts_with(char::is_whitespace);
+        let mut chips = String::new();
         for path in paths {
             let Some(chip) = self.chips.add(Chip::Image(path)) else {
                 return Did::Refused(FULL.to_string());
             };
-            text.extend([chip, ' ']);
+            chips.extend([chip, ' ']);
         }
-        self.put(&text)
+        if is_apart {
+            chips.pop();
+        }
+        if !self.buffer.replace(start..end, &chips) {
+            return Did::Refused(FULL.to_string());
+        }
+        self.forget(at);
+        Did::Changed
+    }
+
+    fn forget(&mut self, at: usize) {
+        self.looks.remove(at);
+        self.asked -= usize::from(at < self.asked);
     }
 
     fn paste_text(&mut self, text: &str) -> Did {
@@ -101,9 +145,9 @@ impl Composer {
         }
     }
 
-    /// Makes a chip of the path of an image that was just typed to its end.
-    fn attach_typed(&mut self, around: &Surround<'_>) {
-        if self.is_shell() || commands::is_command(self.buffer.text()) {
+    /// The path of an image may just have been typed to its end.
+    fn look_at_typed(&mut self, around: &Surround<'_>) {
+        if !self.may_have_images() {
             return;
         }
         let before = self.buffer.before();
@@ -111,10 +155,32 @@ impl Composer {
         let Some((start, path)) = images::typed(&before[line..], place(around)) else {
             return;
         };
-        if let Some(chip) = self.chips.add(Chip::Image(path)) {
-            self.buffer
-                .replace_before(line + start, chip.encode_utf8(&mut [0; 4]));
+        let look = Look {
+            text: before[line + start..].to_string(),
+            ways: vec![vec![path]],
+        };
+        self.note_look(look);
+    }
+
+    fn note_look(&mut self, look: Look) {
+        if self.looks.contains(&look) {
+            return;
         }
+        if self.looks.len() == MAX_LOOKS {
+            self.forget(0);
+        }
+        self.looks.push(look);
+    }
+
+    /// What goes out with the text: it is not known yet whether it names images.
+    fn looks_of(&mut self, whole: &str) -> Vec<Look> {
+        self.asked = 0;
+        let mut looks = std::mem::take(&mut self.looks);
+        for look in &mut looks {
+            look.text = self.chips.expand(&look.text, true).trim().to_string();
+        }
+        looks.retain(|look| whole.contains(&look.text));
+        looks
     }
 
     pub(super) fn submit(&mut self, around: &Surround<'_>) -> Did {
@@ -123,7 +189,7 @@ impl Composer {
             self.buffer.replace_before(end, "\n");
             return Did::Moved;
         }
-        self.attach_typed(around);
+        self.look_at_typed(around);
         let text = self.buffer.text();
         if text.is_empty() {
             // What Enter means then is not the box's to say.
@@ -134,7 +200,8 @@ impl Composer {
         }
         let whole = self.chips.expand(text, true).trim_end().to_string();
         let shown = self.chips.expand(text, false).trim_end().to_string();
-        let submission = if let Some(command) = whole.strip_prefix('!') {
+        let sent = whole.clone();
+        let mut submission = if let Some(command) = whole.strip_prefix('!') {
             match command.trim() {
                 "" => return Did::Nothing,
                 command => Submission::Shell(command.to_string()),
@@ -148,6 +215,7 @@ impl Composer {
             Submission::Prompt {
                 text: whole.trim().to_string(),
                 images: self.chips.images(text),
+                looks: Vec::new(),
                 shown: shown.trim().to_string(),
             }
         };
@@ -156,6 +224,10 @@ impl Composer {
         } else {
             shown
         };
+        let looks = self.looks_of(&sent);
+        if let Submission::Prompt { looks: theirs, .. } = &mut submission {
+            *theirs = looks;
+        }
         self.history.add(remembered);
         self.close();
         self.chips = Chips::default();

@@ -93,6 +93,7 @@ fn prompt(text: &str) -> Did {
     Did::Submit(Submission::Prompt {
         text: text.into(),
         images: Vec::new(),
+        looks: Vec::new(),
         shown: text.into(),
     })
 }
@@ -265,32 +266,83 @@ fn a_huge_paste_is_a_chip() {
     ));
 }
 
+/// The images that a folder with this one has, as the disk would answer.
+fn answer(composer: &mut Composer, image: &Path) {
+    for look in composer.new_looks() {
+        let all_are = |way: &&Vec<PathBuf>| way.iter().all(|path| path.ends_with(image));
+        let found = look.ways.iter().find(all_are).cloned();
+        composer.looked(&look, found);
+    }
+}
+
 #[test]
 fn images_become_chips() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a b.png");
-    std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
+    let image = Path::new("/work/a b.png");
     let around = Surround {
-        folder: folder.path(),
+        folder: Path::new("/work"),
         ..around()
     };
     let mut composer = Composer::default();
-    composer.paste(&format!("'{}' ", path.display()), &around);
-    press_in(&mut composer, "and ./a\\ b.png", &around);
-    let did = press_in(&mut composer, "<Enter>", &around);
-    let text = "[Image #1 a b.png] and [Image #2 a b.png]";
-    assert_eq!(
-        did,
-        Did::Submit(Submission::Prompt {
-            text: text.into(),
-            images: vec![path.clone()],
-            shown: text.into(),
-        })
+    composer.paste("'/work/a b.png' ", &around);
+    // The answer of the disk comes while more is typed, here and there.
+    press_in(
+        &mut composer,
+        "and ./a\\ b.png or ./gone.png!<Home>see ",
+        &around,
     );
+    assert_eq!(
+        composer.text(),
+        "see '/work/a b.png' and ./a\\ b.png or ./gone.png!"
+    );
+    answer(&mut composer, image);
+    assert_eq!(
+        composer.text(),
+        "see [Image #1 a b.png] and [Image #2 a b.png] or ./gone.png!"
+    );
+    assert_eq!(composer.cursor(), "see ".len());
+    assert!(composer.new_looks().is_empty(), "asked once");
+    press_in(&mut composer, "<C-_>", &around);
+    assert!(composer.text().contains("./a\\ b.png"), "it can be undone");
     // In a command line a path is a path.
+    let mut composer = Composer::default();
     press_in(&mut composer, "!open ", &around);
-    composer.paste(&path.display().to_string(), &around);
-    assert_eq!(composer.text(), format!("!open {}", path.display()));
+    composer.paste("/work/a b.png", &around);
+    assert!(composer.new_looks().is_empty());
+}
+
+#[test]
+fn words_that_are_sent_before_the_disk_answered_take_the_question_along() {
+    let around = Surround {
+        folder: Path::new("/work"),
+        ..around()
+    };
+    let mut composer = Composer::default();
+    composer.paste("/work/a.png ", &around);
+    let did = press_in(&mut composer, "and @b.png<Enter>", &around);
+    let Did::Submit(Submission::Prompt {
+        mut text, looks, ..
+    }) = did
+    else {
+        panic!("{did:?}");
+    };
+    assert_eq!(text, "/work/a.png and @b.png");
+    let mut images = Vec::new();
+    for look in &looks {
+        look.put_in(look.ways[0].clone(), &mut text, &mut images);
+    }
+    assert_eq!(text, "[Image #1 a.png] and [Image #2 b.png]");
+    assert_eq!(images, [Path::new("/work/a.png"), Path::new("/work/b.png")]);
+    // The answer comes after all: the box has other words by now.
+    press_in(&mut composer, "other words", &around);
+    composer.looked(&looks[0], Some(vec!["/work/a.png".into()]));
+    assert_eq!(composer.text(), "other words");
+    // What is put back has its images as pieces again.
+    composer.put_back(&text, images.clone(), Vec::new());
+    let did = press_in(&mut composer, "<Enter>", &around);
+    let Did::Submit(Submission::Prompt { images: again, .. }) = did else {
+        panic!("{did:?}");
+    };
+    assert_eq!(again, images);
 }
 
 #[test]

@@ -2,8 +2,12 @@
 //! messages. What takes long is done on threads.
 
 mod changes;
+mod editor;
 mod files;
+mod images;
+mod outbox;
 mod rules;
+mod settings;
 mod shell;
 mod show;
 
@@ -20,11 +24,13 @@ use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
 use super::{OnEngineEvent, Wake};
-use crate::command::{RunInfo, RunState, Runs};
+use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::session::{AppContext, Which};
-use changes::{Acting, Changes};
+use changes::Acting;
+use outbox::Outbox;
+use settings::{Ask, Settings};
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -34,22 +40,24 @@ pub struct Effects {
     pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
+    /// The way to its engine.
+    outbox: Option<Outbox>,
+    /// Engines that were told to leave, and that no other engine waits for.
+    leaving: Vec<Live>,
     watch: Option<Watch>,
     history: Option<history::Worker>,
     reader: Option<Listening>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
-    changes: Changes,
-    /// When the files of the config were last looked at.
-    looked: Instant,
+    settings: Settings,
+    /// The session that is open has other rules than those in use.
+    rules_are_due: bool,
+    /// The output of running commands is being looked at.
+    is_tailing: Arc<AtomicBool>,
     /// Shell commands of the user that run.
     shells: Vec<(ShellId, Arc<shell::Running>)>,
-}
-
-/// A command runs, or is about to, for whatever session.
-fn some_run(runs: Option<&Runs>) -> bool {
-    let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
-    runs.is_some_and(|runs| !runs.list().iter().all(is_over))
+    /// When all of them were asked to end.
+    shells_asked: Option<Instant>,
 }
 
 /// Whether the screen goes on.
@@ -65,19 +73,23 @@ impl Effects {
     pub fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
-        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
+        let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
         Effects {
             ctx,
             to_screen,
             live: None,
+            outbox: None,
+            leaving: Vec::new(),
             watch: None,
             history: None,
             reader: None,
             runs,
             acting,
-            changes,
-            looked: Instant::now(),
+            settings,
+            rules_are_due: false,
+            is_tailing: Arc::default(),
             shells: Vec::new(),
+            shells_asked: None,
         }
     }
 
@@ -121,7 +133,8 @@ impl Effects {
             Intent::Engine(command) => self.engine(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
-            Intent::Say { text, images } => self.say(text, &images, app),
+            Intent::Look(look) => self.look(look),
+            Intent::Say(words) => self.say(words, app),
             Intent::Shell { id, command } => self.shell(id, command),
             Intent::StopShell(id) => self.stop_shell(id),
             Intent::Editor(text) => {
@@ -131,7 +144,7 @@ impl Effects {
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
-            Intent::AllowAlways(rule) => self.allow_always(&rule, app),
+            Intent::AllowAlways(rule) => self.settings.ask(Ask::Allow(rule)),
             Intent::History(ask) => self.history(ask),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
@@ -148,16 +161,19 @@ impl Effects {
                 json,
                 file,
             } => self.export(session, json, file),
-            Intent::Theme(name) => self.theme(&name, app),
+            Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
             Intent::Models => self.models(),
-            Intent::UseModel(model) => self.use_model(model),
+            Intent::UseModel(model) => self.use_model(model, app.engine),
             Intent::Offers => self.offers(),
-            Intent::OfferHeld(id) => self.offer_held(&id),
-            Intent::ChooseModel(model) => self.choose_model(model, app),
-            Intent::Reload => self.take_over_config(app),
-            Intent::Trust(content) => self.trust(&content, app),
-            Intent::Distrust => self.distrust(),
+            Intent::OfferHeld(id) => self.offer_held(id),
+            Intent::ChooseModel(model) => self.settings.ask(Ask::ChooseModel {
+                model,
+                engine: app.engine,
+            }),
+            Intent::Reload => self.settings.ask(Ask::TakeOver),
+            Intent::Trust(content) => self.settings.ask(Ask::Trust(content)),
+            Intent::Distrust => self.settings.ask(Ask::Distrust),
             Intent::Suspend => {
                 self.suspend(screen);
                 app.quiet.forget();
@@ -169,20 +185,46 @@ impl Effects {
         After::GoOn
     }
 
-    pub fn engine(&self, command: Command) {
-        if let Some(live) = &self.live {
-            live.send(command);
+    pub fn engine(&mut self, command: Command) {
+        if let Some(outbox) = &mut self.outbox {
+            outbox.send(command);
         }
     }
 
-    /// Leaves the session that is open and takes up another. For one that is not there none is
-    /// left.
+    /// Takes up another session. For one that is not there none is left: it is looked for first.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
-        if self.live.is_some()
-            && let Some(why) = self.is_missing(&which)
-        {
-            return self.notify(Tone::Warn, why);
+        let id = match &which {
+            Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
+            _ => return self.switch(which, take_over, app),
+        };
+        app.hint = Some("looking for the session …".into());
+        let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
+        self.aside(move || {
+            let found = ctx.open_store().and_then(|store| store.find(&id));
+            Some(match found {
+                Ok(_) => Wake::Found {
+                    engine,
+                    which,
+                    take_over,
+                },
+                Err(error) => {
+                    let hint = error.hint().map(|h| format!("\nhint: {h}"));
+                    let why = format!("{error}{}", hint.unwrap_or_default());
+                    Wake::Msg(Msg::Notice(Tone::Warn, why))
+                }
+            })
+        });
+    }
+
+    /// The session that was to be taken up is there. Of no use when another was opened meanwhile.
+    pub fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
+        if engine == app.engine {
+            self.switch(which, take_over, app);
         }
+    }
+
+    /// Leaves the session that is open and takes up another.
+    fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
@@ -192,19 +234,10 @@ impl Effects {
             take_over,
             named: app.named,
         };
-        self.live = Some(Live::start(Arc::clone(&self.ctx), open, on_event));
-    }
-
-    /// Why the session that is named cannot be taken up.
-    fn is_missing(&self, which: &Which) -> Option<String> {
-        let id = match which {
-            Which::Named { id, .. } | Which::ForkAt { id, .. } => id,
-            Which::New | Which::Newest { .. } => return None,
-        };
-        let found = self.ctx.open_store().and_then(|store| store.find(id));
-        let error = found.err()?;
-        let hint = error.hint().map(|h| format!("\nhint: {h}"));
-        Some(format!("{error}{}", hint.unwrap_or_default()))
+        let before = std::mem::take(&mut self.leaving);
+        let live = Live::start(Arc::clone(&self.ctx), open, before, on_event);
+        self.outbox = Some(Outbox::new(live.sender(), self.to_screen.clone()));
+        self.live = Some(live);
     }
 
     fn look_on(&mut self, id: String, app: &mut App) {
@@ -224,12 +257,35 @@ impl Effects {
         })
     }
 
-    /// False when the engine did not leave in time.
-    pub fn leave(&mut self, reason: SaveReason) -> bool {
+    /// Tells the engine to leave; [`Effects::has_left`] says when it did.
+    pub fn leave(&mut self, reason: SaveReason) {
         self.watch = None;
-        match self.live.take() {
-            Some(mut live) => live.leave(reason),
-            None => true,
+        self.leaving.retain(|live| !live.has_left());
+        if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
+            outbox.leave(&live, reason);
+            self.leaving.push(live);
+        }
+    }
+
+    /// What was said and done is in the log, and what was changed is in the config.
+    pub fn has_left(&self) -> bool {
+        self.leaving.iter().all(Live::has_left) && self.settings.is_idle()
+    }
+
+    /// A file of the config may have changed.
+    pub fn look_at_config(&self) {
+        self.settings.ask(Ask::Look);
+    }
+
+    /// It changed, and is not being written any more.
+    pub fn reload(&self) {
+        self.settings.ask(Ask::Reload);
+    }
+
+    /// For the engine of this number, when it is still the one that is listened to.
+    pub fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
+        if engine == app.engine {
+            self.engine(command);
         }
     }
 

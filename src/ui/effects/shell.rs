@@ -68,8 +68,7 @@ impl Effects {
         let engine = self.live.as_ref().map(|live| live.sender());
         let sender = self.to_screen.clone();
         let running = Arc::new(Running::default());
-        self.shells
-            .retain(|(_, running)| !running.is_over.load(Ordering::SeqCst));
+        self.shells.retain(|(_, running)| !is_over(running));
         self.shells.push((id, Arc::clone(&running)));
         std::thread::spawn(move || {
             let text = match run(&shell, &folder, &unseen, &command, &running) {
@@ -100,21 +99,30 @@ impl Effects {
         }
     }
 
-    /// They end with the program.
-    pub fn end_shells(&mut self) {
-        let alive = |running: &Arc<Running>| !running.is_over.load(Ordering::SeqCst);
-        self.shells.retain(|(_, running)| alive(running));
+    /// They end with the program: they are asked to.
+    pub fn stop_shells(&mut self) {
         for (_, running) in &self.shells {
             running.is_stopped.store(true, Ordering::SeqCst);
         }
-        let end = Instant::now() + LEAVING;
-        while self.shells.iter().any(|(_, r)| alive(r)) && Instant::now() < end {
-            std::thread::sleep(TICK);
-        }
-        for (_, running) in self.shells.drain(..).filter(|(_, r)| alive(r)) {
+        self.shells_asked = Some(Instant::now());
+    }
+
+    /// None is left to be waited for: what was asked to end a while ago is not.
+    pub fn shells_are_over(&self) -> bool {
+        let is_late = self.shells_asked.is_some_and(|at| at.elapsed() >= LEAVING);
+        is_late || self.shells.iter().all(|(_, running)| is_over(running))
+    }
+
+    /// Those that did not end when they were asked to.
+    pub fn kill_shells(&mut self) {
+        for (_, running) in self.shells.drain(..).filter(|(_, r)| !is_over(r)) {
             running.signal(Signal::KILL);
         }
     }
+}
+
+fn is_over(running: &Running) -> bool {
+    running.is_over.load(Ordering::SeqCst)
 }
 
 /// How it ended, and what it printed: the beginning of it.

@@ -2,6 +2,7 @@
 
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ratatui::text::{Line, Span};
 
@@ -13,7 +14,7 @@ use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
-use crate::ui::composer::files::Files;
+use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
@@ -32,13 +33,17 @@ const MAX_SESSIONS: u32 = 200;
 
 impl Effects {
     /// On a thread of its own; what it gives is shown.
-    pub(super) fn aside(&self, work: impl FnOnce() -> Option<Msg> + Send + 'static) {
+    pub(super) fn aside<W: Into<Wake>>(&self, work: impl FnOnce() -> Option<W> + Send + 'static) {
         let sender = self.to_screen.clone();
-        std::thread::spawn(move || {
-            if let Some(msg) = work() {
-                let _ = sender.send(Wake::Msg(msg));
+        let work = move || {
+            if let Some(wake) = work() {
+                let _ = sender.send(wake.into());
             }
-        });
+        };
+        let spawned = std::thread::Builder::new().name("aside".into()).spawn(work);
+        if let Err(e) = spawned {
+            self.notify(Tone::Bad, format!("cannot start a thread: {e}"));
+        }
     }
 
     pub(super) fn details(&self, offers: Vec<Offer>) {
@@ -141,11 +146,20 @@ impl Effects {
         let Some(runs) = self.runs.clone().filter(|_| !running.is_empty()) else {
             return;
         };
-        let tails = running.into_iter().filter_map(|(call, run)| {
-            let bytes = runs.tail(&run, 4_096).ok()?;
-            Some((call, String::from_utf8_lossy(&bytes).into_owned()))
+        // One look at a time, also where the disk is slow.
+        if self.is_tailing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let is_tailing = Arc::clone(&self.is_tailing);
+        self.aside(move || {
+            let tails = running.into_iter().filter_map(|(call, run)| {
+                let bytes = runs.tail(&run, 4_096).ok()?;
+                Some((call, String::from_utf8_lossy(&bytes).into_owned()))
+            });
+            let tails = tails.collect();
+            is_tailing.store(false, Ordering::SeqCst);
+            Some(Msg::Tails(tails))
         });
-        self.send(Msg::Tails(tails.collect()));
     }
 
     /// What the working tree has that its last commit has not.
@@ -248,8 +262,15 @@ impl Effects {
 }
 
 impl Effects {
-    /// What the screen wants to know from the start.
-    pub fn begin(&mut self, app: &mut App) {
+    /// What the screen begins with is looked up, and what else it wants to know.
+    pub fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            Some(match crate::ui::begin(&ctx, start) {
+                Ok(begin) => Wake::Msg(Msg::Begin(Box::new(begin))),
+                Err(e) => Wake::NotBegun(e.to_string(), e.hint()),
+            })
+        });
         let sender = self.to_screen.clone();
         let root = self.ctx.here.folder.clone();
         let files = Files::start(root, move || {
@@ -268,10 +289,13 @@ impl Effects {
     }
 
     pub(super) fn offers(&self) {
-        match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
-            Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
-            Err(e) => self.notify(Tone::Bad, e.to_string()),
-        }
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            Some(match crate::ui::begin(&ctx, crate::ui::Start::default()) {
+                Ok(begin) => Msg::Begin(Box::new(begin)),
+                Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
+            })
+        });
     }
 
     /// The skills that the model may read here.
@@ -295,16 +319,19 @@ impl Effects {
         });
     }
 
-    pub(super) fn offer_held(&self, id: &str) {
-        let offered = self.ctx.open_store().and_then(|store| store.find(id));
-        match offered {
-            Ok(info) => {
-                let offers = vec![self.ctx.offer(info)];
-                let prompt = None;
-                self.send(Msg::Begin(Box::new(Begin::Offers { offers, prompt })));
-            }
-            Err(e) => self.notify(Tone::Bad, e.to_string()),
-        }
+    pub(super) fn offer_held(&self, id: String) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let offered = ctx.open_store().and_then(|store| store.find(&id));
+            Some(match offered {
+                Ok(info) => {
+                    let offers = vec![ctx.offer(info)];
+                    let prompt = None;
+                    Msg::Begin(Box::new(Begin::Offers { offers, prompt }))
+                }
+                Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
+            })
+        });
     }
 
     pub(super) fn memory(&self, words: String) {

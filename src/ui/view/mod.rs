@@ -256,6 +256,10 @@ fn shell_line(shell: &Shell, app: &App, columns: usize) -> Line<'static> {
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
+    if app.is_leaving() {
+        let text = "leaving: what was done last is being saved · Ctrl+C leaves without it";
+        return Line::styled(clip(text, columns), theme.warn);
+    }
     if let Overlay::Search { words, missed, .. } = &app.overlay {
         let found = if *missed { " (not found)" } else { "" };
         let text = format!(
@@ -273,6 +277,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     }
     let hint = app.hint.clone().unwrap_or_default();
     let (text, style) = match app.phase {
+        Phase::Starting => ("looking for unfinished work …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
         Phase::Working { since_ms } if app.asked.is_none() => {
             let age = clock((app.now_ms - since_ms).max(0));

@@ -10,6 +10,7 @@
 )]
 
 mod circles;
+mod drawing;
 mod links;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,224 @@
+//! Servers of models on this machine, found by asking them for their models.
+//!
+//! One small request over plain HTTP/1.0 each, all at the same time. A server is there at once or
+//! not at all, so whoever asks waits no longer than [`PATIENCE`], whatever a server does. Not for
+//! a thread that must not wait.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+
+/// Where llama.cpp's server listens unless told otherwise.
+pub const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
+
+const OLLAMA: &str = "http://127.0.0.1:11434";
+
+/// For all that is asked of a server, from its name to the end of its answer.
+const PATIENCE: Duration = Duration::from_millis(600);
+
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
+
+const MAX_MODELS: usize = 20;
+
+/// A server that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalServer {
+    pub name: &'static str,
+    /// Its address, without a path.
+    pub base: String,
+    /// As `provider/model`; `None` when nothing answers there.
+    pub models: Option<Vec<String>>,
+    /// What makes it ready.
+    pub hint: &'static str,
+}
+
+/// A kind of server.
+struct Kind {
+    name: &'static str,
+    /// What its models are named by in the config.
+    provider: &'static str,
+    usual: &'static str,
+    /// Where it lists its models.
+    path: &'static str,
+    hint: &'static str,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        name: "ollama",
+        provider: "ollama",
+        usual: OLLAMA,
+        path: "/api/tags",
+        hint: "ollama serve, then ollama pull a model that can call tools",
+    },
+    Kind {
+        name: "llama.cpp",
+        provider: "llamacpp",
+        usual: LLAMA_CPP,
+        path: "/v1/models",
+        hint: "llama-server --jinja -m MODEL.gguf",
+    },
+];
+
+/// The servers of each kind, where the config says that they are, else where they usually are.
+pub fn local_servers(config: &Config) -> Vec<LocalServer> {
+    let named = |kind: &Kind| Some(config.provider(kind.provider).ok()?.base_url);
+    let asked = KINDS.map(|kind| {
+        let base = named(&kind).unwrap_or_else(|| kind.usual.to_string());
+        let base = base.trim_end_matches('/').trim_end_matches("/v1");
+        let (base, path) = (base.to_string(), kind.path);
+        (kind, ask(base.clone(), path), base)
+    });
+    let end = Instant::now() + PATIENCE;
+    let server = |(kind, answer, base): (Kind, mpsc::Receiver<Option<Vec<String>>>, String)| {
+        let left = end.saturating_duration_since(Instant::now());
+        let models = answer.recv_timeout(left).ok().flatten();
+        let full = |model: String| format!("{}/{model}", kind.provider);
+        LocalServer {
+            name: kind.name,
+            base,
+            models: models.map(|models| models.into_iter().map(full).collect()),
+            hint: kind.hint,
+        }
+    };
+    asked.into_iter().map(server).collect()
+}
+
+/// On a thread of its own: a resolver of names has no limit that could be set.
+fn ask(base: String, path: &'static str) -> mpsc::Receiver<Option<Vec<String>>> {
+    let (sender, answer) = mpsc::channel();
+    let work = move || drop(sender.send(models(&base, path, Instant::now() + PATIENCE)));
+    if let Err(error) = thread::Builder::new().name("discover".into()).spawn(work) {
+        tracing::warn!(%error, "a local server was not asked");
+    }
+    answer
+}
+
+fn models(base: &str, path: &str, end: Instant) -> Option<Vec<String>> {
+    let host = base.strip_prefix("http://")?.split('/').next()?;
+    let address = match host.contains(':') {
+        true => host.to_string(),
+        false => format!("{host}:80"),
+    };
+    let address = address.to_socket_addrs().ok()?.next()?;
+    listed(&answer(address, host, path, end)?)
+}
+
+/// The body of the answer; what comes behind the limits is not waited for.
+fn answer(address: SocketAddr, host: &str, path: &str, end: Instant) -> Option<String> {
+    // Zero would mean for ever.
+    let left = || Some(end.saturating_duration_since(Instant::now())).filter(|t| !t.is_zero());
+    let mut stream = TcpStream::connect_timeout(&address, left()?).ok()?;
+    stream.set_write_timeout(left()).ok()?;
+    // At once: some servers answer and close on the first piece.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    let mut stream = stream.take(MAX_ANSWER_BYTES);
+    let mut chunk = [0; 8 << 10];
+    loop {
+        stream.get_ref().set_read_timeout(Some(left()?)).ok()?;
+        match stream.read(&mut chunk).ok()? {
+            0 => break,
+            n => answer.extend_from_slice(&chunk[..n]),
+        }
+    }
+    let text = String::from_utf8_lossy(&answer);
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    Some(body.to_string())
+}
+
+/// `{"models": [{"name": …}]}` (Ollama), or `{"data": [{"id": …}]}` (OpenAI).
+fn listed(body: &str) -> Option<Vec<String>> {
+    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+    let list = value
+        .get("models")
+        .or_else(|| value.get("data"))?
+        .as_array()?;
+    let name = |model: &serde_json::Value| {
+        let name = model.get("name").or_else(|| model.get("id"))?;
+        Some(name.as_str()?.to_string())
+    };
+    Some(list.iter().filter_map(name).take(MAX_MODELS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ProviderEntry;
+    use std::net::TcpListener;
+
+    /// A server that answers one request in its own way; its address.
+    fn server(answers: impl FnOnce(TcpStream) + Send + 'static) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            answers(stream);
+        });
+        format!("http://{address}")
+    }
+
+    fn ollama_at(base: &str) -> LocalServer {
+        let mut config = Config::default();
+        let entry = ProviderEntry {
+            base_url: Some(format!("{base}/v1")),
+            ..ProviderEntry::default()
+        };
+        config.providers.insert("ollama".into(), entry);
+        local_servers(&config).remove(0)
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_models() {
+        let many: Vec<String> = (0..30).map(|n| format!("{{\"name\": \"m{n}\"}}")).collect();
+        let body = format!("{{\"models\": [{}]}}", many.join(","));
+        let base = server(move |mut stream| {
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
+        });
+        let found = ollama_at(&base);
+        assert_eq!((found.name, found.base), ("ollama", base));
+        let models = found.models.unwrap();
+        assert_eq!(
+            (models.len(), models[0].as_str()),
+            (MAX_MODELS, "ollama/m0")
+        );
+        assert_eq!(
+            listed("{\"data\": [{\"id\": \"a\"}, {}]}"),
+            Some(vec!["a".to_string()])
+        );
+        assert_eq!(listed("<html>"), None);
+    }
+
+    /// With a limit for each read alone, one byte now and then is waited for without end.
+    #[test]
+    fn a_server_that_never_comes_to_an_end_is_not_waited_for() {
+        let (done, waits) = mpsc::channel::<()>();
+        let base = server(move |mut stream| {
+            let pause = Duration::from_millis(20);
+            while stream.write_all(b" ").is_ok() {
+                if waits.recv_timeout(pause) != Err(mpsc::RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        });
+        // The server is still at it when the answer is given up.
+        assert_eq!(ollama_at(&base).models, None);
+        drop(done);
+    }
+
+    #[test]
+    fn where_nothing_listens_there_is_none() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", closed.local_addr().unwrap());
+        drop(closed);
+        assert_eq!(ollama_at(&base).models, None);
+        assert_eq!(ollama_at("https://127.0.0.1").models, None);
+    }
+}

@@ -1,0 +1,241 @@
+//! Words on their way to the engine. Their images are read from the disk first, which may take
+//! its time, on a thread of its own; what is said behind them waits its turn.
+//!
+//! Invariant: what is said arrives in the order in which it was said. What stops or decides
+//! waits for nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::images;
+use crate::core::entry::{Image, SaveReason, Via};
+use crate::engine::Command;
+use crate::store::{Message, blob_ref};
+use crate::ui::Wake;
+use crate::ui::app::{Msg, Words};
+use crate::ui::live::Live;
+use crate::ui::transcript::Tone;
+
+/// The way to the engine of one session.
+pub struct Outbox {
+    engine: UnboundedSender<Command>,
+    to_screen: Sender<Wake>,
+    /// To the thread, which is started with the first words that have images.
+    queue: Option<Sender<Outgoing>>,
+    /// What the thread was given and has not passed on.
+    waiting: Arc<AtomicUsize>,
+}
+
+enum Outgoing {
+    Words(Words, Via),
+    Command(Command),
+}
+
+impl Outbox {
+    pub fn new(engine: UnboundedSender<Command>, to_screen: Sender<Wake>) -> Outbox {
+        Outbox {
+            engine,
+            to_screen,
+            queue: None,
+            waiting: Arc::default(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    pub fn say(&mut self, words: Words, via: Via) {
+        let needs_disk = !words.images.is_empty() || !words.looks.is_empty();
+        if needs_disk || !self.is_idle() {
+            return self.push(Outgoing::Words(words, via));
+        }
+        self.pass(Command::Say {
+            message: Message {
+                text: words.text,
+                images: Vec::new(),
+                via,
+            },
+            blobs: Vec::new(),
+        });
+    }
+
+    pub fn send(&mut self, command: Command) {
+        match command {
+            _ if self.is_idle() => self.pass(command),
+            Command::Decide { .. } | Command::SetPermissionCheck(_) => self.pass(command),
+            // It stops what goes on, and what was said before it and has not arrived.
+            Command::Stop => {
+                self.pass(Command::Stop);
+                self.push(Outgoing::Command(Command::Stop));
+            }
+            command => self.push(Outgoing::Command(command)),
+        }
+    }
+
+    /// Leaves when all that was said has arrived.
+    pub fn leave(&mut self, live: &Live, reason: SaveReason) {
+        match self.is_idle() {
+            true => live.leave(reason),
+            false => {
+                live.is_to_leave();
+                self.push(Outgoing::Command(Command::Leave(reason)));
+            }
+        }
+    }
+
+    /// An engine that has ended receives nothing; its end was sent to the screen.
+    fn pass(&self, command: Command) {
+        let _ = self.engine.send(command);
+    }
+
+    fn push(&mut self, outgoing: Outgoing) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let queue = match &self.queue {
+            Some(queue) => queue,
+            None => {
+                let queue = self.start();
+                self.queue.insert(queue)
+            }
+        };
+        if queue.send(outgoing).is_err() {
+            self.waiting.store(0, Ordering::SeqCst);
+            self.queue = None;
+            notify(
+                &self.to_screen,
+                "what you said was not sent: its thread is gone",
+            );
+        }
+    }
+
+    fn start(&self) -> Sender<Outgoing> {
+        let (queue, outgoing) = mpsc::channel();
+        let engine = self.engine.clone();
+        let to_screen = self.to_screen.clone();
+        let waiting = Arc::clone(&self.waiting);
+        let work = move || {
+            for next in outgoing {
+                let command = match next {
+                    Outgoing::Words(words, via) => with_images(words, via, &to_screen),
+                    Outgoing::Command(command) => command,
+                };
+                let _ = engine.send(command);
+                waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        let name = "outbox".to_string();
+        if let Err(error) = std::thread::Builder::new().name(name).spawn(work) {
+            tracing::error!(%error, "the outbox has no thread");
+        }
+        queue
+    }
+}
+
+fn notify(to_screen: &Sender<Wake>, why: &str) {
+    let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Bad, why.to_string())));
+}
+
+fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
+    let Words {
+        mut text,
+        images: mut paths,
+        looks,
+    } = words;
+    for look in looks {
+        if let Some(found) = images::found(&look.ways) {
+            look.put_in(found, &mut text, &mut paths);
+        }
+    }
+    let mut images = Vec::new();
+    let mut blobs = Vec::new();
+    for path in &paths {
+        match images::read(path) {
+            Ok((media_type, bytes)) => {
+                images.push(Image {
+                    media_type: media_type.to_string(),
+                    blob: blob_ref(&bytes),
+                });
+                blobs.push(bytes);
+            }
+            Err(why) => notify(to_screen, &why),
+        }
+    }
+    let message = Message { text, images, via };
+    Command::Say { message, blobs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::composer::Look;
+    use std::path::PathBuf;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    fn outbox() -> (Outbox, UnboundedReceiver<Command>) {
+        let (engine, commands) = unbounded_channel();
+        (Outbox::new(engine, mpsc::channel().0), commands)
+    }
+
+    fn words(text: &str, ways: Vec<Vec<PathBuf>>) -> Words {
+        let look = |ways| Look {
+            text: "./a.png".into(),
+            ways,
+        };
+        Words {
+            text: text.into(),
+            images: Vec::new(),
+            looks: Some(ways)
+                .filter(|w| !w.is_empty())
+                .map(look)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    fn next(commands: &mut UnboundedReceiver<Command>) -> String {
+        match commands.blocking_recv() {
+            Some(Command::Say { message, blobs }) => {
+                format!("{} +{}/{}", message.text, message.images.len(), blobs.len())
+            }
+            Some(Command::Stop) => "a stop".into(),
+            Some(Command::KeepInput(text)) => format!("the draft {text:?}"),
+            _ => "something else".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_said_arrives_with_its_images_and_in_its_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        std::fs::write(&path, crate::core::image::sample::PNG).unwrap();
+        let (mut outbox, mut commands) = outbox();
+        outbox.say(words("see ./a.png", vec![vec![path]]), Via::Prompt);
+        outbox.say(
+            words("and ./a.png", vec![vec!["/gone.png".into()]]),
+            Via::Prompt,
+        );
+        outbox.say(words("then this", Vec::new()), Via::Prompt);
+        outbox.send(Command::KeepInput(String::new()));
+        assert_eq!(next(&mut commands), "see [Image #1 a.png] +1/1");
+        assert_eq!(next(&mut commands), "and ./a.png +0/0");
+        assert_eq!(next(&mut commands), "then this +0/0");
+        assert_eq!(next(&mut commands), "the draft \"\"");
+    }
+
+    #[test]
+    fn a_stop_waits_for_nothing_and_holds_for_what_waits() {
+        let (mut outbox, mut commands) = outbox();
+        // As while an image is being read.
+        outbox.waiting.fetch_add(1, Ordering::SeqCst);
+        outbox.say(words("then this", Vec::new()), Via::Prompt);
+        outbox.send(Command::Stop);
+        let got: Vec<String> = (0..3).map(|_| next(&mut commands)).collect();
+        let mut sorted = got.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, ["a stop", "a stop", "then this +0/0"]);
+        assert_eq!(got[2], "a stop", "what waited is not stopped");
+    }
+}

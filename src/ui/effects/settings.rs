@@ -1,0 +1,360 @@
+//! The settings while the screen is open: read, written and compared by a thread of their own,
+//! one thing after the other. What is in use is sent to the screen ([`Wake::InUse`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use super::changes::{Acting, Changes, Moment};
+use crate::command::{RunInfo, RunState, Runs};
+use crate::config::write::Change;
+use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
+use crate::engine::Command;
+use crate::model::discover::LLAMA_CPP;
+use crate::session::{AppContext, Which};
+use crate::ui::app::Msg;
+use crate::ui::transcript::Tone;
+use crate::ui::{Wake, style};
+
+/// While commands of other sessions run, whose end nobody tells, the files are looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is wanted of the settings.
+pub enum Ask {
+    /// A file may have changed: whose change it is is known best at once.
+    Look,
+    /// Something may have come to its end.
+    Settle,
+    Reload,
+    /// A person wants it read, whoever changed it.
+    TakeOver,
+    /// "Always".
+    Allow(String),
+    Theme(String),
+    /// On the first screen; opens a session unless another was opened since this engine's.
+    ChooseModel {
+        model: String,
+        engine: u64,
+    },
+    Trust(Content),
+    Distrust,
+    /// The rules for the session of this engine, which works in this folder.
+    Rules {
+        engine: u64,
+        folder: String,
+    },
+}
+
+/// The thread that has the settings. It ends when this is dropped.
+pub struct Settings {
+    asks: Sender<Ask>,
+    waiting: Arc<AtomicUsize>,
+    is_settling: Arc<AtomicBool>,
+}
+
+impl Settings {
+    pub fn start(ctx: Arc<AppContext>, acting: Arc<Acting>, to_screen: Sender<Wake>) -> Settings {
+        let (asks, asked) = mpsc::channel();
+        let runs = ctx.runs().ok();
+        let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
+        let settings = Settings {
+            asks,
+            waiting: Arc::default(),
+            is_settling: Arc::default(),
+        };
+        let work = Work {
+            ctx,
+            to_screen,
+            runs,
+            acting,
+            changes,
+            looked: Instant::now(),
+            waiting: Arc::clone(&settings.waiting),
+            is_settling: Arc::clone(&settings.is_settling),
+        };
+        let spawned = std::thread::Builder::new()
+            .name("settings".into())
+            .spawn(move || work.run(&asked));
+        if let Err(error) = spawned {
+            tracing::error!(%error, "the settings have no thread");
+        }
+        settings
+    }
+
+    /// Never waits.
+    pub fn ask(&self, ask: Ask) {
+        // One is enough.
+        if matches!(ask, Ask::Settle) && self.is_settling.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        if self.asks.send(ask).is_err() {
+            self.waiting.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// All that was asked for is done.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// What the thread has.
+struct Work {
+    ctx: Arc<AppContext>,
+    to_screen: Sender<Wake>,
+    runs: Option<Runs>,
+    acting: Arc<Acting>,
+    changes: Changes,
+    /// When the files of the config were last looked at.
+    looked: Instant,
+    waiting: Arc<AtomicUsize>,
+    is_settling: Arc<AtomicBool>,
+}
+
+/// A command runs, or is about to, for whatever session.
+fn some_run(runs: Option<&Runs>) -> bool {
+    let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
+    runs.is_some_and(|runs| !runs.list().iter().all(is_over))
+}
+
+impl Work {
+    fn run(mut self, asked: &Receiver<Ask>) {
+        while let Ok(ask) = asked.recv() {
+            match ask {
+                Ask::Look => self.look_at_config(),
+                Ask::Settle => {
+                    self.is_settling.store(false, Ordering::SeqCst);
+                    self.settle_config();
+                }
+                Ask::Reload => self.reload(),
+                Ask::TakeOver => self.take_over_config(),
+                Ask::Allow(rule) => self.allow_always(&rule),
+                Ask::Theme(name) => self.theme(&name),
+                Ask::ChooseModel { model, engine } => self.choose_model(&model, engine),
+                Ask::Trust(content) => self.trust(&content),
+                Ask::Distrust => self.distrust(),
+                Ask::Rules { engine, folder } => self.rules(engine, &folder),
+            }
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn send(&self, wake: impl Into<Wake>) {
+        let _ = self.to_screen.send(wake.into());
+    }
+
+    fn notify(&self, tone: Tone, text: impl Into<String>) {
+        self.send(Msg::Notice(tone, text.into()));
+    }
+}
+
+impl Work {
+    /// "Always": in the user's own config, where only a person writes. It holds at once, also
+    /// when the rest of the file is not taken over.
+    fn allow_always(&mut self, rule: &str) {
+        let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
+        if let Err(e) = self.change_config(|paths| config::write::allow(paths, rule)) {
+            return self.notify(Tone::Bad, e.to_string());
+        }
+        self.reload();
+        if !rules(&self.ctx).iter().any(|known| known == rule) {
+            let origin = Origin::Flag("granted on the screen".to_string());
+            self.apply(self.ctx.loaded.allowing(rule, origin));
+        }
+        self.notify(Tone::Calm, format!("{rule} is allowed from now on"));
+    }
+
+    /// Changes the user's own file at a person's word, which is not taken for the session's.
+    fn change_config(
+        &mut self,
+        write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        self.look_at_config();
+        let change = write(&self.ctx.paths)?;
+        let now = self.moment();
+        let file = self.ctx.paths.config_file();
+        self.changes.wrote(&file, &change, now);
+        Ok(())
+    }
+
+    /// A file of the config may have changed: whose change it is is known best at once.
+    fn look_at_config(&mut self) {
+        let from = self.moment();
+        let found = self.ctx.loaded.files_now();
+        let to = self.moment();
+        self.changes.look(from, &found, to);
+        self.looked = Instant::now();
+    }
+
+    /// When a call or a command has come to its end: what was changed until now is the session's.
+    fn settle_config(&mut self) {
+        let now = self.acting.moment(false);
+        let again = self.changes.was_acting() && self.looked.elapsed() >= LOOK_AGAIN;
+        if self.changes.is_due(now) || (again && !now.is_acting) {
+            self.look_at_config();
+            self.report_changes_of_session();
+        }
+    }
+
+    /// With what runs for sessions that are not open here.
+    fn moment(&self) -> Moment {
+        self.acting.moment(some_run(self.runs.as_ref()))
+    }
+
+    fn report_changes_of_session(&mut self) {
+        for file in self.changes.unreported() {
+            let text = format!(
+                "{} was changed while a call or a command of the session was in progress, and is not \
+                 used: /reload reads it, and so does the next start",
+                file.display()
+            );
+            self.notify(Tone::Warn, text);
+        }
+    }
+
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let ctx = &self.ctx;
+        config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags)
+    }
+
+    /// The config was changed: what can be changed while a session is open is, if a person did.
+    fn reload(&mut self) {
+        let from = self.moment();
+        let loaded = self.load();
+        // What is taken over is what was looked at: both are what this reading found.
+        let found = match &loaded {
+            Ok(loaded) => loaded.files.clone(),
+            Err(_) => self.ctx.loaded.files_now(),
+        };
+        let to = self.moment();
+        self.changes.look(from, &found, to);
+        self.looked = Instant::now();
+        self.report_changes_of_session();
+        if self.changes.changed_by_session().next().is_some() {
+            return;
+        }
+        let was_undone = self.changes.was_undone();
+        if !self.take_over(loaded) && was_undone {
+            self.notify(Tone::Calm, "the config is again what is in use");
+        }
+    }
+
+    /// A person wants it read, whoever changed it.
+    fn take_over_config(&mut self) {
+        let loaded = self.load();
+        if !self.take_over(loaded) {
+            self.notify(Tone::Calm, "the config says what it said");
+        }
+    }
+
+    /// False when nothing is to be said.
+    fn take_over(&mut self, loaded: Result<Loaded, ConfigError>) -> bool {
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(e) => {
+                let hint = e.hint().map(|h| format!("\nhint: {h}")).unwrap_or_default();
+                let text = format!("the config was changed, and is not used: {e}{hint}");
+                self.notify(Tone::Bad, text);
+                return true;
+            }
+        };
+        self.changes.took_over(&loaded.files);
+        if loaded.is_as(&self.ctx.loaded) {
+            return false;
+        }
+        for warning in &loaded.warnings {
+            if !self.ctx.loaded.warnings.contains(warning) {
+                self.notify(Tone::Warn, warning.to_string());
+            }
+        }
+        self.apply(loaded);
+        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
+        self.notify(Tone::Calm, text);
+        true
+    }
+
+    fn apply(&mut self, loaded: Loaded) {
+        self.ctx = Arc::new(self.ctx.with(loaded));
+        self.send(Wake::InUse(Arc::clone(&self.ctx)));
+        match style::theme(&self.ctx, None) {
+            Ok(theme) => self.send(Msg::Restyled(Box::new(theme))),
+            Err(e) => self.notify(Tone::Bad, e),
+        }
+    }
+
+    /// The rules as they are now, for the session that is open.
+    fn rules(&self, engine: u64, folder: &str) {
+        match self.ctx.permission_check_of(folder) {
+            Ok(check) => self.send(Wake::ForEngine {
+                engine,
+                command: Command::SetPermissionCheck(check),
+            }),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
+        }
+    }
+
+    fn theme(&mut self, name: &str) {
+        match style::theme(&self.ctx, Some(name)) {
+            Ok(theme) => {
+                self.send(Msg::Restyled(Box::new(theme)));
+                let set = |paths: &Paths| config::write::set(paths, "theme", name);
+                if let Err(e) = self.change_config(set) {
+                    self.notify(Tone::Warn, e.to_string());
+                }
+            }
+            Err(e) => self.notify(Tone::Bad, e),
+        }
+    }
+
+    /// On the first screen: kept as the user's model, and begun with.
+    fn choose_model(&mut self, model: &str, engine: u64) {
+        let provider = model.split('/').next().unwrap_or_default();
+        let named = match self.ctx.config().provider(provider) {
+            Ok(_) => Ok(()),
+            // It was found by its port: from now on it is known by its name.
+            Err(_) => {
+                self.change_config(|paths| config::write::local_server(paths, provider, LLAMA_CPP))
+            }
+        };
+        let set = |paths: &Paths| config::write::set(paths, "model", model);
+        if let Err(e) = named.and_then(|()| self.change_config(set)) {
+            return self.notify(Tone::Bad, e.to_string());
+        }
+        self.reload();
+        self.send(Wake::Found {
+            engine,
+            which: Which::New,
+            take_over: false,
+        });
+    }
+
+    /// With the content that the person was shown. If the file is another one by now, it is
+    /// not used, and reading it says so. What a start begins with follows.
+    fn trust(&mut self, content: &Content) {
+        let ctx = Arc::clone(&self.ctx);
+        match config::trust::trust(&ctx.paths, &ctx.here.root, content) {
+            Ok(_) => {
+                // Answered: what was to be said of it is so no longer.
+                let said = ctx.loaded.warnings.iter().map(ToString::to_string);
+                self.send(Msg::NoLonger(said.collect()));
+                self.reload();
+                self.notify(
+                    Tone::Calm,
+                    "this folder is trusted with this content; rewake trust --remove takes it back",
+                );
+            }
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
+        }
+        self.send(Msg::TrustSettled);
+    }
+
+    fn distrust(&self) {
+        let ctx = &self.ctx;
+        if let Err(e) = config::trust::decline(&ctx.paths, &ctx.here.root) {
+            self.notify(Tone::Warn, e.to_string());
+        }
+        self.send(Msg::TrustSettled);
+    }
+}
