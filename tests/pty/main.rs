@@ -13,7 +13,9 @@
 mod support;
 
 mod asks;
+mod commands;
 mod crash;
+mod editor;
 mod ends;
 mod settings;
 mod starts;

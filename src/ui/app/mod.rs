@@ -397,7 +397,7 @@ impl App {
                 self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
             }
-            Msg::Edited(Err(why)) => self.transcript.add_notice(Tone::Bad, why),
+            Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
             Msg::Restyled(theme) => {
@@ -474,7 +474,8 @@ impl App {
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
         // The conversation that is being opened takes the place of what is shown now.
-        if tone == Tone::Warn && matches!(self.phase, Phase::Nothing | Phase::Opening) {
+        let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
+        if is_notice && matches!(self.phase, Phase::Nothing | Phase::Opening) {
             self.warned.push(text.clone());
         }
         match tone {

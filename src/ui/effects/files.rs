@@ -12,7 +12,7 @@ use crate::store::{Message, blob_ref};
 use crate::tools::load_file;
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::composer::editor::{edit, editor_command};
-use crate::ui::terminal::Screen;
+use crate::ui::terminal::{Screen, keep_modes};
 use crate::ui::transcript::Tone;
 
 impl Effects {
@@ -45,7 +45,7 @@ impl Effects {
         let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
-            edit(text, &command)
+            keep_modes(|| edit(text, &command))
         });
         let edited = match edited {
             Ok(Ok(text)) => Ok(text),
