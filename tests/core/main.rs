@@ -1,5 +1,9 @@
 //! What is done next, shown without a real world: the pure core in tables and properties, and
 //! the engine over a real store in a world that can die at every boundary.
+#![allow(
+    clippy::panic,
+    reason = "all of this is a test; clippy sees only the #[test] functions as such"
+)]
 
 mod context;
 mod sim;
