@@ -146,6 +146,9 @@ fn build(is_local: bool, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, F
         };
         let pem = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
         let certificates = Certificate::from_pem_bundle(&pem).map_err(|e| failed(reason(e)))?;
+        if certificates.is_empty() {
+            return Err(failed("there are none".to_string()));
+        }
         builder = builder.tls_certs_merge(certificates);
     }
     builder

@@ -198,6 +198,33 @@ mod tests {
         assert!((0..20).any(|_| parser.feed(&lines).is_err()));
     }
 
+    /// The bytes that wait for more.
+    fn kept(parser: &Parser) -> usize {
+        let data = parser.data.as_ref().map_or(0, Vec::len);
+        parser.line.len() + parser.name.len() + data
+    }
+
+    #[test]
+    fn a_stream_without_end_takes_no_more_memory_than_one_event() {
+        let line = "x".repeat(1000);
+        let name = format!("event: {line}\n");
+        let comment = format!(": {line}\r\n");
+        let unknown = format!("{line}\r");
+        let data = format!("data: {line}\n");
+        let event = format!("data: {line}\n\n");
+        let endless = [&name, &comment, &unknown, &data, &event, &line, "data\n"];
+        for (text, is_refused) in endless.iter().zip([0, 0, 0, 1, 0, 1, 1]) {
+            let mut parser = Parser::new();
+            let chunk = text.repeat((1024 * 1024) / text.len()).into_bytes();
+            let fed = (0..96).find_map(|_| {
+                let refused = parser.feed(&chunk).is_err();
+                assert!(kept(&parser) <= MAX_EVENT_BYTES + text.len(), "{text:.9}");
+                refused.then_some(1)
+            });
+            assert_eq!(fed.unwrap_or(0), is_refused, "{text:.9}");
+        }
+    }
+
     /// Quadratic work would take minutes here.
     #[test]
     fn work_grows_with_the_bytes_only() {
@@ -261,8 +288,27 @@ mod tests {
         }
 
         #[test]
-        fn bytes_without_sense_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            parse(&[&bytes]);
+        fn any_bytes_give_the_same_events_however_they_are_cut(
+            pieces in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..20),
+                prop::sample::select(vec![
+                    &b"data: a\n"[..], b"event: x\r\n", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", b"\xef", b"\xf0\x9f",
+                ]).prop_map(<[u8]>::to_vec),
+            ], 0..40),
+            cuts in prop::collection::vec(0..9usize, 0..60),
+        ) {
+            let stream = pieces.concat();
+            let mut parser = Parser::new();
+            let (mut events, mut rest) = (Vec::new(), &stream[..]);
+            for cut in cuts {
+                let (chunk, tail) = rest.split_at(cut.min(rest.len()));
+                events.extend(parser.feed(chunk).unwrap());
+                prop_assert!(kept(&parser) <= stream.len() - tail.len());
+                rest = tail;
+            }
+            events.extend(parser.feed(rest).unwrap());
+            let events: Vec<_> = events.into_iter().map(|e| (e.event, e.data)).collect();
+            prop_assert_eq!(events, parse(&[&stream]));
         }
     }
 }

@@ -85,6 +85,27 @@ impl Store {
         Ok(found)
     }
 
+    /// The memories of a workspace, the newest first.
+    pub fn newest_memories(
+        &self,
+        workspace: &str,
+        now_ms: i64,
+        limit: u32,
+    ) -> Result<Vec<Remembered>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<Remembered>> {
+            self.conn
+                .prepare_cached(
+                    "SELECT s.id, m.seq, m.kind, m.topic, m.text, m.created_ms, 0.0, m.id,
+                            m.last_used_ms, m.uses
+                     FROM memories m CROSS JOIN sessions s ON s.key = m.session
+                     WHERE m.workspace = ?1 ORDER BY m.id DESC LIMIT ?2",
+                )?
+                .query_map(params![workspace, limit], |row| remembered(row, now_ms))?
+                .collect()
+        };
+        read().doing(WHAT)
+    }
+
     fn matching(&self, query: &str, sought: &Sought<'_>) -> rusqlite::Result<Vec<Remembered>> {
         let (condition, value) = match sought.scope {
             Scope::Session(id) => (

@@ -19,6 +19,7 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use rustix::termios::OptionalActions;
 
 use super::app::App;
 use super::view;
@@ -135,6 +136,21 @@ pub fn give_back() {
     };
     let _ = left.and_then(|()| out.flush());
     let _ = disable_raw_mode();
+}
+
+/// The terminal's modes are as before, whatever `other` made of them. A program that dies in
+/// the middle leaves its own: they would be taken for those that a shell is given back.
+pub fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
+    let stdin = rustix::stdio::stdin();
+    let modes = rustix::termios::tcgetattr(stdin);
+    let done = other();
+    if let Ok(modes) = modes {
+        let set = rustix::termios::tcsetattr(stdin, OptionalActions::Now, &modes);
+        if let Err(error) = set {
+            tracing::warn!(%error, "the terminal's modes were not set again");
+        }
+    }
+    done
 }
 
 /// Once, and before what a panic prints.

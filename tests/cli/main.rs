@@ -18,6 +18,7 @@ mod keeper;
 mod lost;
 mod models;
 mod nasty;
+mod network;
 mod output;
 mod refused;
 mod resume;

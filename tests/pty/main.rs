@@ -14,7 +14,9 @@ mod support;
 
 mod asks;
 mod blocked;
+mod commands;
 mod crash;
+mod editor;
 mod ends;
 mod settings;
 mod starts;

@@ -8,6 +8,7 @@ use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg, Phase};
 use rewake::ui::live::{EngineEvent, NotOpened};
 use rewake::ui::overlay::{FirstRun, Provider};
+use rewake::ui::transcript::Tone;
 
 use crate::log::{FOLDER, NOON_MS, entry};
 use crate::stage::{ID, Stage, scene};
@@ -492,4 +493,15 @@ fn a_new_session_greets() {
         stage.open();
         stage.rest();
     });
+}
+
+/// The conversation takes the place of what was shown before it.
+#[test]
+fn a_fault_that_is_said_while_the_conversation_is_opened_is_told_in_it() {
+    let mut stage = Stage::new(100, 30);
+    stage.send(Msg::Edited(Err("the editor ended badly".into())));
+    stage.send(Msg::Notice(Tone::Bad, "nothing was written".into()));
+    stage.open();
+    stage.sees("the editor ended badly");
+    stage.sees("nothing was written");
 }

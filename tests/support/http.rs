@@ -2,7 +2,6 @@
 //! chunks, answers in chunks on a connection that is kept.
 
 use std::io::{self, BufRead, Read, Write};
-use std::net::TcpStream;
 
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 const MAX_BODY_BYTES: u64 = 256 << 20;
@@ -10,6 +9,8 @@ const MAX_BODY_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, Default)]
 pub struct Head {
     pub method: String,
+    /// `http://HOST:PORT` before the path, which a client sends to a proxy alone.
+    pub proxied_to: Option<String>,
     /// Without the query.
     pub path: String,
     pub query: String,
@@ -69,9 +70,17 @@ pub fn read(from: &mut impl BufRead) -> io::Result<Option<(Head, Vec<u8>)>> {
     let (Some(method), Some(target)) = (words.next(), words.next()) else {
         return Err(invalid(format!("not a request line: {first:?}")));
     };
+    let (proxied_to, target) = match target.strip_prefix("http://") {
+        Some(rest) => {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (Some(format!("http://{host}")), path)
+        }
+        None => (None, target),
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut head = Head {
         method: method.to_string(),
+        proxied_to,
         path: path.to_string(),
         query: query.to_string(),
         headers: Vec::new(),
@@ -155,7 +164,7 @@ pub fn head(status: u16, content_type: &str, retry_after_secs: Option<u64>) -> S
 }
 
 /// The whole answer in one write.
-pub fn write_whole(to: &mut TcpStream, head: &str, body: &[u8]) -> io::Result<()> {
+pub fn write_whole(to: &mut impl Write, head: &str, body: &[u8]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(head.len() + body.len() + 32);
     bytes.extend_from_slice(head.as_bytes());
     if !body.is_empty() {

@@ -32,6 +32,7 @@ mod seal;
 mod server;
 mod skip;
 mod terminal;
+mod tls;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
 pub use git::git;
@@ -40,6 +41,7 @@ pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
 pub use skip::skip;
 pub use terminal::{ENTER, ESC, Terminal};
+pub use tls::Authority;
 
 /// What a real API gives with these thoughts and calls, for requests made by hand.
 pub mod given {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +40,8 @@ pub struct Options {
     /// Without checks the server is as quick as it can be: nothing is parsed, a script sees
     /// nothing but the protocol and, as `turn`, how many answers were given before.
     pub check: bool,
+    /// The server speaks TLS with this.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             keyless: false,
             keep_bodies: true,
             check: true,
+            tls: None,
         }
     }
 }
@@ -191,7 +194,11 @@ impl Server {
 
     /// `http://127.0.0.1:PORT`
     pub fn root(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = match self.shared.options.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{}", self.address)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -276,11 +283,23 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone()?);
+        match &self.options.tls {
+            None => self.serve_on(stream),
+            Some(config) => {
+                let session = rustls::ServerConnection::new(config.clone());
+                let session = session.map_err(io::Error::other)?;
+                self.serve_on(rustls::StreamOwned::new(session, stream))
+            }
+        }
+    }
+
+    fn serve_on(&self, stream: impl Read + Write) -> io::Result<()> {
+        let mut reader = BufReader::with_capacity(64 << 10, stream);
         while let Some((head, body)) = http::read(&mut reader)? {
             let reply = self.reply(head, body);
+            let mut stream = reader.get_mut();
             let head = http::head(reply.status, reply.content_type, reply.retry_after_secs);
             let bytes = reply.body.as_bytes();
             match reply.way {
@@ -302,7 +321,8 @@ impl Shared {
                     if !sent.is_empty() {
                         http::write_chunk(&mut stream, sent)?;
                     }
-                    return stream.shutdown(std::net::Shutdown::Both);
+                    // It is closed as it is, without a last chunk.
+                    return Ok(());
                 }
                 Way::Never => return wait_for_the_end(reader),
             }
@@ -669,7 +689,7 @@ fn without_marks(body: &[u8]) -> Vec<u8> {
 }
 
 /// Until the other side closes the connection.
-fn wait_for_the_end(mut reader: BufReader<TcpStream>) -> io::Result<()> {
+fn wait_for_the_end(mut reader: impl Read) -> io::Result<()> {
     io::copy(&mut reader, &mut io::sink()).map(|_| ())
 }
 

@@ -452,7 +452,7 @@ impl App {
                 self.composer.edited(&text);
                 self.typed_ms = Some(now_ms);
             }
-            Msg::Edited(Err(why)) => self.transcript.add_notice(Tone::Bad, why),
+            Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
             Msg::Restyled(theme) => {
@@ -535,11 +535,12 @@ impl App {
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
         // The conversation that is being opened takes the place of what is shown now.
+        let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
         let is_open = !matches!(
             self.phase,
             Phase::Starting | Phase::Nothing | Phase::Opening
         );
-        if tone == Tone::Warn && !is_open {
+        if is_notice && !is_open {
             self.warned.push(text.clone());
         }
         match tone {

@@ -10,7 +10,7 @@ use crate::engine::Command;
 use crate::session::export::{self, Format};
 use crate::ui::app::{App, Msg, Phase, Words};
 use crate::ui::composer::Look;
-use crate::ui::terminal::Screen;
+use crate::ui::terminal::{Screen, keep_modes};
 use crate::ui::transcript::Tone;
 
 impl Effects {
@@ -39,7 +39,7 @@ impl Effects {
         let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
-            edit(text, &command)
+            keep_modes(|| edit(text, &command))
         });
         let edited = match edited {
             Ok(Ok(text)) => Ok(text),

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::Effects;
 use crate::command::RunState;
-use crate::core::entry::Seq;
+use crate::core::entry::{MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
@@ -338,14 +338,16 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let workspace = ctx.workspace();
-            let found = ctx.open_store().and_then(|store| {
-                store.memories(&Sought {
-                    query: &words,
+            let words = words.trim();
+            let found = ctx.open_store().and_then(|store| match words {
+                "" => store.newest_memories(&workspace, now_ms(), MAX_MEMORIES),
+                words => store.memories(&Sought {
+                    query: words,
                     scope: Scope::Workspace(&workspace),
-                    kinds: &[],
+                    kinds: &MEMORY_KINDS.map(MemoryKind::name),
                     now_ms: now_ms(),
                     limit: MAX_MEMORIES,
-                })
+                }),
             });
             Some(match found {
                 Ok(found) => {
@@ -358,7 +360,8 @@ impl Effects {
                         })
                         .collect();
                     let text = match text.is_empty() {
-                        true => "nothing is remembered here yet; the model keeps facts with memory_insert".to_string(),
+                        true if words.is_empty() => "nothing is remembered here yet; the model keeps facts with memory_insert".to_string(),
+                        true => format!("nothing that is remembered here speaks of {words:?}; /memory alone lists all"),
                         false => text.join("\n\n"),
                     };
                     Msg::Show("memory of this workspace".into(), plain_lines(&text))
@@ -370,6 +373,12 @@ impl Effects {
 }
 
 const MAX_MEMORIES: u32 = 100;
+
+const MEMORY_KINDS: [MemoryKind; 3] = [
+    MemoryKind::Episodic,
+    MemoryKind::Semantic,
+    MemoryKind::Procedural,
+];
 
 pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
     clean(&clip(text, REPORT_BYTES))

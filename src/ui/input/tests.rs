@@ -261,7 +261,34 @@ fn bytes() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(piece, 0..12)
 }
 
+/// The bytes that wait for more, and never more than may be pasted.
+fn kept(input: &Input) -> usize {
+    let paste = input.paste.as_ref();
+    input.pending.len() + paste.map_or(0, |paste| paste.bytes.len() + paste.tail.len())
+}
+
 proptest! {
+    #[test]
+    fn any_bytes_give_the_same_events_however_they_are_cut(
+        reads in bytes(),
+        cuts in proptest::collection::vec(0..12usize, 0..80),
+    ) {
+        let now = Instant::now();
+        let stream = reads.concat();
+        let whole = Input::new().feed(&stream, now);
+        let mut input = Input::new();
+        let (mut events, mut rest) = (Vec::new(), &stream[..]);
+        for cut in cuts {
+            let (read, tail) = rest.split_at(cut.min(rest.len()));
+            events.extend(input.feed(read, now));
+            prop_assert!(input.pending.len() <= MAX_SEQUENCE_BYTES);
+            prop_assert!(kept(&input) <= stream.len() - tail.len() + 2 * PASTE_END.len());
+            rest = tail;
+        }
+        events.extend(input.feed(rest, now));
+        prop_assert_eq!(events, whole);
+    }
+
     #[test]
     fn the_keyboard_always_comes_back(reads in bytes()) {
         let now = Instant::now();

@@ -1,0 +1,109 @@
+//! Writing in an editor of one's own: it has the terminal, and rewake has it again after it,
+//! however it ended.
+
+use crate::scripted;
+use crate::support::{ENTER, Home, Terminal};
+
+/// Ctrl+G.
+const EDIT: &str = "\x07";
+
+/// With this shell script as the editor; the file is `$1`.
+fn with_editor(home: &Home, script: &str) -> Terminal {
+    let path = home.user().join("edit.sh");
+    std::fs::write(&path, script).unwrap();
+    start(home, &format!("sh {}", path.display()))
+}
+
+fn start(home: &Home, editor: &str) -> Terminal {
+    let mut command = home.rewake::<&str>([]);
+    command.env("EDITOR", editor);
+    let terminal = Terminal::of(command);
+    terminal.sees("say what is to be done");
+    terminal
+}
+
+/// The screen is rewake's, and what is typed comes into the box and is sent from there.
+#[track_caller]
+fn goes_on(terminal: &mut Terminal, draft: &str) {
+    terminal.sees(&format!("> {draft}"));
+    assert!(terminal.is_on_other_screen() && !terminal.is_cooked());
+    terminal.types(" and more");
+    terminal.sees(&format!("> {draft} and more"));
+    terminal.types(ENTER);
+    terminal.sees("As you say.");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+}
+
+/// The model answers these words of the user alone.
+fn answering(words: &str) -> Home {
+    scripted(&[format!(
+        "[[step]]\nwhen = \"{words}\"\ntext = \"As you say.\"\n"
+    )])
+}
+
+#[test]
+fn an_editor_has_the_terminal_and_gives_back_the_draft() {
+    let home = answering("first words, then others and more");
+    let script = "cp \"$1\" seen; echo the editor is there; read line; \
+                  printf '%s, %s\\n' \"$(cat seen)\" \"$line\" > \"$1\"";
+    let mut terminal = with_editor(&home, script);
+    terminal.types("first words");
+    terminal.sees("> first words");
+    terminal.types(EDIT);
+    terminal.sees("the editor is there");
+    assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
+    assert_eq!(home.read("seen"), "first words");
+    // All that is typed now is the editor's.
+    terminal.types("then others\r");
+    goes_on(&mut terminal, "first words, then others");
+}
+
+#[test]
+fn an_editor_that_fails_leaves_the_draft_as_it_was() {
+    for (end, said) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
+        let home = answering("first words and more");
+        let mut terminal = with_editor(&home, &format!("echo other > \"$1\"; {end}"));
+        terminal.types("first words");
+        terminal.sees("> first words");
+        terminal.types(EDIT);
+        terminal.sees(said);
+        terminal.sees("the text is as it was");
+        goes_on(&mut terminal, "first words");
+    }
+}
+
+/// An editor may leave the terminal as no shell wants it.
+#[test]
+fn an_editor_that_leaves_a_mess_does_not_leave_it_to_the_shell() {
+    let home = answering("first words and more");
+    let mess =
+        "stty raw -echo; printf '\\033[?1049h\\033[?25l\\033[31m'; echo first words > \"$1\"";
+    let mut terminal = with_editor(&home, mess);
+    terminal.types(EDIT);
+    goes_on(&mut terminal, "first words");
+}
+
+#[test]
+fn an_editor_that_is_not_there_is_said_and_the_draft_stays() {
+    let home = answering("first words and more");
+    let mut terminal = start(&home, "/no/such/editor");
+    terminal.types("first words");
+    terminal.sees("> first words");
+    terminal.types(EDIT);
+    terminal.sees("cannot start the editor \"/no/such/editor\"");
+    terminal.sees("$VISUAL or $EDITOR names another");
+    goes_on(&mut terminal, "first words");
+}
+
+#[test]
+fn an_editor_that_removes_the_file_is_said_and_the_draft_stays() {
+    let home = answering("first words and more");
+    let mut terminal = with_editor(&home, "rm \"$1\"");
+    terminal.types("first words");
+    terminal.sees("> first words");
+    terminal.types(EDIT);
+    terminal.sees("cannot read back what the editor wrote");
+    goes_on(&mut terminal, "first words");
+}
