@@ -1,12 +1,15 @@
 //! args -> config -> run -> exit code.
 //!
 //! The keeper comes before all: a process that is to outlive the agent must not first become
-//! one.
+//! one. So does the stage of the sandbox, which has to have one thread and nothing open.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if let Some(code) = rewake::command::keeper::keep_if_asked() {
+        return code;
+    }
+    if let Some(code) = rewake::sandbox::stage::become_if_asked() {
         return code;
     }
     // Commands are settled without it too.

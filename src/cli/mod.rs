@@ -15,6 +15,7 @@ mod logging;
 mod output;
 mod ps;
 mod run;
+mod sandbox;
 mod show;
 mod trouble;
 mod trust;
@@ -83,6 +84,9 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         loaded,
         flags: settings,
     };
+    if let Invocation::Sandbox(wanted) = invocation {
+        return sandbox::run(&ctx, &wanted);
+    }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
     work(&ctx, invocation)
 }
@@ -102,6 +106,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Man
         | Invocation::Demo
         | Invocation::Doctor
+        | Invocation::Sandbox(_)
         | Invocation::Trust
         | Invocation::Untrust => Ok(exit::DONE),
     }

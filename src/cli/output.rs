@@ -10,6 +10,12 @@ pub fn line(text: &str) {
     let _ = writeln!(stdout, "{}", visible(text));
 }
 
+/// A line for the user on stderr, made safe for a terminal.
+pub fn note(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "{}", visible(text));
+}
+
 /// Bytes on stdout as they are.
 pub fn raw(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();

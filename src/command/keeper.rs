@@ -19,7 +19,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +33,7 @@ use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
+use crate::sandbox::close_inherited;
 use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
@@ -70,7 +70,7 @@ pub fn keep_if_asked() -> Option<ExitCode> {
 }
 
 fn keep(folder: &RunFolder) -> io::Result<()> {
-    close_inherited();
+    close_inherited(&[]);
     rustix::process::setsid()?;
     let signals = Signals::catch()?;
     let status = folder.open_status()?;
@@ -121,37 +121,6 @@ fn end(status: &File, how: How, took: Duration, capture: &Capture) -> io::Result
             .map(|e| e.chars().take(NOTE_MAX_CHARS).collect()),
     };
     status::write_end(status, &end)
-}
-
-/// Descriptors that somebody before the agent left open would be held open by us for as long
-/// as the command runs, and whoever waits for their end would wait with it.
-/// The agent's own close at exec by themselves, so a system that does not list them will do.
-#[allow(unsafe_code)]
-fn close_inherited() {
-    let list = if cfg!(target_os = "linux") {
-        "/proc/self/fd"
-    } else {
-        "/dev/fd"
-    };
-    let Ok(names) = std::fs::read_dir(list) else {
-        return;
-    };
-    let open: Vec<i32> = names
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd > 2)
-        .collect();
-    for fd in open {
-        // The one of the listing itself is closed already.
-        if Path::new(list)
-            .join(fd.to_string())
-            .symlink_metadata()
-            .is_ok()
-        {
-            // SAFETY: this is the first thing the process does, on its only thread: nothing in
-            // it owns a descriptor above 2 yet.
-            unsafe { rustix::io::close(fd) };
-        }
-    }
 }
 
 /// Starts the command as a process group of its own. Its output and errors share one pipe, of

@@ -14,7 +14,7 @@ mod links;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "main",
     "cli",
     "ui",
@@ -25,6 +25,7 @@ const ORDER: [&str; 14] = [
     "model",
     "tools",
     "command",
+    "sandbox",
     "store",
     "workspace",
     "config",
