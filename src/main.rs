@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     if let Some(code) = rewake::sandbox::stage::become_if_asked() {
         return code;
     }
+    rewake::sandbox::conceal();
     // Commands are settled without it too.
     let _ = rewake::command::hear_of_children();
     ExitCode::from(rewake::cli::main())

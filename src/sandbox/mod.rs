@@ -52,6 +52,17 @@ mod namespaces;
 mod rights;
 pub mod stage;
 
+/// Keeps other processes of the user from looking into this one: its memory, its environment
+/// with the keys, its files. Not kept by what it executes. Linux only.
+pub fn conceal() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // A kernel that refuses it leaves things as they always were.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+}
+
 pub use descriptors::close_inherited;
 pub use environment::looks_secret;
 pub use family::{Family, adopt_orphans};

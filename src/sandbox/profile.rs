@@ -244,7 +244,16 @@ impl Profile {
             profile.writable(request, &workspace, home.as_deref())?;
         }
         profile.hide(request, home.as_deref());
-        profile.environment(request, &tmp);
+        if profile.hidden.iter().any(|hidden| tmp.starts_with(hidden)) {
+            return unsupported(
+                format!(
+                    "the temporary folder {} lies where commands may not look",
+                    tmp.display()
+                ),
+                "work in another folder, or set TMPDIR to a folder outside of the workspace",
+            );
+        }
+        profile.environment(request, &tmp)?;
         profile.name_gaps(request);
         Ok(profile)
     }
@@ -270,8 +279,6 @@ impl Profile {
         workspace: &Path,
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
-        self.write
-            .push(real(request.caches, "the folder for caches")?);
         self.write.push(workspace.to_path_buf());
         if let Some(repository) = &request.repository {
             self.write.push(repository.git_dir.clone());
@@ -339,21 +346,24 @@ impl Profile {
                 hidden.push(path);
             }
         }
-        // Hiding a folder that holds one of ours would hide ours with it.
-        hidden.retain(|path| !self.tmp.starts_with(path) && !request.caches.starts_with(path));
         self.hidden = without_nested(hidden);
     }
 
-    fn environment(&mut self, request: &Request, tmp: &Path) {
+    fn environment(&mut self, request: &Request, tmp: &Path) -> Result<(), Unsupported> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         for name in ["TMPDIR", "TMP", "TEMP"] {
             self.set_env.push((name.to_string(), text(tmp)));
         }
         let writes = request.access >= Access::Workspace;
-        let caches = match writes {
-            true => request.caches.to_path_buf(),
-            false => tmp.join("cache"),
-        };
+        // Where the workspace holds rewake's own folders, the one for caches is hidden with them.
+        let mut caches = tmp.join("cache");
+        if writes {
+            let lasting = real(request.caches, "the folder for caches")?;
+            if !self.hidden.iter().any(|hidden| lasting.starts_with(hidden)) {
+                self.write.push(lasting.clone());
+                caches = lasting;
+            }
+        }
         for (name, folder) in environment::CACHES {
             self.set_env
                 .push((name.to_string(), text(&caches.join(folder))));
@@ -365,6 +375,7 @@ impl Profile {
         }
         self.set_env
             .push(("REWAKE_SANDBOX".to_string(), request.access.to_string()));
+        Ok(())
     }
 
     fn name_gaps(&mut self, request: &Request) {

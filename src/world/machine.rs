@@ -83,6 +83,7 @@ impl Machine {
             session: self.session.clone(),
             call: background_id(call),
             background: args.background,
+            sandbox: None,
         }
     }
 
