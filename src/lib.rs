@@ -83,6 +83,7 @@
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
+//! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
 //! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
@@ -114,6 +115,7 @@ pub mod engine;
 pub mod headless;
 pub mod model;
 pub mod report;
+pub mod sandbox;
 pub mod session;
 pub mod store;
 pub mod tools;

@@ -14,6 +14,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::config::{ConfigError, Setting};
+use crate::core::access::Access;
 use crate::core::entry::Mode;
 use crate::session::export::Format;
 
@@ -163,6 +164,17 @@ enum Command {
         #[arg(long)]
         remove: bool,
     },
+    /// Run one command in the sandbox that commands of the model get
+    Sandbox {
+        /// What the command may do
+        #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = access())]
+        access: String,
+        /// Act as if the kernel lacked something: abi=N, no-namespaces, no-network, no-pid
+        #[arg(long, value_name = "WHAT", hide = true, default_value = "")]
+        pretend: String,
+        #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+        command: Vec<OsString>,
+    },
     /// Look at config, keys, store, locks, git and shell, and say what is wrong
     Doctor,
     /// Show a session that survives its own kill: needs no key and no network
@@ -192,6 +204,10 @@ pub enum OutputFormat {
     Json,
     /// One JSON object a line, as it happens
     StreamJson,
+}
+
+fn access() -> clap::builder::PossibleValuesParser {
+    Access::ALL.map(Access::name).into()
 }
 
 fn mode() -> clap::builder::PossibleValuesParser {
@@ -229,12 +245,23 @@ pub enum Invocation {
     },
     Trust,
     Untrust,
+    Sandbox(Sandboxed),
     Doctor,
     Demo,
     Completion {
         shell: Shell,
     },
     Man,
+}
+
+/// A command for `rewake sandbox`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandboxed {
+    pub access: Access,
+    /// What the kernel is to lack besides.
+    pub pretend: String,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
 }
 
 /// The agent itself, with a terminal or without.
@@ -336,6 +363,16 @@ impl Cli {
             } => Invocation::PsStop { run },
             Command::Trust { remove: false } => Invocation::Trust,
             Command::Trust { remove: true } => Invocation::Untrust,
+            Command::Sandbox {
+                access,
+                pretend,
+                command,
+            } => Invocation::Sandbox(Sandboxed {
+                // clap has checked the name.
+                access: Access::named(&access).unwrap_or(Access::Read),
+                pretend,
+                command,
+            }),
             Command::Doctor => Invocation::Doctor,
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
@@ -354,6 +391,7 @@ impl Command {
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
             Command::Trust { .. } => "trust",
+            Command::Sandbox { .. } => "sandbox",
             Command::Doctor => "doctor",
             Command::Demo => "demo",
             Command::Completion { .. } => "completion",

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::command::{self, How, RunState, Runs};
-use crate::config::{self, Env, Loaded, Origin, Paths, Project, Setting, Standing};
+use crate::config::{self, Env, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing};
 use crate::report::{Trouble, exit, line};
+use crate::sandbox::Kernel;
 use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
@@ -54,6 +55,7 @@ pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Resul
             config_of(&report, &loaded);
             keys(&mut report, env, &loaded);
             shell(&mut report, env, &loaded);
+            sandbox(&mut report, &loaded);
         }
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
     }
@@ -220,6 +222,56 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
             Some("set shell.path in the config"),
         ),
     }
+}
+
+/// What the system keeps commands from doing, and what it cannot.
+fn sandbox(report: &mut Report, loaded: &Loaded) {
+    let wanted = loaded.config.sandbox.enabled;
+    if wanted == SandboxUse::Never {
+        report.note("sandbox", "turned off by sandbox.enabled");
+        return;
+    }
+    let probed = command::own_exe()
+        .map_err(|e| format!("cannot find this program's own file: {e}"))
+        .and_then(|exe| Kernel::probe(&exe));
+    let kernel = match probed {
+        Ok(kernel) => kernel,
+        Err(error) if wanted == SandboxUse::Always => {
+            report.wrong("sandbox", error, Some("set sandbox.enabled to \"auto\""));
+            return;
+        }
+        Err(error) => {
+            report.note("sandbox", error);
+            return;
+        }
+    };
+    match (kernel.can_sandbox(), wanted) {
+        (true, _) => report.ok("sandbox", standing(&kernel)),
+        (false, SandboxUse::Always) => report.wrong(
+            "sandbox",
+            "this system has no sandbox, and sandbox.enabled wants one",
+            Some("set sandbox.enabled to \"auto\""),
+        ),
+        (false, _) => report.note("sandbox", "this system has none"),
+    }
+    for lack in kernel.lacks() {
+        report.note("sandbox", lack);
+    }
+}
+
+fn standing(kernel: &Kernel) -> String {
+    let network = match kernel.private_network {
+        true => "a network of its own",
+        false => "no network of its own",
+    };
+    let files = match kernel.mounts {
+        true => "protected files are held",
+        false => "protected files are compared",
+    };
+    format!(
+        "Landlock version {} and seccomp; {files}; {network} for level workspace",
+        kernel.landlock
+    )
 }
 
 fn store(report: &mut Report, paths: &Paths) {

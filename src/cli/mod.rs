@@ -14,6 +14,7 @@ mod history;
 mod logging;
 mod ps;
 mod run;
+mod sandbox;
 mod show;
 mod time;
 mod trust;
@@ -81,6 +82,9 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         loaded,
         flags: settings,
     };
+    if let Invocation::Sandbox(wanted) = invocation {
+        return sandbox::run(&ctx, &wanted);
+    }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
     work(&ctx, invocation)
 }
@@ -100,6 +104,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Man
         | Invocation::Demo
         | Invocation::Doctor
+        | Invocation::Sandbox(_)
         | Invocation::Trust
         | Invocation::Untrust => Ok(exit::DONE),
     }

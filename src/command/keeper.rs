@@ -14,12 +14,11 @@
 //! Invariant: memory does not grow with the output. No threads, no async runtime, and nothing
 //! on the way to the claim that is not needed for it: this is on the path of every command.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +28,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, test_kill_process_group};
 use signal_hook::consts::signal;
 
+use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
+use crate::sandbox::{self, Profile, Report, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
@@ -70,7 +71,7 @@ pub fn keep_if_asked() -> Option<ExitCode> {
 }
 
 fn keep(folder: &RunFolder) -> io::Result<()> {
-    close_inherited();
+    close_inherited(&[]);
     rustix::process::setsid()?;
     let signals = Signals::catch()?;
     let status = folder.open_status()?;
@@ -89,6 +90,10 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
         at_ms: now_ms(),
     };
     status::write_begun(&status, &begun)?;
+    let mut confined = spec.sandbox.as_deref().map(|profile| {
+        adopt_orphans();
+        Confined::new(profile)
+    });
     let since = Instant::now();
     let how = if signals.stop_asked() {
         How::NotRun(STOPPED_EARLY.to_string())
@@ -98,17 +103,26 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
                 begun.group = Some(child.id());
                 // For display, and for a stop should this process be killed: not worth failing.
                 let _ = status::write_begun(&status, &begun);
-                Watch::new(child, pipe, &spec).watch(&signals, &mut capture)?
+                if let Some(confined) = &mut confined {
+                    confined.began(child.id());
+                }
+                Watch::new(child, pipe, &spec, confined.as_mut()).watch(&signals, &mut capture)?
             }
             Err(why) => How::NotRun(why.chars().take(NOTE_MAX_CHARS).collect()),
         }
     };
     let took = since.elapsed();
     capture.finish();
-    end(&status, how, took, &capture)
+    end(&status, how, took, &capture, confined)
 }
 
-fn end(status: &File, how: How, took: Duration, capture: &Capture) -> io::Result<()> {
+fn end(
+    status: &File,
+    how: How,
+    took: Duration,
+    capture: &Capture,
+    confined: Option<Confined>,
+) -> io::Result<()> {
     let end = End {
         how,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -119,39 +133,9 @@ fn end(status: &File, how: How, took: Duration, capture: &Capture) -> io::Result
             .error
             .as_ref()
             .map(|e| e.chars().take(NOTE_MAX_CHARS).collect()),
+        sandbox: confined.map(Confined::finish),
     };
     status::write_end(status, &end)
-}
-
-/// Descriptors that somebody before the agent left open would be held open by us for as long
-/// as the command runs, and whoever waits for their end would wait with it.
-/// The agent's own close at exec by themselves, so a system that does not list them will do.
-#[allow(unsafe_code)]
-fn close_inherited() {
-    let list = if cfg!(target_os = "linux") {
-        "/proc/self/fd"
-    } else {
-        "/dev/fd"
-    };
-    let Ok(names) = std::fs::read_dir(list) else {
-        return;
-    };
-    let open: Vec<i32> = names
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd > 2)
-        .collect();
-    for fd in open {
-        // The one of the listing itself is closed already.
-        if Path::new(list)
-            .join(fd.to_string())
-            .symlink_metadata()
-            .is_ok()
-        {
-            // SAFETY: this is the first thing the process does, on its only thread: nothing in
-            // it owns a descriptor above 2 yet.
-            unsafe { rustix::io::close(fd) };
-        }
-    }
 }
 
 /// Starts the command as a process group of its own. Its output and errors share one pipe, of
@@ -163,13 +147,25 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
     }
     let failed = |e: io::Error| format!("cannot start {}: {e}", spec.shell.display());
     let (reader, writer) = io::pipe().map_err(failed)?;
-    let mut command = Command::new(&spec.shell);
-    if spec.needs_script() {
-        command.arg(folder.script());
-    } else {
-        command.args(["-c", "--", &spec.command]);
-    }
-    let child = command
+    let args: Vec<OsString> = match spec.needs_script() {
+        true => vec![folder.script().into()],
+        false => ["-c", "--", &spec.command].map(OsString::from).into(),
+    };
+    let (mut command, report) = match &spec.sandbox {
+        None => {
+            let mut command = Command::new(&spec.shell);
+            command.args(args);
+            (command, None)
+        }
+        Some(profile) => {
+            let mut profile = Profile::clone(profile);
+            profile.read.extend(folder.script().canonicalize());
+            let exe = process::own_exe().map_err(failed)?;
+            let starting = sandbox::command(&profile, &exe, &spec.shell, args).map_err(failed)?;
+            (starting.command, Some(starting.report))
+        }
+    };
+    let mut child = command
         .current_dir(&spec.folder)
         .process_group(0)
         .stdin(Stdio::null())
@@ -177,6 +173,12 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
         .stderr(writer)
         .spawn()
         .map_err(failed)?;
+    // Ours of the writing end goes with it.
+    drop(command);
+    if let Some(why) = report.and_then(Report::failure) {
+        let _ = child.wait();
+        return Err(format!("there is no sandbox for this command: {why}"));
+    }
     Ok((child, reader))
 }
 
@@ -229,8 +231,10 @@ impl Signals {
 }
 
 /// The command while it runs, and what is owed to it.
-struct Watch {
+struct Watch<'a> {
     child: Child,
+    /// In a sandbox.
+    confined: Option<&'a mut Confined>,
     /// None at its end.
     pipe: Option<PipeReader>,
     /// None: never.
@@ -248,10 +252,16 @@ struct Ending {
     killed: bool,
 }
 
-impl Watch {
-    fn new(child: Child, pipe: PipeReader, spec: &Spec) -> Watch {
+impl<'a> Watch<'a> {
+    fn new(
+        child: Child,
+        pipe: PipeReader,
+        spec: &Spec,
+        confined: Option<&'a mut Confined>,
+    ) -> Watch<'a> {
         Watch {
             child,
+            confined,
             pipe: Some(pipe),
             limit_at: Instant::now().checked_add(Duration::from_millis(spec.timeout_ms)),
             exit: None,
@@ -286,11 +296,14 @@ impl Watch {
             self.exit = self.child.try_wait()?;
         }
         let late = self.limit_at.is_some_and(|limit| limit <= now);
-        if self.ending.is_none() && self.exit.is_none() && (stop_asked || late) {
-            let how = if stop_asked {
-                How::Stopped
-            } else {
+        let runs = self.ending.is_none() && self.exit.is_none();
+        let confined = self.confined.as_mut().filter(|_| runs);
+        let over_a_limit = confined.is_some_and(|confined| confined.is_over_a_limit(now));
+        if runs && (stop_asked || late || over_a_limit) {
+            let how = if late && !stop_asked {
                 How::TimedOut
+            } else {
+                How::Stopped
             };
             process::signal_group(self.child.id(), Signal::TERM);
             self.ending = Some(Ending {
@@ -314,6 +327,9 @@ impl Watch {
         };
         if over {
             self.over_since = Some(now);
+            if let Some(confined) = &mut self.confined {
+                confined.is_over(self.ending.is_some());
+            }
         }
         Ok(())
     }
@@ -338,7 +354,10 @@ impl Watch {
             return Some(since + DRAIN);
         }
         match &self.ending {
-            None => self.limit_at,
+            None => {
+                let look = self.confined.as_ref().map(|confined| confined.next_look());
+                self.limit_at.into_iter().chain(look).min()
+            }
             // Nothing wakes us when the last of a group goes.
             Some(_) if self.exit.is_some() => Some(Instant::now() + TICK),
             Some(ending) if !ending.killed => Some(ending.kill_at),

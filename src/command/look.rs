@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::confined::Aftermath;
 use super::folder::{self, RunFolder};
 use super::output;
 use super::process;
@@ -31,6 +32,8 @@ pub struct Ended {
     pub output: PathBuf,
     /// Why less was kept than the cap allows.
     pub write_error: Option<String>,
+    /// What the sandbox says, where there was one.
+    pub sandbox: Option<Aftermath>,
 }
 
 /// What is seen in a run folder without touching it.
@@ -96,6 +99,7 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
         bytes_kept: end.bytes_kept,
         output: folder.output(),
         write_error: end.write_error,
+        sandbox: end.sandbox,
     }
 }
 
@@ -114,6 +118,7 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
         bytes_kept: kept,
         output: folder.output(),
         write_error: None,
+        sandbox: None,
     }
 }
 
@@ -125,6 +130,7 @@ pub(super) fn not_run(why: String) -> End {
         bytes_total: 0,
         bytes_kept: 0,
         write_error: None,
+        sandbox: None,
     }
 }
 

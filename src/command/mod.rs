@@ -57,9 +57,10 @@
 //! Invariant: neither the folder nor the command's environment holds a key of ours.
 //!
 //! Deliberately absent: a pseudo-terminal, a daemon that knows all runs, a pid file that is
-//! believed, and any hold on processes that leave the command's session (`setsid`): these
-//! are nobody's children, as they asked to be.
+//! believed, and any hold on processes that leave the session (`setsid`) of a command without a
+//! sandbox: these are nobody's children, as they asked to be. In a sandbox they stay the keeper's.
 
+mod confined;
 mod folder;
 pub mod keeper;
 mod look;
@@ -69,6 +70,7 @@ mod run;
 mod spec;
 mod status;
 
+pub use confined::Aftermath;
 pub use look::Ended;
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};

@@ -238,6 +238,7 @@ mod tests {
             session: String::new(),
             call: String::new(),
             background: false,
+            sandbox: None,
         };
         folder
             .create(&Prepared {

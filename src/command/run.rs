@@ -509,6 +509,7 @@ mod tests {
             session: String::new(),
             call: String::new(),
             background: true,
+            sandbox: None,
         };
         let run = runs.prepare(&spec).unwrap();
         let folder = runs.folder(&run).unwrap();

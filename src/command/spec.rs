@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::Profile;
+
 /// Longer commands are refused. A script of this size should be a file.
 pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -33,6 +35,10 @@ pub struct Spec {
     pub session: String,
     pub call: String,
     pub background: bool,
+    /// What the system keeps the command from doing. None: it runs without a sandbox, as level
+    /// `full` and every command of older versions does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Box<Profile>>,
 }
 
 impl Spec {

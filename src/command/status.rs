@@ -13,6 +13,8 @@ use std::os::unix::fs::FileExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::confined::Aftermath;
+
 const SLOT_BYTES: usize = 4096;
 const SUM_BYTES: usize = 32;
 const HEAD_BYTES: usize = SUM_BYTES + 4;
@@ -64,6 +66,9 @@ pub(super) struct End {
     pub bytes_kept: u64,
     /// Why less was kept than the cap allows.
     pub write_error: Option<String>,
+    /// Of a command in a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Aftermath>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -148,6 +153,7 @@ mod tests {
             bytes_total: 5,
             bytes_kept: 4,
             write_error: None,
+            sandbox: None,
         }
     }
 

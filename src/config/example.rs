@@ -79,6 +79,7 @@ fn it_names_every_key() {
         "context",
         "permissions",
         "shell",
+        "sandbox",
         "instructions",
         "retry",
         "log",

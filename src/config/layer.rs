@@ -46,10 +46,21 @@ impl Leaf {
             ["shell", "path"] => true,
             _ => false,
         };
-        if let (true, Value::String(path)) = (is_path, &mut self.value)
-            && let Some(absolute) = env.resolve(path, base).to_str()
-        {
-            *path = absolute.to_string();
+        let holds_paths = matches!(
+            self.path.iter().map(String::as_str).collect::<Vec<_>>()[..],
+            ["sandbox", "read" | "write"]
+        );
+        let paths = match &mut self.value {
+            one @ Value::String(_) if is_path => std::slice::from_mut(one),
+            Value::Array(many) if holds_paths => many.as_mut_slice(),
+            _ => &mut [],
+        };
+        for path in paths {
+            if let Value::String(path) = path
+                && let Some(absolute) = env.resolve(path, base).to_str()
+            {
+                *path = absolute.to_string();
+            }
         }
         self
     }

@@ -48,7 +48,8 @@ pub use provider::{
 };
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, ShellConfig, UiConfig,
+    PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
+    UiConfig,
 };
 pub use setting::Setting;
 

@@ -39,6 +39,7 @@ pub struct Config {
     pub context: ContextConfig,
     pub permissions: PermissionsConfig,
     pub shell: ShellConfig,
+    pub sandbox: SandboxConfig,
     pub instructions: InstructionsConfig,
     pub retry: RetryConfig,
     pub log: LogConfig,
@@ -64,6 +65,7 @@ impl Default for Config {
             context: ContextConfig::default(),
             permissions: PermissionsConfig::default(),
             shell: ShellConfig::default(),
+            sandbox: SandboxConfig::default(),
             instructions: InstructionsConfig::default(),
             retry: RetryConfig::default(),
             log: LogConfig::default(),
@@ -167,6 +169,66 @@ impl ShellConfig {
             .map(|dir| dir.join("bash"))
             .find(|bash| bash.is_file())
             .unwrap_or_else(|| PathBuf::from("/bin/sh"))
+    }
+}
+
+/// What a command may do, as the system itself keeps it (`crate::sandbox`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct SandboxConfig {
+    pub enabled: SandboxUse,
+    /// Further folders that commands may read.
+    pub read: Vec<PathBuf>,
+    /// Further folders that commands may write from level `workspace` on.
+    pub write: Vec<PathBuf>,
+}
+
+/// `"auto"`, `true` or `false`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(try_from = "SandboxWritten")]
+#[cfg_attr(test, serde(into = "SandboxWritten"))]
+pub enum SandboxUse {
+    /// Where the system has one.
+    #[default]
+    Auto,
+    /// Always: where there is none, commands below level `full` do not run.
+    Always,
+    Never,
+}
+
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(untagged, expecting = "\"auto\", true or false")]
+enum SandboxWritten {
+    Switch(bool),
+    Word(String),
+}
+
+impl TryFrom<SandboxWritten> for SandboxUse {
+    type Error = String;
+
+    fn try_from(written: SandboxWritten) -> Result<SandboxUse, String> {
+        match written {
+            SandboxWritten::Switch(true) => Ok(SandboxUse::Always),
+            SandboxWritten::Switch(false) => Ok(SandboxUse::Never),
+            SandboxWritten::Word(word) if word == "auto" => Ok(SandboxUse::Auto),
+            SandboxWritten::Word(word) => {
+                Err(format!("{word:?} is neither \"auto\" nor true nor false"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl From<SandboxUse> for SandboxWritten {
+    fn from(sandbox: SandboxUse) -> SandboxWritten {
+        match sandbox {
+            SandboxUse::Auto => SandboxWritten::Word("auto".to_string()),
+            SandboxUse::Always => SandboxWritten::Switch(true),
+            SandboxUse::Never => SandboxWritten::Switch(false),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! function is a function of its arguments, so every rule of the agent can be tested as
 //! a table of `log -> Step`.
 
+pub mod access;
 pub mod address;
 pub mod budget;
 pub mod continuation;

@@ -78,6 +78,7 @@ impl Machine {
             session: self.session.clone(),
             call: background_id(call),
             background: command.background,
+            sandbox: None,
         }
     }
 

@@ -44,6 +44,7 @@ fn spec(folder: PathBuf, command: &str) -> Spec {
         session: "session".into(),
         call: "0.0".into(),
         background: false,
+        sandbox: None,
     }
 }
 

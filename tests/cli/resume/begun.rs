@@ -45,6 +45,7 @@ fn started(boot: &str) -> (Scene, String) {
         session,
         call: format!("bg_{}_0", call.reply),
         background: false,
+        sandbox: None,
     };
     let run = scene.runs().prepare(&spec).expect("prepare the run");
     scene.append(|_| Entry::Started {

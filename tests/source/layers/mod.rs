@@ -15,7 +15,7 @@ mod links;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "main",
     "cli",
     "ui",
@@ -27,6 +27,7 @@ const ORDER: [&str; 15] = [
     "model",
     "tools",
     "command",
+    "sandbox",
     "store",
     "workspace",
     "config",

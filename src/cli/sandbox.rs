@@ -1,0 +1,131 @@
+//! `rewake sandbox`: one command in the sandbox that commands of the model get. Its exit code
+//! and its three standard descriptors are the command's own.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::args::Sandboxed;
+use crate::command::own_exe;
+use crate::config::ConfigError;
+use crate::core::access::Access;
+use crate::report::Trouble;
+use crate::sandbox::{Family, Kernel, Profile, Repository, Request, Watched, adopt_orphans};
+use crate::session::AppContext;
+
+/// How a shell says that a command was ended by a signal.
+const BY_SIGNAL: i32 = 128;
+
+pub fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
+    let Some((program, args)) = wanted.command.split_first() else {
+        return Err(ConfigError::new("there is no command to run").into());
+    };
+    let program = found(ctx, Path::new(program))?;
+    if wanted.access == Access::Full {
+        let mut command = Command::new(&program);
+        command.args(args).current_dir(&ctx.here.folder);
+        return Ok(exit_code(command.status().map_err(cannot(&program))?));
+    }
+    let exe = own_exe().map_err(cannot(&program))?;
+    let profile = profile(ctx, wanted, &exe)?;
+    for gap in &profile.gaps {
+        tell(&format!("note: {gap}"));
+    }
+    let watched = Watched::look(&profile);
+    adopt_orphans();
+    let mut starting = crate::sandbox::command(&profile, &exe, &program, args.iter().cloned())
+        .map_err(cannot(&program))?;
+    starting.command.current_dir(&ctx.here.folder);
+    let mut child = starting.command.spawn().map_err(cannot(&program))?;
+    if let Some(why) = starting.report.failure() {
+        let _ = child.wait();
+        return Err(ConfigError::new(why).into());
+    }
+    let status = child.wait().map_err(cannot(&program))?;
+    if let Some(family) = Family::of(child.id()).filter(|_| profile.ends_all()) {
+        family.end();
+    }
+    for change in watched.compare() {
+        let path = change.path.display();
+        tell(&match change.moved_to {
+            Some(to) => format!(
+                "note: {path} is protected; the change is in {}",
+                to.display()
+            ),
+            None => format!("note: {path} is protected and was changed"),
+        });
+    }
+    let _ = std::fs::remove_dir_all(&profile.tmp);
+    Ok(exit_code(status))
+}
+
+fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, Trouble> {
+    let kernel = Kernel::probe(exe)
+        .and_then(|kernel| kernel.pretending(&wanted.pretend))
+        .map_err(ConfigError::new)?;
+    let config = ctx.config();
+    let paths = &ctx.paths;
+    let folder = |path: PathBuf| {
+        std::fs::create_dir_all(&path)
+            .map_err(|e| ConfigError::new(format!("cannot make {}: {e}", path.display())))
+            .map(|()| path)
+    };
+    let tmp = tempfile::Builder::new()
+        .prefix("rewake-")
+        .tempdir()
+        .map_err(|e| ConfigError::new(format!("cannot make a temporary folder: {e}")))?
+        .keep();
+    let project = blake3::hash(ctx.here.root.as_os_str().as_encoded_bytes()).to_hex();
+    let caches = folder(paths.data_dir.join("caches").join(&project[..16]))?;
+    let quarantine = paths.data_dir.join("quarantine");
+    let private = [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone);
+    let request = Request {
+        access: wanted.access,
+        workspace: &ctx.here.root,
+        repository: Repository::of(&ctx.here.root),
+        home: ctx.env.home(),
+        more_read: &config.sandbox.read,
+        more_write: &config.sandbox.write,
+        pass_env: &config.shell.pass_env,
+        denied: &[],
+        private: &private,
+        shown: &[],
+        tmp: &tmp,
+        caches: &caches,
+        quarantine: &quarantine,
+        kernel,
+    };
+    Ok(Profile::new(&request)
+        .map_err(|e| ConfigError::new(e.why).with_hint(e.hint))
+        .inspect_err(|_| drop(std::fs::remove_dir(&tmp)))?)
+}
+
+/// As a shell finds it: a name without a slash in `PATH`.
+fn found(ctx: &AppContext, program: &Path) -> Result<PathBuf, ConfigError> {
+    if program.components().count() > 1 || program.is_absolute() {
+        return Ok(ctx.here.folder.join(program));
+    }
+    let path = ctx.env.var_os("PATH").unwrap_or_default();
+    std::env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+        .ok_or_else(|| {
+            ConfigError::new(format!("cannot find the program {}", program.display()))
+                .with_hint("name it by its path")
+        })
+}
+
+fn cannot(program: &Path) -> impl Fn(std::io::Error) -> Trouble {
+    move |e| ConfigError::new(format!("cannot run {}: {e}", program.display())).into()
+}
+
+fn exit_code(status: std::process::ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or(status.signal().map(|signal| BY_SIGNAL + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn tell(text: &str) {
+    crate::report::note(text);
+}

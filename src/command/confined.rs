@@ -1,0 +1,127 @@
+//! The keeper's part of a sandbox, while the command runs in it: the processes it started, the
+//! limits that the kernel does not keep, and protected files that are compared at the end.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::{Change, Family, Profile, Watched, bytes_below};
+
+/// How often processes are counted, and how often the temporary folder is measured.
+const COUNT_EVERY: Duration = Duration::from_millis(200);
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+
+/// Of changes of protected files, so many are told, each with so much of its name.
+const MAX_CHANGES: usize = 6;
+const NAME_MAX_CHARS: usize = 200;
+
+/// What the sandbox has to say when a command is over.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Aftermath {
+    /// Processes of the command that still run.
+    pub survivors: u32,
+    /// Processes of the command that were ended with it.
+    pub ended: u32,
+    /// Protected files that it changed: the changes are undone as far as they could be.
+    pub changed: Vec<String>,
+    /// More were changed than are named.
+    pub more_changed: u32,
+    /// The limit that it was ended for.
+    pub limit: Option<String>,
+}
+
+pub(super) struct Confined {
+    profile: Profile,
+    watched: Watched,
+    family: Option<Family>,
+    count_at: Instant,
+    measure_at: Instant,
+    after: Aftermath,
+}
+
+impl Confined {
+    /// Before the command starts: what is there now is what comes back.
+    pub fn new(profile: &Profile) -> Confined {
+        let now = Instant::now();
+        Confined {
+            profile: profile.clone(),
+            watched: Watched::look(profile),
+            family: None,
+            count_at: now + COUNT_EVERY,
+            measure_at: now + MEASURE_EVERY,
+            after: Aftermath::default(),
+        }
+    }
+
+    pub fn began(&mut self, child: u32) {
+        self.family = Family::of(child);
+    }
+
+    /// True: a limit is passed, and the command is to be ended.
+    pub fn is_over_a_limit(&mut self, now: Instant) -> bool {
+        if self.after.limit.is_some() {
+            return false;
+        }
+        let limits = &self.profile.limits;
+        if let Some(family) = self.family.as_ref().filter(|_| self.count_at <= now) {
+            self.count_at = now + COUNT_EVERY;
+            family.reap();
+            let count = family.others().len();
+            if count > limits.processes as usize {
+                self.after.limit = Some(format!("more than {} processes", limits.processes));
+            }
+        }
+        if self.measure_at <= now {
+            let bytes = bytes_below(&self.profile.tmp, limits.tmp_bytes);
+            // What takes long to measure is measured less often.
+            self.measure_at = now + MEASURE_EVERY.max(now.elapsed() * 20);
+            if bytes > limits.tmp_bytes {
+                let megabytes = limits.tmp_bytes / 1_000_000;
+                self.after.limit = Some(format!("more than {megabytes} MB in $TMPDIR"));
+            }
+        }
+        self.after.limit.is_some()
+    }
+
+    pub fn next_look(&self) -> Instant {
+        self.count_at.min(self.measure_at)
+    }
+
+    /// The first process is over, or was ended for `forced`.
+    pub fn is_over(&mut self, forced: bool) {
+        let Some(family) = &self.family else { return };
+        family.reap();
+        if forced || self.profile.ends_all() {
+            self.after.ended = count(family.end());
+        } else {
+            self.after.survivors = count(family.others().len());
+        }
+    }
+
+    /// When nothing more of it can happen that would be undone.
+    pub fn finish(mut self) -> Aftermath {
+        let changes = self.watched.compare();
+        self.after.more_changed = count(changes.len().saturating_sub(MAX_CHANGES));
+        let told = changes.iter().take(MAX_CHANGES);
+        self.after.changed = told.map(describe).collect();
+        self.after
+    }
+}
+
+fn count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
+}
+
+fn describe(change: &Change) -> String {
+    let short = |path: &std::path::Path| -> String {
+        let name = path.display().to_string();
+        name.chars().take(NAME_MAX_CHARS).collect()
+    };
+    let path = short(&change.path);
+    match (&change.moved_to, change.restored) {
+        (Some(to), _) => format!("{path} (the change is in {})", short(to)),
+        (None, true) => format!("{path} (it is as it was)"),
+        (None, false) => format!("{path} (it could not be put back)"),
+    }
+}

@@ -1,0 +1,63 @@
+//! How far a command may reach: the levels of the sandbox, from least to most.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a command may do. Each level may do all that the ones before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Reads the workspace and the system; writes only its own temporary folder. No network.
+    Read,
+    /// Also writes below the workspace. Network only to itself.
+    Workspace,
+    /// Also the network, and the shared package caches.
+    Network,
+    /// No sandbox.
+    Full,
+}
+
+impl Access {
+    pub const ALL: [Access; 4] = [
+        Access::Read,
+        Access::Workspace,
+        Access::Network,
+        Access::Full,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Workspace => "workspace",
+            Access::Network => "network",
+            Access::Full => "full",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Access> {
+        Access::ALL.into_iter().find(|access| access.name() == name)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_in_order_and_their_names_are_the_stored_ones() {
+        assert!(Access::ALL.is_sorted());
+        for access in Access::ALL {
+            assert_eq!(Access::named(access.name()), Some(access));
+            let stored = serde_json::to_string(&access).unwrap();
+            assert_eq!(stored, format!("\"{access}\""));
+        }
+        assert_eq!(Access::named("Read"), None);
+    }
+}

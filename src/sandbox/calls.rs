@@ -1,0 +1,385 @@
+//! seccomp: which system calls a command may not make. The rest of the sandbox does not govern
+//! them: sockets by family, metadata of files, what reaches other processes or the kernel.
+//!
+//! Lists of what is denied, but for sockets: there the families that are allowed. Programs for
+//! another architecture are killed (their numbers mean other calls), and so is the x32
+//! interface refused whole. Integer arguments are compared in the 32 bits that the kernel uses.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
+};
+
+use super::profile::{Network, Profile};
+use crate::core::access::Access;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: Option<TargetArch> = Some(TargetArch::x86_64);
+#[cfg(target_arch = "aarch64")]
+const ARCH: Option<TargetArch> = Some(TargetArch::aarch64);
+#[cfg(target_arch = "riscv64")]
+const ARCH: Option<TargetArch> = Some(TargetArch::riscv64);
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+)))]
+const ARCH: Option<TargetArch> = None;
+
+/// Calls that are newer than the library's list; the same number on every architecture.
+const MOUNT_SETATTR: i64 = 442;
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_SETATTR: i64 = 469;
+
+/// At every level: the kernel itself, other processes, mounts, keys.
+const DENIED: [i64; 57] = [
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    MOUNT_SETATTR,
+    libc::SYS_setns,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_vhangup,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_nfsservctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_memfd_secret,
+];
+
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[i64] = &[
+    libc::SYS_kexec_file_load,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+    libc::SYS__sysctl,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DENIED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
+
+/// Shared memory, semaphores and messages that are found by number, where they are not in a
+/// namespace of their own.
+const SYSTEM_V: [i64; 11] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+];
+
+/// What Landlock does not govern of a file: level `read` changes nothing of any.
+const METADATA: [i64; 14] = [
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+];
+
+#[cfg(target_arch = "x86_64")]
+const METADATA_HERE: &[i64] = &[
+    FILE_SETATTR,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const METADATA_HERE: &[i64] = &[FILE_SETATTR];
+
+/// Without a scope for signals: no signal at all, also not to oneself.
+const SIGNALS: [i64; 6] = [
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
+];
+
+/// `ioctl`s that put keys into a terminal.
+const TERMINAL_IOCTLS: [u64; 2] = [libc::TIOCSTI, 0x541C];
+
+/// `ioctl`s that change a file through a descriptor that only reads: flags, project, verity.
+const METADATA_IOCTLS: [u64; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4080_6685];
+
+/// `fcntl` and `ioctl` that have the kernel send signals.
+const SIGNAL_FCNTLS: [u64; 3] = [8, 10, 15];
+const SIGNAL_IOCTLS: [u64; 2] = [0x8901, 0x8902];
+
+const CLONE_NEW: u64 = 0x7E02_0080;
+
+/// Programs for the kernel, the last one first in force.
+pub(super) struct Filters(Vec<Vec<sock_filter>>);
+
+/// What the stage reached for the command; the rest is up to the filters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reached {
+    pub private_network: bool,
+    pub own_processes: bool,
+    pub own_system_v: bool,
+}
+
+impl Filters {
+    pub fn new(profile: &Profile, reached: Reached) -> Result<Filters, String> {
+        let failed = |e: seccompiler::BackendError| format!("cannot make the call filter: {e}");
+        let denied = denied(profile, reached).map_err(failed)?;
+        let mut absent: Rules = BTreeMap::new();
+        // Its flags lie in memory, where no filter sees them. Programs fall back on `clone`.
+        absent.insert(libc::SYS_clone3, Vec::new());
+        if profile.kernel.landlock < 3 {
+            absent.insert(libc::SYS_openat2, Vec::new());
+        }
+        Ok(Filters(vec![
+            no_x32(),
+            compiled(absent, libc::ENOSYS).map_err(failed)?,
+            compiled(denied, libc::EPERM).map_err(failed)?,
+        ]))
+    }
+
+    pub fn enforce(&self) -> Result<(), String> {
+        self.0.iter().try_for_each(|program| {
+            seccompiler::apply_filter(program)
+                .map_err(|e| format!("cannot apply the call filter: {e}"))
+        })
+    }
+}
+
+/// Whether filters can be had. Changes this process: it can take no more privileges.
+pub(super) fn can_filter() -> bool {
+    ARCH.is_some() && seccompiler::apply_filter(&no_x32()).is_ok()
+}
+
+fn compiled(rules: Rules, errno: i32) -> Result<Vec<sock_filter>, seccompiler::BackendError> {
+    let arch = ARCH.ok_or(seccompiler::BackendError::InvalidTargetArch(
+        std::env::consts::ARCH.to_string(),
+    ))?;
+    let errno = SeccompAction::Errno(errno.unsigned_abs());
+    SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)?.try_into()
+}
+
+/// Numbers with this bit are the x32 interface, which has numbers of its own for some calls.
+fn no_x32() -> Vec<sock_filter> {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_BITS: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    const X32: u32 = 0x4000_0000;
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    vec![
+        step(LOAD_NUMBER, 0, 0, 0),
+        step(JUMP_IF_BITS, 0, 1, X32),
+        step(
+            RETURN,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+        ),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+type Made = Result<Rules, seccompiler::BackendError>;
+
+fn denied(profile: &Profile, reached: Reached) -> Made {
+    let mut rules: Rules = BTreeMap::new();
+    let mut always = |calls: &[i64]| {
+        for call in calls {
+            rules.insert(*call, Vec::new());
+        }
+    };
+    always(&DENIED);
+    always(DENIED_HERE);
+    let reads = profile.access == Access::Read;
+    if reads {
+        always(&METADATA);
+        always(METADATA_HERE);
+    }
+    if !reached.own_system_v {
+        always(&SYSTEM_V);
+    }
+    let scoped = profile.kernel.scopes_signals() || reached.own_processes;
+    if !scoped {
+        always(&SIGNALS);
+    }
+    let mut ioctls: Vec<u64> = TERMINAL_IOCTLS.to_vec();
+    if reads {
+        ioctls.extend(METADATA_IOCTLS);
+    }
+    if !scoped {
+        ioctls.extend(SIGNAL_IOCTLS);
+        rules.insert(libc::SYS_fcntl, any_of(1, &SIGNAL_FCNTLS)?);
+    }
+    rules.insert(libc::SYS_ioctl, any_of(1, &ioctls)?);
+    rules.insert(libc::SYS_socket, sockets(profile.network, reached)?);
+    rules.insert(
+        libc::SYS_socketpair,
+        vec![
+            // A pair of another family is none.
+            rule([(0, SeccompCmpOp::Ne, families::UNIX)])?,
+            // A pair of datagrams could send to a socket by its path.
+            rule([(1, SeccompCmpOp::MaskedEq(0xf), 2)])?,
+            rule([(1, SeccompCmpOp::MaskedEq(0xf), 3)])?,
+        ],
+    );
+    // No new namespace: in a user namespace a command would have every capability.
+    let namespaces: Result<Vec<SeccompRule>, _> = (0..32)
+        .map(|bit| 1_u64 << bit)
+        .filter(|bit| CLONE_NEW & bit != 0)
+        .map(|bit| rule([(0, SeccompCmpOp::MaskedEq(bit), bit)]))
+        .collect();
+    let namespaces = namespaces?;
+    // For `clone` the lowest byte is the signal at the end, not a flag.
+    rules.insert(libc::SYS_clone, namespaces[1..].to_vec());
+    rules.insert(libc::SYS_unshare, namespaces);
+    // Limits and priorities of other processes of the user.
+    rules.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
+    rules.insert(
+        libc::SYS_setpriority,
+        vec![rule([(1, SeccompCmpOp::Ne, 0)])?],
+    );
+    if profile.kernel.landlock < 3 {
+        truncation(&mut rules)?;
+    }
+    Ok(rules)
+}
+
+/// Before version 3 Landlock does not govern it, and a file that may be read could be emptied.
+fn truncation(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+    const READING_AND_TRUNCATING: SeccompCmpOp = SeccompCmpOp::MaskedEq(0o1003);
+    rules.insert(libc::SYS_truncate, Vec::new());
+    rules.insert(
+        libc::SYS_openat,
+        vec![rule([(2, READING_AND_TRUNCATING, 0o1000)])?],
+    );
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(
+        libc::SYS_open,
+        vec![rule([(1, READING_AND_TRUNCATING, 0o1000)])?],
+    );
+    Ok(())
+}
+
+mod families {
+    pub const UNIX: u64 = 1;
+    pub const INET: u64 = 2;
+    pub const INET6: u64 = 10;
+    pub const NETLINK: u64 = 16;
+}
+
+/// The rules that deny a socket: all families but those of the level.
+fn sockets(
+    network: Network,
+    reached: Reached,
+) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    use families::{INET, INET6, NETLINK};
+    let allowed = match network {
+        Network::Open => true,
+        Network::Private => reached.private_network,
+        Network::None => false,
+    };
+    if !allowed {
+        return Ok(Vec::new());
+    }
+    let other = [INET, INET6, NETLINK].map(|family| (0, SeccompCmpOp::Ne, family));
+    Ok(vec![
+        rule(other)?,
+        // Of netlink only NETLINK_ROUTE, which says what interfaces there are.
+        rule([(0, SeccompCmpOp::Eq, NETLINK), (2, SeccompCmpOp::Ne, 0)])?,
+        // No raw sockets.
+        rule([
+            (0, SeccompCmpOp::Ne, NETLINK),
+            (1, SeccompCmpOp::MaskedEq(0xf), 3),
+        ])?,
+    ])
+}
+
+fn any_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let each = values.iter();
+    each.map(|value| rule([(argument, SeccompCmpOp::Eq, *value)]))
+        .collect()
+}
+
+/// All conditions together.
+fn rule<const N: usize>(
+    conditions: [(u8, SeccompCmpOp, u64); N],
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    let conditions: Result<Vec<SeccompCondition>, _> = conditions
+        .into_iter()
+        .map(|(argument, operator, value)| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+        })
+        .collect();
+    SeccompRule::new(conditions?)
+}

@@ -1,0 +1,205 @@
+//! Landlock: which files may be reached. Strictly: a right that the kernel does not know is an
+//! error here, and [`Kernel`] has said before which ones it knows.
+//!
+//! Folders are opened without following a link anywhere in their path: the profile has them
+//! resolved, so a link is one that somebody put there since.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+
+use super::kernel::{Kernel, NEWEST_ABI};
+use super::profile::{MAX_SIBLINGS, Network, Profile};
+
+/// The newest interface of which every right can be had: by trying, without changing anything.
+pub(super) fn newest_abi() -> u8 {
+    let found = (1..=NEWEST_ABI)
+        .rev()
+        .find(|abi| ruleset(*abi, false).is_ok());
+    found.unwrap_or(0)
+}
+
+fn ruleset(abi: u8, closed_network: bool) -> Result<RulesetCreated, String> {
+    let abi = ABI::from(i32::from(abi));
+    let failed = |e: landlock::RulesetError| format!("cannot make the rules for files: {e}");
+    let mut rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules = rules
+        .handle_access(AccessFs::from_all(abi))
+        .map_err(failed)?;
+    if closed_network && abi >= ABI::V4 {
+        rules = rules
+            .handle_access(AccessNet::from_all(abi))
+            .map_err(failed)?;
+    }
+    if abi >= ABI::V6 {
+        rules = rules.scope(Scope::from_all(abi)).map_err(failed)?;
+    }
+    rules.create().map_err(failed)
+}
+
+/// What may be done below a path.
+struct Rights {
+    read: BitFlags<AccessFs>,
+    write: BitFlags<AccessFs>,
+    device: BitFlags<AccessFs>,
+}
+
+impl Rights {
+    fn of(kernel: &Kernel) -> Rights {
+        let all = AccessFs::from_all(ABI::from(i32::from(kernel.landlock)));
+        let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+        // No devices, and no sockets: nothing below level full may connect to one.
+        let write = AccessFs::WriteFile
+            | AccessFs::RemoveDir
+            | AccessFs::RemoveFile
+            | AccessFs::MakeDir
+            | AccessFs::MakeReg
+            | AccessFs::MakeFifo
+            | AccessFs::MakeSym
+            | AccessFs::Refer
+            | AccessFs::Truncate;
+        let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+        Rights {
+            read,
+            write: (read | write) & all,
+            device: device & all,
+        }
+    }
+}
+
+/// A path that a rule is made for.
+struct Grant {
+    at: OwnedFd,
+    rights: BitFlags<AccessFs>,
+}
+
+/// The rules of a profile, with their folders open, but not in force.
+pub(super) struct Rules {
+    grants: Vec<Grant>,
+    abi: u8,
+    closed_network: bool,
+}
+
+/// Opens what the rules are about. Before namespaces change what the paths lead to: `inside`
+/// says whether hidden files are hidden by mounts.
+pub(super) fn open(profile: &Profile, hidden_by_mounts: bool) -> Result<Rules, String> {
+    for pinned in &profile.pinned {
+        let Some(fd) = open_exactly(&pinned.path)? else {
+            return Err(format!("{} is not there any more", pinned.path.display()));
+        };
+        let found = fstat(&fd).map_err(|e| cannot_open(&pinned.path, e))?;
+        if (found.st_dev, found.st_ino) != (pinned.device, pinned.inode) {
+            return Err(format!(
+                "{} is not the folder that it was when the command was judged",
+                pinned.path.display()
+            ));
+        }
+    }
+    let rights = Rights::of(&profile.kernel);
+    let hidden: &[PathBuf] = match hidden_by_mounts {
+        true => &[],
+        false => &profile.hidden,
+    };
+    let mut rules = Rules {
+        grants: Vec::new(),
+        abi: profile.kernel.landlock,
+        closed_network: profile.network == Network::None,
+    };
+    for path in &profile.read {
+        rules.grant_around(path, rights.read, hidden)?;
+    }
+    for path in &profile.write {
+        rules.grant_around(path, rights.write, hidden)?;
+    }
+    for path in &profile.devices {
+        rules.grant(path, rights.device)?;
+    }
+    Ok(rules)
+}
+
+impl Rules {
+    /// A path that does not exist grants nothing.
+    fn grant(&mut self, path: &Path, rights: BitFlags<AccessFs>) -> Result<(), String> {
+        let Some(at) = open_exactly(path)? else {
+            return Ok(());
+        };
+        let found = fstat(&at).map_err(|e| cannot_open(path, e))?;
+        let rights = match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => rights,
+            // Below a link there is nothing.
+            FileType::Symlink => return Ok(()),
+            _ => rights & AccessFs::from_file(ABI::from(i32::from(self.abi))),
+        };
+        self.grants.push(Grant { at, rights });
+        Ok(())
+    }
+
+    /// All but the hidden: the folders that lead to it are granted without reading, and what
+    /// lies beside it one by one.
+    fn grant_around(
+        &mut self,
+        path: &Path,
+        rights: BitFlags<AccessFs>,
+        hidden: &[PathBuf],
+    ) -> Result<(), String> {
+        if hidden.iter().any(|hidden| path.starts_with(hidden)) {
+            return Ok(());
+        }
+        if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
+            return self.grant(path, rights);
+        }
+        let reading = AccessFs::Execute | AccessFs::ReadFile;
+        self.grant(path, rights & !reading)?;
+        let entries = std::fs::read_dir(path).map_err(|e| cannot_open(path, e))?;
+        for (number, entry) in entries.filter_map(Result::ok).enumerate() {
+            if number >= MAX_SIBLINGS {
+                return Err(format!(
+                    "{} holds a file that must not be read among more than {MAX_SIBLINGS} others, \
+                     and the kernel gives no mount namespace",
+                    path.display()
+                ));
+            }
+            self.grant_around(&entry.path(), rights, hidden)?;
+        }
+        Ok(())
+    }
+
+    /// For this process and all that it starts, for ever.
+    pub fn enforce(self) -> Result<(), String> {
+        let failed = |e: landlock::RulesetError| format!("cannot apply the rules for files: {e}");
+        let mut rules =
+            ruleset(self.abi, self.closed_network)?.set_compatibility(CompatLevel::HardRequirement);
+        for grant in self.grants {
+            if !grant.rights.is_empty() {
+                let rule = PathBeneath::new(grant.at, grant.rights)
+                    .set_compatibility(CompatLevel::HardRequirement);
+                rules = rules.add_rule(rule).map_err(failed)?;
+            }
+        }
+        let status = rules.restrict_self().map_err(failed)?;
+        match status.ruleset {
+            RulesetStatus::FullyEnforced => Ok(()),
+            other => Err(format!("the rules for files are {other:?}")),
+        }
+    }
+}
+
+fn cannot_open(path: &Path, e: impl std::fmt::Display) -> String {
+    format!("cannot open {}: {e}", path.display())
+}
+
+/// None: it is not there, or a link leads there now.
+pub(super) fn open_exactly(path: &Path) -> Result<Option<OwnedFd>, String> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => Ok(None),
+        Err(e) => Err(cannot_open(path, e)),
+    }
+}

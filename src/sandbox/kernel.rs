@@ -1,0 +1,184 @@
+//! What the kernel can do for a sandbox, found by trying it and never by its version.
+//!
+//! It is tried in a process of its own ([`super::stage`]), since trying changes the one who
+//! tries. [`Kernel::pretending`] takes away from what was found, so that tests can stand on an
+//! older kernel; it can add nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::access::Access;
+
+/// The newest version of Landlock's interface whose rights are used.
+pub(super) const NEWEST_ABI: u8 = 6;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kernel {
+    /// The version of Landlock's interface. 0: there is none.
+    pub landlock: u8,
+    pub seccomp: bool,
+    /// A mount namespace of one's own, in which mounting works.
+    pub mounts: bool,
+    /// A network of one's own with a loopback interface that is up.
+    pub private_network: bool,
+    pub process_namespace: bool,
+    /// The namespaces come with a user namespace, since we are not root.
+    pub user_namespace: bool,
+}
+
+/// What runs without a question on this kernel, as far as the sandbox goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unasked {
+    pub read: bool,
+    pub workspace: bool,
+}
+
+impl Kernel {
+    /// Asks the kernel. `exe` is this program. An error says why it could not be asked; then
+    /// there is no sandbox.
+    pub fn probe(exe: &Path) -> Result<Kernel, String> {
+        let output = Command::new(exe)
+            .args([super::stage::WORD, super::stage::PROBE])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .map_err(|e| format!("cannot ask the kernel for a sandbox: {e}"))?;
+        serde_json::from_slice(&output.stdout)
+            .map_err(|e| format!("cannot read what the kernel has for a sandbox: {e}"))
+    }
+
+    /// This kernel with less: `abi=N`, `no-namespaces`, `no-network`, `no-pid`, `no-seccomp`,
+    /// separated by commas.
+    pub fn pretending(mut self, less: &str) -> Result<Kernel, String> {
+        for word in less.split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "no-seccomp" => self.seccomp = false,
+                "no-network" => self.private_network = false,
+                "no-pid" => self.process_namespace = false,
+                "no-namespaces" => {
+                    self.mounts = false;
+                    self.private_network = false;
+                    self.process_namespace = false;
+                }
+                _ => match word.strip_prefix("abi=").and_then(|n| n.parse::<u8>().ok()) {
+                    Some(abi) => self.landlock = self.landlock.min(abi),
+                    None => return Err(format!("{word:?} is nothing that a kernel can lack")),
+                },
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether a command can be put into a sandbox at all.
+    pub fn can_sandbox(&self) -> bool {
+        self.landlock > 0 && self.seccomp
+    }
+
+    /// Without this a command could end processes that are not its own.
+    pub(super) fn scopes_signals(&self) -> bool {
+        self.landlock >= 6
+    }
+
+    pub fn unasked(&self) -> Unasked {
+        let read = self.landlock >= 3 && self.seccomp;
+        let contained = self.scopes_signals() || self.process_namespace;
+        Unasked {
+            read,
+            workspace: read && self.mounts && contained,
+        }
+    }
+
+    /// The most that a command gets unasked here.
+    pub fn most_unasked(&self) -> Option<Access> {
+        let unasked = self.unasked();
+        match (unasked.workspace, unasked.read) {
+            (true, _) => Some(Access::Workspace),
+            (false, true) => Some(Access::Read),
+            (false, false) => None,
+        }
+    }
+
+    /// What is missing, each with what follows from it, in words for a person.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let mut lacks = Vec::new();
+        match self.landlock {
+            0 => lacks.push("no Landlock: commands have no sandbox"),
+            1 | 2 => lacks.push(
+                "Landlock is older than version 3: the sandbox applies to what was approved, and \
+                 no command runs unasked because of it",
+            ),
+            3..6 => lacks.push(
+                "Landlock is older than version 6: commands cannot send signals, or get a process \
+                 namespace",
+            ),
+            _ => {}
+        }
+        if !self.seccomp {
+            lacks.push("no seccomp: commands have no sandbox");
+        }
+        if !self.mounts {
+            lacks.push(
+                "no mount namespace: protected files are compared after a command, and not held \
+                 against it",
+            );
+        }
+        if !self.private_network {
+            lacks.push("no network namespace: level workspace has no loopback network");
+        }
+        if !self.scopes_signals() && !self.process_namespace {
+            lacks.push("no process namespace");
+        }
+        lacks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> Kernel {
+        Kernel {
+            landlock: 7,
+            seccomp: true,
+            mounts: true,
+            private_network: true,
+            process_namespace: true,
+            user_namespace: true,
+        }
+    }
+
+    #[test]
+    fn what_runs_unasked_follows_from_what_the_kernel_has() {
+        let table = [
+            ("", Some(Access::Workspace)),
+            ("abi=6", Some(Access::Workspace)),
+            ("no-namespaces", Some(Access::Read)),
+            ("abi=4", Some(Access::Workspace)),
+            ("abi=4,no-pid", Some(Access::Read)),
+            ("abi=2", None),
+            ("abi=0", None),
+            ("no-seccomp", None),
+        ];
+        for (less, most) in table {
+            let kernel = whole().pretending(less).unwrap();
+            assert_eq!(kernel.most_unasked(), most, "{less}");
+            assert_eq!(
+                kernel.lacks().is_empty(),
+                less.is_empty() || less == "abi=6",
+                "{less}"
+            );
+        }
+    }
+
+    #[test]
+    fn pretending_adds_nothing() {
+        let none = Kernel::default();
+        assert_eq!(none.pretending("abi=7").unwrap(), none);
+        assert!(none.pretending("abi=x").is_err());
+        assert!(none.pretending("mounts").is_err());
+    }
+}

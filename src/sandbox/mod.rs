@@ -1,0 +1,72 @@
+//! The sandbox of commands: what the system itself keeps a command from doing.
+//!
+//! ```text
+//! Request ── Profile::new ──► Profile ── a memory file ──► stage ── exec ──► the command
+//!   level, folders, config      plain data, kept with        namespaces, Landlock, seccomp
+//!   Kernel::probe               the run
+//! ```
+//!
+//! [`Profile`] says what a command may do, as plain data. The keeper starts this program again
+//! as the *stage* ([`stage`]): a fresh process with one thread, which takes its own rights away
+//! and becomes the command. What it cannot take away it reports, and the command does not run.
+//! Everything is inherited by whatever the command starts.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `profile` | from a level and the folders to a [`Profile`] |
+//! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
+//! | `environment` | which variables a command sees |
+//! | `kernel` | what the kernel can do, by trying it |
+//! | `stage` | the process that becomes the command |
+//! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
+//! | `start` | the command line that starts a stage, and what it reports |
+//! | `watch` | protected files that cannot be held: compared afterwards |
+//! | `family` | all processes that a command started |
+//! | `macos` | the same profile in the language of `sandbox-exec` |
+//!
+//! Invariant: a level is applied whole or the command does not run. Nothing is dropped in
+//! silence because a kernel is old; [`Kernel`] decides beforehand, and [`Profile::gaps`] says
+//! what is missing.
+//!
+//! Deliberately absent: bubblewrap or any other program, and trying again without a sandbox.
+
+mod environment;
+mod family;
+mod kernel;
+pub mod macos;
+mod places;
+mod profile;
+mod start;
+mod watch;
+
+#[cfg(target_os = "linux")]
+mod calls;
+mod descriptors;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod rights;
+pub mod stage;
+
+/// Keeps other processes of the user from looking into this one: its memory, its environment
+/// with the keys, its files. Not kept by what it executes. Linux only.
+pub fn conceal() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // A kernel that refuses it leaves things as they always were.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+}
+
+pub use descriptors::close_inherited;
+pub use environment::looks_secret;
+pub use family::{Family, adopt_orphans};
+pub use kernel::{Kernel, Unasked};
+pub use profile::{Limits, Network, Pinned, Profile, Repository, Request, Unsupported};
+pub use start::{Report, Starting, command};
+pub use watch::{Change, Watched, bytes_below};

@@ -1,0 +1,157 @@
+//! Mounts: what holds protected files and hides secret ones, in a mount namespace of our own.
+//!
+//! A protected path is bound on itself read-only. Each folder between it and the folder that
+//! may be written is bound on itself too: a mount cannot be renamed, and without that renaming
+//! the folder would go round it. `/dev/null` lies over a hidden file, an empty folder that
+//! nobody can open over a hidden folder.
+//!
+//! Every path is opened without following links and mounted by its descriptor.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, StatVfsMountFlags, fstat, fstatvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount,
+};
+
+use super::files::open_exactly;
+use super::profile::{Profile, is_below_any};
+
+/// The first thing in a new mount namespace: nothing that is mounted here is seen elsewhere.
+pub(super) fn make_private() -> Result<(), String> {
+    mount_change(
+        "/",
+        MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+    )
+    .map_err(|e| format!("cannot make mounts private: {e}"))
+}
+
+/// Whether mounting works at all. There are systems that give the namespace and then refuse.
+pub(super) fn can_mount() -> bool {
+    make_private().is_ok() && mount_bind("/dev", "/dev").is_ok() && cover_folder("/dev").is_ok()
+}
+
+pub(super) fn hold(profile: &Profile) -> Result<(), String> {
+    for path in &profile.hidden {
+        hide(path)?;
+    }
+    for folder in parents(&profile.protected, &profile.write) {
+        bind_on_itself(&folder)?;
+    }
+    for path in &profile.protected {
+        if bind_on_itself(path)? {
+            make_read_only(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The folders between protected paths and the folders that may be written, outermost first.
+fn parents(protected: &[PathBuf], write: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut folders = BTreeSet::new();
+    for path in protected {
+        let above = path.ancestors().skip(1);
+        let inside = above.take_while(|folder| {
+            is_below_any(folder, write) && !write.iter().any(|root| root == folder)
+        });
+        folders.extend(inside.map(Path::to_path_buf));
+    }
+    folders
+}
+
+/// False: it is not there, or is a link.
+fn bind_on_itself(path: &Path) -> Result<bool, String> {
+    let Some(fd) = open_unlinked(path)? else {
+        return Ok(false);
+    };
+    let at = by_descriptor(&fd);
+    mount_bind(&at, &at).map_err(|e| cannot("hold", path, e))?;
+    Ok(true)
+}
+
+fn make_read_only(path: &Path) -> Result<(), String> {
+    let Some(fd) = open_unlinked(path)? else {
+        return Err(cannot("hold", path, "it is gone"));
+    };
+    let flags = fstatvfs(&fd).map_err(|e| cannot("hold", path, e))?.f_flag;
+    let mut keep = MountFlags::BIND | MountFlags::RDONLY;
+    // Whoever is not the owner of the file system may not drop these.
+    keep.set(
+        MountFlags::NOSUID,
+        flags.contains(StatVfsMountFlags::NOSUID),
+    );
+    keep.set(MountFlags::NODEV, flags.contains(StatVfsMountFlags::NODEV));
+    keep.set(
+        MountFlags::NOEXEC,
+        flags.contains(StatVfsMountFlags::NOEXEC),
+    );
+    keep.set(
+        MountFlags::NOATIME,
+        flags.contains(StatVfsMountFlags::NOATIME),
+    );
+    keep.set(
+        MountFlags::NODIRATIME,
+        flags.contains(StatVfsMountFlags::NODIRATIME),
+    );
+    keep.set(
+        MountFlags::RELATIME,
+        flags.contains(StatVfsMountFlags::RELATIME),
+    );
+    mount_remount(by_descriptor(&fd), keep, "").map_err(|e| cannot("hold", path, e))
+}
+
+fn hide(path: &Path) -> Result<(), String> {
+    let Some(fd) = open_unlinked(path)? else {
+        return Ok(());
+    };
+    let kind = fstat(&fd).map_err(|e| cannot("hide", path, e))?.st_mode;
+    let done = match FileType::from_raw_mode(kind) {
+        FileType::Directory => cover_folder(&by_descriptor(&fd)),
+        _ => mount_bind("/dev/null", by_descriptor(&fd)),
+    };
+    done.map_err(|e| cannot("hide", path, e))
+}
+
+fn cover_folder(at: &str) -> rustix::io::Result<()> {
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount(
+        "none",
+        at,
+        "tmpfs",
+        flags,
+        Some(c"size=4k,nr_inodes=1,mode=000"),
+    )
+}
+
+/// None also for a link: it is compared afterwards, since nothing can be mounted on it.
+fn open_unlinked(path: &Path) -> Result<Option<OwnedFd>, String> {
+    let Some(fd) = open_exactly(path)? else {
+        return Ok(None);
+    };
+    let found = fstat(&fd).map_err(|e| cannot("open", path, e))?;
+    let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+    Ok((!is_link).then_some(fd))
+}
+
+fn by_descriptor(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+fn cannot(what: &str, path: &Path, e: impl std::fmt::Display) -> String {
+    format!("cannot {what} {}: {e}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_folder_on_the_way_is_held() {
+        let path = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };
+        let protected = path(&["/w/.git/config", "/w/a/b/.git/hooks", "/w/AGENTS.md"]);
+        let held: Vec<PathBuf> = parents(&protected, &path(&["/w"])).into_iter().collect();
+        assert_eq!(held, path(&["/w/.git", "/w/a", "/w/a/b", "/w/a/b/.git"]));
+    }
+}

@@ -1,0 +1,520 @@
+//! What a command may do, as plain data, made by one function from the level and the folders.
+//!
+//! Making it looks at the file system only to resolve links and to see what exists. A profile
+//! is stored with the run of its command: it names variables and never holds their values.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::kernel::Kernel;
+use super::{environment, places};
+use crate::core::access::Access;
+
+/// How many entries of one folder are allowed one by one around a hidden one.
+pub(super) const MAX_SIBLINGS: usize = 500;
+
+/// How many git folders below a workspace are looked for.
+const MAX_REPOSITORIES: usize = 64;
+const MAX_FOLDERS_LOOKED_AT: usize = 4_000;
+const MAX_REPOSITORY_DEPTH: usize = 5;
+
+/// What a profile is made from. All paths are absolute.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    pub access: Access,
+    /// The root of the workspace.
+    pub workspace: &'a Path,
+    /// The git folders of the workspace, when it is a repository.
+    pub repository: Option<Repository>,
+    pub home: Option<&'a Path>,
+    /// `[sandbox] read` and `write`: further folders.
+    pub more_read: &'a [PathBuf],
+    pub more_write: &'a [PathBuf],
+    /// `shell.pass_env`: variables that are given on although they look secret.
+    pub pass_env: &'a [String],
+    /// Files that a rule denies to read.
+    pub denied: &'a [PathBuf],
+    /// rewake's own folders, which no command reads.
+    pub private: &'a [PathBuf],
+    /// What of `private` may be read all the same: the run's script, outputs of this session.
+    pub shown: &'a [PathBuf],
+    /// The session's temporary folder. It has to exist.
+    pub tmp: &'a Path,
+    /// rewake's folder for the caches of this project. It has to exist for level `workspace`.
+    pub caches: &'a Path,
+    /// Where changes of protected files are put. Has to lie where no command may write.
+    pub quarantine: &'a Path,
+    pub kernel: Kernel,
+}
+
+/// The git folders of a repository, as `git rev-parse` says them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repository {
+    pub git_dir: PathBuf,
+    /// The same as `git_dir`, but for a linked worktree.
+    pub common_dir: PathBuf,
+}
+
+impl Repository {
+    /// Reads `.git` of a folder, which may be a file that names the folder.
+    pub fn of(workspace: &Path) -> Option<Repository> {
+        let dot_git = workspace.join(".git");
+        let git_dir = match std::fs::symlink_metadata(&dot_git).ok()? {
+            found if found.is_dir() => dot_git,
+            found if found.is_file() && found.len() < 4096 => {
+                let text = std::fs::read_to_string(&dot_git).ok()?;
+                workspace.join(text.strip_prefix("gitdir:")?.trim())
+            }
+            _ => return None,
+        };
+        let git_dir = git_dir.canonicalize().ok()?;
+        let common = std::fs::read_to_string(git_dir.join("commondir"));
+        let common_dir = match common {
+            Ok(text) if text.len() < 4096 => git_dir.join(text.trim()).canonicalize().ok()?,
+            _ => git_dir.clone(),
+        };
+        let is_real = common_dir.join("objects").is_dir() && git_dir.join("HEAD").is_file();
+        // A worktree's folder lies in the repository that it names. Otherwise a `.git` file
+        // could name any folder as one that commands write to.
+        let belongs = git_dir.starts_with(&common_dir) || git_dir == common_dir;
+        (is_real && belongs).then_some(Repository {
+            git_dir,
+            common_dir,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    None,
+    /// A network namespace of its own with loopback alone.
+    Private,
+    Open,
+}
+
+/// A folder that was resolved once and has to be the same one when it is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    pub path: PathBuf,
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Pinned {
+    fn of(path: &Path) -> Option<Pinned> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        Some(Pinned {
+            path: path.to_path_buf(),
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
+}
+
+/// Kept by the keeper, but for the size of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Of one file that the command writes.
+    pub file_bytes: u64,
+    /// Alive at once.
+    pub processes: u32,
+    /// In the temporary folder.
+    pub tmp_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            file_bytes: 16 * 1024 * 1024 * 1024,
+            processes: 1_000,
+            tmp_bytes: 4 * 1024 * 1024 * 1024,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub access: Access,
+    pub kernel: Kernel,
+    pub network: Network,
+    /// Readable and executable, with all below. No links in it.
+    pub read: Vec<PathBuf>,
+    /// Readable and writable, with all below.
+    pub write: Vec<PathBuf>,
+    /// Single files that may be read and written: devices.
+    pub devices: Vec<PathBuf>,
+    /// The folders of `read` and `write` that a repository could exchange for others.
+    pub pinned: Vec<Pinned>,
+    /// Not readable, though it lies below `read` or `write`.
+    pub hidden: Vec<PathBuf>,
+    /// Not writable, though it lies below `write`. What exists is held where mounts can be had.
+    pub protected: Vec<PathBuf>,
+    pub tmp: PathBuf,
+    pub quarantine: PathBuf,
+    /// Names of variables that are given on although they look secret.
+    pub pass_env: Vec<String>,
+    /// Variables that are set. Paths and switches, never secrets.
+    pub set_env: Vec<(String, String)>,
+    pub limits: Limits,
+    /// What this kernel cannot do of it, in words for a person.
+    pub gaps: Vec<String>,
+}
+
+/// Why there can be no sandbox: the command must not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    pub why: String,
+    pub hint: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+fn unsupported<T>(why: String, hint: &str) -> Result<T, Unsupported> {
+    Err(Unsupported {
+        why,
+        hint: hint.to_string(),
+    })
+}
+
+impl Profile {
+    /// The profile of a level below `full`.
+    pub fn new(request: &Request) -> Result<Profile, Unsupported> {
+        let kernel = request.kernel;
+        if request.access == Access::Full {
+            return unsupported(
+                "level full has no sandbox".to_string(),
+                "run the command without a profile",
+            );
+        }
+        if !kernel.can_sandbox() && cfg!(target_os = "linux") {
+            return unsupported(
+                "this system has no sandbox for commands".to_string(),
+                "`rewake doctor` says what the kernel lacks",
+            );
+        }
+        let workspace = real(request.workspace, "the workspace")?;
+        let tmp = real(request.tmp, "the temporary folder")?;
+        let home = request.home.and_then(|home| home.canonicalize().ok());
+        let writes = request.access >= Access::Workspace;
+        let holds_home = home
+            .as_ref()
+            .is_some_and(|home| home.starts_with(&workspace));
+        if holds_home && writes {
+            return unsupported(
+                format!(
+                    "the workspace {} holds your home folder, and level {} would let a command \
+                     write to all of it",
+                    workspace.display(),
+                    request.access
+                ),
+                "work in a folder below it",
+            );
+        }
+        let mut profile = Profile {
+            access: request.access,
+            kernel,
+            network: network(request.access, kernel),
+            read: Vec::new(),
+            write: vec![tmp.clone()],
+            devices: existing(places::DEVICES.iter().map(PathBuf::from)),
+            pinned: Pinned::of(&workspace).into_iter().collect(),
+            hidden: Vec::new(),
+            protected: Vec::new(),
+            tmp: tmp.clone(),
+            quarantine: request.quarantine.to_path_buf(),
+            pass_env: request.pass_env.to_vec(),
+            set_env: Vec::new(),
+            limits: Limits::default(),
+            gaps: Vec::new(),
+        };
+        profile.readable(request, &workspace, home.as_deref());
+        if writes {
+            profile.writable(request, &workspace, home.as_deref())?;
+        }
+        profile.hide(request, home.as_deref());
+        if profile.hidden.iter().any(|hidden| tmp.starts_with(hidden)) {
+            return unsupported(
+                format!(
+                    "the temporary folder {} lies where commands may not look",
+                    tmp.display()
+                ),
+                "work in another folder, or set TMPDIR to a folder outside of the workspace",
+            );
+        }
+        profile.environment(request, &tmp)?;
+        profile.name_gaps(request);
+        Ok(profile)
+    }
+
+    fn readable(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
+        let system = places::SYSTEM.iter().map(PathBuf::from);
+        let leaves = home.into_iter().flat_map(below(&places::HOME));
+        let more = request.more_read.iter().chain(request.shown).cloned();
+        let git = request.repository.iter().flat_map(|repository| {
+            self.pinned.extend(Pinned::of(&repository.common_dir));
+            [repository.git_dir.clone(), repository.common_dir.clone()]
+        });
+        let git: Vec<PathBuf> = git.collect();
+        let all = system.chain(leaves).chain(more).chain(git);
+        let mut read = existing(all);
+        read.push(workspace.to_path_buf());
+        self.read = without_nested(read);
+    }
+
+    fn writable(
+        &mut self,
+        request: &Request,
+        workspace: &Path,
+        home: Option<&Path>,
+    ) -> Result<(), Unsupported> {
+        self.write.push(workspace.to_path_buf());
+        if let Some(repository) = &request.repository {
+            self.write.push(repository.git_dir.clone());
+            self.write.push(repository.common_dir.clone());
+        }
+        let mut more = existing(request.more_write.iter().cloned());
+        if request.access >= Access::Network {
+            let caches = home.into_iter().flat_map(below(&places::SHARED_CACHES));
+            more.extend(existing(caches));
+        }
+        // What holds the home folder, or all of the system, would be no sandbox.
+        more.retain(|path| !home.is_some_and(|home| home.starts_with(path)));
+        self.write.extend(more);
+        self.write
+            .extend(existing([PathBuf::from(places::SHARED_MEMORY)]));
+        self.write = without_nested(std::mem::take(&mut self.write));
+        self.protect(request, workspace, home);
+        Ok(())
+    }
+
+    fn protect(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
+        let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
+        protected.extend(places::PROTECTED.iter().map(|name| workspace.join(name)));
+        let mut git = repositories_below(workspace);
+        git.extend(
+            request
+                .repository
+                .iter()
+                .flat_map(|repository| [repository.git_dir.clone(), repository.common_dir.clone()]),
+        );
+        // Also where there is none yet: a command may make one.
+        git.push(workspace.join(".git"));
+        for folder in git {
+            protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
+        }
+        if workspace.join(".git").is_file() {
+            protected.insert(workspace.join(".git"));
+        }
+        for private in request.private.iter().filter_map(|p| p.canonicalize().ok()) {
+            protected.insert(private);
+        }
+        // A further folder for writing may hold parts of the home folder.
+        let secrets = home.into_iter().flat_map(below(&places::SECRETS));
+        protected.extend(secrets);
+        let write = &self.write;
+        protected.retain(|path| is_below_any(path, write));
+        let kept = |path: &PathBuf| path != &self.tmp && path != request.caches;
+        self.protected = protected.into_iter().filter(kept).collect();
+    }
+
+    fn hide(&mut self, request: &Request, home: Option<&Path>) {
+        let system = places::SYSTEM_SECRETS.iter().map(PathBuf::from);
+        let secrets = home.into_iter().flat_map(below(&places::SECRETS));
+        let own = request.denied.iter().chain(request.private).cloned();
+        let all: BTreeSet<PathBuf> = system.chain(secrets).chain(own).collect();
+        let mut hidden = Vec::new();
+        for path in all {
+            // The name itself is not followed: what lies there is what is hidden.
+            let Some(path) = real_parent(&path) else {
+                continue;
+            };
+            let is_granted = is_below_any(&path, &self.read) || is_below_any(&path, &self.write);
+            let is_named = |list: &[PathBuf]| list.contains(&path);
+            if is_granted && may_be_read(&path) && !is_named(request.shown) {
+                hidden.push(path);
+            }
+        }
+        self.hidden = without_nested(hidden);
+    }
+
+    fn environment(&mut self, request: &Request, tmp: &Path) -> Result<(), Unsupported> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            self.set_env.push((name.to_string(), text(tmp)));
+        }
+        let writes = request.access >= Access::Workspace;
+        // Where the workspace holds rewake's own folders, the one for caches is hidden with them.
+        let mut caches = tmp.join("cache");
+        if writes {
+            let lasting = real(request.caches, "the folder for caches")?;
+            if !self.hidden.iter().any(|hidden| lasting.starts_with(hidden)) {
+                self.write.push(lasting.clone());
+                caches = lasting;
+            }
+        }
+        for (name, folder) in environment::CACHES {
+            self.set_env
+                .push((name.to_string(), text(&caches.join(folder))));
+        }
+        if !writes {
+            // `git status` would write its index.
+            self.set_env
+                .push(("GIT_OPTIONAL_LOCKS".to_string(), "0".to_string()));
+        }
+        self.set_env
+            .push(("REWAKE_SANDBOX".to_string(), request.access.to_string()));
+        Ok(())
+    }
+
+    fn name_gaps(&mut self, request: &Request) {
+        let kernel = request.kernel;
+        let mut gaps = Vec::new();
+        if kernel.landlock < 3 {
+            gaps.push("the kernel's Landlock is old; nothing runs unasked because of this sandbox");
+        }
+        if !self.protected.is_empty() && !kernel.mounts {
+            gaps.push("protected files are not held: they are compared when the command has ended");
+        }
+        if request.access == Access::Workspace && self.network == Network::None {
+            gaps.push("no loopback network: the kernel gives no network namespace");
+        }
+        if !kernel.scopes_signals() && !kernel.process_namespace {
+            gaps.push("the command cannot send signals, also not to its own processes");
+        }
+        self.gaps = gaps.into_iter().map(str::to_string).collect();
+    }
+
+    /// Whether protected files are held while the command runs, and not only compared.
+    pub fn is_held(&self) -> bool {
+        self.kernel.mounts
+    }
+
+    /// Whether all that the command started is ended with it.
+    pub fn ends_all(&self) -> bool {
+        self.access == Access::Read || !self.is_held()
+    }
+
+    /// Whether a variable is kept from the command.
+    pub fn removes(&self, name: &str) -> bool {
+        environment::looks_secret(name) && !self.pass_env.iter().any(|pass| pass == name)
+    }
+}
+
+fn network(access: Access, kernel: Kernel) -> Network {
+    match access {
+        Access::Read => Network::None,
+        Access::Workspace if kernel.private_network => Network::Private,
+        Access::Workspace => Network::None,
+        Access::Network | Access::Full => Network::Open,
+    }
+}
+
+fn real(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
+    path.canonicalize().or_else(|e| {
+        unsupported(
+            format!("cannot find {what} {}: {e}", path.display()),
+            "it has to exist before a command is put into a sandbox",
+        )
+    })
+}
+
+/// With the links of its folder resolved, and its own name as it is. None: it does not exist.
+fn real_parent(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?.canonicalize().ok()?;
+    let path = parent.join(path.file_name()?);
+    std::fs::symlink_metadata(&path).ok().map(|_| path)
+}
+
+/// What a user that is not root cannot read needs no hiding. Opening asks the kernel.
+fn may_be_read(path: &Path) -> bool {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),
+        Ok(found) if found.is_file() => std::fs::File::open(path).is_ok(),
+        Ok(_) | Err(_) => false,
+    }
+}
+
+fn below<'a>(names: &'a [&'a str]) -> impl Fn(&Path) -> Vec<PathBuf> + 'a {
+    |folder| names.iter().map(|name| folder.join(name)).collect()
+}
+
+/// Those that exist, with links resolved.
+fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let paths = paths.into_iter();
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Sorted, without what lies below another.
+fn without_nested(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort();
+    paths.dedup();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !kept.iter().any(|above| path.starts_with(above)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+pub(super) fn is_below_any(path: &Path, roots: &[PathBuf]) -> bool {
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+/// The git folders of repositories and submodules below a folder, as far as a bounded look
+/// finds them.
+fn repositories_below(workspace: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut looked_at = 0;
+    let mut folders = vec![(workspace.to_path_buf(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        looked_at += 1;
+        if looked_at > MAX_FOLDERS_LOOKED_AT || found.len() >= MAX_REPOSITORIES {
+            break;
+        }
+        for entry in entries.filter_map(Result::ok) {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let name = entry.file_name();
+            if !kind.is_dir() {
+                continue;
+            }
+            if name == ".git" {
+                found.push(entry.path());
+                found.extend(modules_of(&entry.path()));
+            } else if depth < MAX_REPOSITORY_DEPTH && name != "node_modules" && name != "target" {
+                folders.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found
+}
+
+/// The git folders of submodules and linked worktrees, which lie in the one of the repository.
+fn modules_of(git: &Path) -> Vec<PathBuf> {
+    let inner = ["modules", "worktrees"].map(|name| git.join(name));
+    let entries = inner
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok());
+    let folders = entries
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()));
+    let folders = folders.filter(|folder| folder.join("HEAD").is_file());
+    folders.take(MAX_REPOSITORIES).collect()
+}

@@ -1,0 +1,213 @@
+//! The stage: this program under a hidden word, as a fresh process with one thread that takes
+//! its own rights away and then becomes the command.
+//!
+//! It reads what to do from one inherited descriptor and reports on another why it could not.
+//! The second one closes when the command is executed: nothing on it means that all is well.
+//!
+//! With [`PROBE`] it tries what the kernel gives and prints it.
+//!
+//! Invariant: from the start to the command nothing is skipped. Any step that fails is
+//! reported, and the process ends.
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+/// The hidden first argument. Then [`PROBE`], or the two descriptors.
+pub const WORD: &str = "__sandbox";
+pub const PROBE: &str = "probe";
+
+/// Becomes a sandboxed command if this process was started for that. `None`: an ordinary start.
+pub fn become_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let words: Vec<String> = args.filter_map(|word| word.into_string().ok()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Some(linux::run(&words))
+}
+
+#[cfg(not(target_os = "linux"))]
+mod linux {
+    use std::process::ExitCode;
+
+    /// Other systems have no stage.
+    pub fn run(_: &[&str]) -> ExitCode {
+        ExitCode::FAILURE
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, ExitCode};
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::super::calls::{self, Filters, Reached};
+    use super::super::descriptors::close_inherited;
+    use super::super::kernel::Kernel;
+    use super::super::namespaces::{self, Wanted};
+    use super::super::profile::{Network, Profile};
+    use super::super::start::Order;
+    use super::super::{files, mounts, rights};
+    use crate::core::access::Access;
+
+    pub fn run(words: &[&str]) -> ExitCode {
+        match words {
+            [super::PROBE] => probe(),
+            [order, report] => act(order, report),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    fn act(order: &str, report: &str) -> ExitCode {
+        let Ok(report) = File::options().write(true).open(inherited(report)) else {
+            return ExitCode::FAILURE;
+        };
+        let order = read_order(order);
+        close_inherited(&[report.as_raw_fd()]);
+        let mut report = Some(report);
+        match order.and_then(|order| carry_out(&order, &mut report)) {
+            Ok(code) => code,
+            Err(why) => {
+                if let Some(mut report) = report {
+                    let _ = report.write_all(why.as_bytes());
+                }
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn inherited(number: &str) -> String {
+        format!("/proc/self/fd/{number}")
+    }
+
+    fn read_order(number: &str) -> Result<Order, String> {
+        let mut json = Vec::new();
+        File::open(inherited(number))
+            .and_then(|mut file| file.read_to_end(&mut json))
+            .map_err(|e| format!("cannot read what the sandbox is to be: {e}"))?;
+        serde_json::from_slice(&json)
+            .map_err(|e| format!("cannot understand what the sandbox is to be: {e}"))
+    }
+
+    fn carry_out(order: &Order, report: &mut Option<File>) -> Result<ExitCode, String> {
+        let profile = &order.profile;
+        rights::offer_to_out_of_memory();
+        rights::limit(&profile.limits)?;
+        let wanted = wanted(profile);
+        let apart = wanted.mounts || wanted.network || wanted.processes;
+        if apart {
+            namespaces::enter(wanted)?;
+        }
+        if wanted.mounts {
+            mounts::make_private()?;
+            mounts::hold(profile)?;
+            return_to_folder()?;
+        }
+        let rules = files::open(profile, wanted.mounts)?;
+        rights::drop_all()?;
+        rules.enforce()?;
+        let reached = Reached {
+            private_network: wanted.network,
+            own_processes: wanted.processes,
+            own_system_v: apart,
+        };
+        Filters::new(profile, reached)?.enforce()?;
+        let mut command = Command::new(&order.program);
+        command.args(&order.args);
+        if let Some(name) = &order.shown_as {
+            command.arg0(name);
+        }
+        let program = order.program.display();
+        if wanted.processes {
+            let mut child = command
+                .spawn()
+                .map_err(|e| format!("cannot start {program}: {e}"))?;
+            // The command runs: nobody waits for a report any more.
+            *report = None;
+            return Ok(follow(&mut child));
+        }
+        Err(format!("cannot start {program}: {}", command.exec()))
+    }
+
+    fn wanted(profile: &Profile) -> Wanted {
+        let kernel = &profile.kernel;
+        let has_to_hold = profile.access >= Access::Workspace || !profile.hidden.is_empty();
+        Wanted {
+            user: kernel.user_namespace,
+            mounts: kernel.mounts && has_to_hold,
+            network: profile.network == Network::Private,
+            processes: kernel.process_namespace && !kernel.scopes_signals(),
+        }
+    }
+
+    /// The working folder as it is below the new mounts. Without that a command that starts in
+    /// a folder that is held would stand below the mount and see what is under it.
+    fn return_to_folder() -> Result<(), String> {
+        std::env::current_dir()
+            .and_then(std::env::set_current_dir)
+            .map_err(|e| format!("cannot return to the working folder: {e}"))
+    }
+
+    /// In a process namespace the command is a child: its end is handed on as it is.
+    fn follow(child: &mut std::process::Child) -> ExitCode {
+        let Ok(status) = child.wait() else {
+            return ExitCode::FAILURE;
+        };
+        if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
+            let _ = kill_process(getpid(), signal);
+        }
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        ExitCode::from(code.unwrap_or(1))
+    }
+
+    /// Tries everything in one process, least intrusive first, and prints what worked.
+    #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
+    fn probe() -> ExitCode {
+        let all = Wanted {
+            user: !rustix::process::geteuid().is_root(),
+            mounts: true,
+            network: true,
+            processes: true,
+        };
+        let mut kernel = Kernel {
+            landlock: files::newest_abi(),
+            ..Kernel::default()
+        };
+        // As root without the capability, in a container, the way of users may work.
+        let tries = [all, Wanted { user: true, ..all }].map(|wanted| {
+            [
+                wanted,
+                Wanted {
+                    network: false,
+                    ..wanted
+                },
+            ]
+        });
+        let entered = tries
+            .into_iter()
+            .flatten()
+            .find(|wanted| namespaces::enter(*wanted).is_ok());
+        if let Some(wanted) = entered {
+            kernel.user_namespace = wanted.user;
+            kernel.private_network = wanted.network;
+            // This process is no longer in the first namespace of processes: its child is.
+            kernel.process_namespace = Command::new("/proc/self/exe")
+                .args([super::WORD, "first"])
+                .status()
+                .is_ok();
+            kernel.mounts = mounts::can_mount();
+        }
+        kernel.seccomp = calls::can_filter();
+        match serde_json::to_string(&kernel) {
+            Ok(json) => println!("{json}"),
+            Err(_) => return ExitCode::FAILURE,
+        }
+        ExitCode::SUCCESS
+    }
+}

@@ -1,0 +1,134 @@
+//! Starting a command in its sandbox: the process that is to be spawned, and what it reports.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::profile::Profile;
+
+/// Nobody reads a longer reason.
+const REPORT_MAX_BYTES: u64 = 4096;
+
+/// What a stage is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub profile: Profile,
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// The name that the program gets, when it is not its path.
+    pub shown_as: Option<String>,
+}
+
+/// A command line that is ready: set its folder and its descriptors, spawn it, and then ask
+/// [`Report::failure`].
+#[derive(Debug)]
+pub struct Starting {
+    pub command: Command,
+    pub report: Report,
+}
+
+/// What the stage says. Dropping the [`Starting::command`] first is not needed.
+#[derive(Debug)]
+pub struct Report {
+    reader: Option<io::PipeReader>,
+    /// Ours of the writing end, and of the order: open until the stage has its own.
+    inherited: Vec<std::os::fd::OwnedFd>,
+}
+
+/// The command line that runs `program` in a sandbox. `exe` is this program.
+///
+/// The descriptors for the stage are inherited by whatever is spawned while the value lives:
+/// not to be used while another thread spawns.
+#[cfg(target_os = "linux")]
+pub fn command(
+    profile: &Profile,
+    exe: &Path,
+    program: &Path,
+    args: impl IntoIterator<Item = OsString>,
+) -> io::Result<Starting> {
+    use std::io::{Seek, Write};
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::process::CommandExt;
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use rustix::io::{FdFlags, fcntl_setfd};
+
+    let order = Order {
+        profile: profile.clone(),
+        program: program.to_path_buf(),
+        args: args.into_iter().collect(),
+        shown_as: None,
+    };
+    let mut file = std::fs::File::from(memfd_create("rewake sandbox", MemfdFlags::empty())?);
+    file.write_all(&serde_json::to_vec(&order)?)?;
+    file.rewind()?;
+    let order = OwnedFd::from(file);
+    let (reader, writer) = io::pipe()?;
+    let writer = OwnedFd::from(writer);
+    fcntl_setfd(&writer, FdFlags::empty())?;
+    let mut command = Command::new(exe);
+    command
+        .arg0("rewake")
+        .arg(super::stage::WORD)
+        .arg(order.as_raw_fd().to_string())
+        .arg(writer.as_raw_fd().to_string());
+    set_environment(&mut command, profile);
+    Ok(Starting {
+        command,
+        report: Report {
+            reader: Some(reader),
+            inherited: vec![order, writer],
+        },
+    })
+}
+
+/// The command line that runs `program` in a sandbox.
+#[cfg(not(target_os = "linux"))]
+pub fn command(
+    profile: &Profile,
+    _exe: &Path,
+    program: &Path,
+    args: impl IntoIterator<Item = OsString>,
+) -> io::Result<Starting> {
+    let mut command = Command::new(super::macos::PROGRAM);
+    command
+        .arg("-p")
+        .arg(super::macos::rules(profile))
+        .arg(program)
+        .args(args);
+    set_environment(&mut command, profile);
+    Ok(Starting {
+        command,
+        report: Report {
+            reader: None,
+            inherited: Vec::new(),
+        },
+    })
+}
+
+fn set_environment(command: &mut Command, profile: &Profile) {
+    for (name, _) in std::env::vars_os() {
+        if profile.removes(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command.envs(profile.set_env.iter().map(|(name, value)| (name, value)));
+}
+
+impl Report {
+    /// Waits until the command runs. Some: it does not and never will, and this is why. To be
+    /// asked once, after the spawn.
+    pub fn failure(mut self) -> Option<String> {
+        self.inherited.clear();
+        let mut text = Vec::new();
+        let reader = self.reader.take()?;
+        match reader.take(REPORT_MAX_BYTES).read_to_end(&mut text) {
+            Ok(0) => None,
+            Ok(_) => Some(String::from_utf8_lossy(&text).into_owned()),
+            Err(e) => Some(format!("cannot tell whether the sandbox stands: {e}")),
+        }
+    }
+}
