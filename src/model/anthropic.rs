@@ -13,9 +13,11 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, answer, errors, names, too_long};
-use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage, token_count};
+use super::{Delta, Reply, answer, errors, names};
+use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
+
+pub use super::errors::classify;
 
 /// The protocol allows four; one is behind the system prompt.
 const MESSAGE_MARKS: usize = 3;
@@ -279,12 +281,36 @@ impl Decoder {
                 self.ended = true;
                 None
             }
-            "error" => return Err(by_kind(&data["error"], 0)),
+            "error" => return Err(errors::in_stream(&data)),
+            // A server that does not stream, or one that puts an error into an event without a type.
+            "message" => return self.whole_message(&data),
+            "" if data.get("error").is_some_and(|e| !e.is_null()) => {
+                return Err(errors::in_stream(&data));
+            }
             // `ping`, `content_block_stop`, and what is added to the protocol later.
             _ => None,
         };
         let is_empty = |d: &Delta| matches!(d, Delta::Text(t) | Delta::Thinking(t) if t.is_empty());
         Ok(delta.into_iter().filter(|d| !is_empty(d)).collect())
+    }
+
+    /// One whole message in place of its events.
+    fn whole_message(&mut self, message: &Value) -> Result<Vec<Delta>, Failure> {
+        let mut deltas = Vec::new();
+        let blocks = message["content"].as_array();
+        for (index, block) in blocks.into_iter().flatten().enumerate() {
+            self.kept += block.to_string().len();
+            deltas.extend(self.start(index as u64, block)?);
+        }
+        self.count(&message["usage"]);
+        self.stop = message["stop_reason"].as_str().map(stop_reason);
+        self.ended = true;
+        Ok(deltas)
+    }
+
+    /// As [`Decoder::is_ended`]: the protocol has an event for the end.
+    pub fn is_whole(&self) -> bool {
+        self.is_ended()
     }
 
     /// Grows with every piece of the answer.
@@ -293,12 +319,8 @@ impl Decoder {
     }
 
     pub fn finish(self) -> Result<Reply, Failure> {
-        if !self.ended {
-            return Err(Failure {
-                class: FailureClass::Network,
-                message: "the stream was cut before the end of the answer".to_string(),
-                hint: None,
-            });
+        if !self.is_whole() {
+            return Err(errors::cut());
         }
         Ok(Reply {
             blocks: self
@@ -446,45 +468,7 @@ fn stop_reason(reason: &str) -> StopReason {
 }
 
 fn nonsense(what: &str) -> Failure {
-    Failure {
-        class: FailureClass::Protocol,
-        message: format!("the answer makes no sense: {what}"),
-        hint: None,
-    }
-}
-
-/// `{"type": "error", "error": {"type": …, "message": …}}`, or whatever a proxy answers.
-pub fn classify(status: u16, body: &str) -> Failure {
-    match serde_json::from_str::<Value>(body) {
-        Ok(answer) if answer["error"]["message"].is_string() => by_kind(&answer["error"], status),
-        // A proxy's, or that of a server with a form of its own.
-        _ => errors::classify(status, body),
-    }
-}
-
-/// `status` is 0 for an error inside a stream.
-fn by_kind(error: &Value, status: u16) -> Failure {
-    let kind = error["type"].as_str().unwrap_or_default();
-    let words = errors::words(error);
-    Failure {
-        class: class(kind, status, &words),
-        message: format!("{kind}: {}", errors::clip(&words)),
-        hint: None,
-    }
-}
-
-fn class(kind: &str, status: u16, words: &str) -> FailureClass {
-    match (kind, status) {
-        _ if too_long::is_too_long(status, &[kind.to_lowercase()], words) => FailureClass::TooLong,
-        ("rate_limit_error", _) | (_, 429) => FailureClass::RateLimit,
-        ("overloaded_error" | "api_error" | "timeout_error", _) => FailureClass::Overloaded,
-        ("authentication_error" | "permission_error" | "billing_error", _) | (_, 401..=403) => {
-            FailureClass::Auth
-        }
-        (_, 408) => FailureClass::Network,
-        (_, 500..) => FailureClass::Overloaded,
-        _ => FailureClass::BadRequest,
-    }
+    errors::nonsense(format!("the answer makes no sense: {what}"))
 }
 
 #[cfg(test)]

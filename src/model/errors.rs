@@ -80,6 +80,8 @@ struct Said {
     words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
     codes: Vec<String>,
+    /// The quota that is used up is one of the day (Google).
+    per_day: bool,
 }
 
 impl Said {
@@ -89,6 +91,7 @@ impl Said {
             Err(_) => Said {
                 words: body.to_string(),
                 codes: Vec::new(),
+                per_day: false,
             },
         }
     }
@@ -106,9 +109,11 @@ impl Said {
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
+            per_day: false,
         };
         let details = error.get("details").and_then(Value::as_array);
         let reasons = details.into_iter().flatten().take(16);
+        said.per_day = details.into_iter().flatten().any(is_per_day);
         said.codes
             .extend(reasons.filter_map(|d| code(d.get("reason")?)));
         said
@@ -123,13 +128,12 @@ impl Said {
         if let Some(status) = self.codes.iter().find_map(|c| c.parse().ok()) {
             return status;
         }
-        if self.is(&[
-            "rate_limit_exceeded",
-            "rate_limit_error",
-            "resource_exhausted",
-            "too_many_requests",
-        ]) {
+        if self.is(&RATE_CODES) {
             429
+        } else if self.is(&["request_too_large"]) {
+            413
+        } else if self.is(&["billing_error"]) {
+            402
         } else if self.is(&[
             "authentication_error",
             "invalid_api_key",
@@ -153,6 +157,14 @@ impl Said {
         }
     }
 }
+
+/// Codes of a limit by time.
+const RATE_CODES: [&str; 4] = [
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "resource_exhausted",
+    "too_many_requests",
+];
 
 /// The words of an error, and of no other part of it: some servers send back what they were
 /// asked.
@@ -180,6 +192,17 @@ fn messages(faults: &[Value]) -> Option<String> {
     Some(messages.collect::<Option<Vec<_>>>()?.join("; "))
 }
 
+/// `{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", …}]}`
+fn is_per_day(detail: &Value) -> bool {
+    let violations = detail.get("violations").and_then(Value::as_array);
+    let id = |violation: &Value| violation.get("quotaId")?.as_str().map(str::to_string);
+    violations
+        .into_iter()
+        .flatten()
+        .filter_map(id)
+        .any(|id| id.contains("PerDay"))
+}
+
 fn code(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_lowercase()),
@@ -197,31 +220,109 @@ fn failure(status: u16, said: &Said, message: String) -> Failure {
     }
 }
 
-const BILLING: &str = "check the plan and the billing of the account";
+pub const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name behind `provider/`, and base_url";
+const TOMORROW: &str =
+    "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
+const TOOLS: &str = "choose a model that can call tools";
+
+/// Nothing is left, and waiting for some minutes brings nothing back.
+const USED_UP_CODES: [&str; 5] = [
+    "insufficient_quota",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "exceeded_current_quota_error",
+    "insufficient_balance",
+];
+const USED_UP: [&str; 11] = [
+    "credit balance",
+    "insufficient balance",
+    "insufficient_quota",
+    "billing_hard_limit",
+    "out of credits",
+    "used all available credits",
+    "spending limit",
+    "monthly limit",
+    "monthly quota",
+    "reached your specified api usage limits",
+    "calls / month",
+];
+
+/// The model is not there under that name.
+const UNKNOWN_CODES: [&str; 4] = [
+    "model_not_found",
+    "invalid_model",
+    "deploymentnotfound",
+    "model_not_supported",
+];
+const UNKNOWN: [&str; 8] = [
+    "model not found",
+    "model not exist",
+    "not a valid model id",
+    "invalid model:",
+    "invalid model name",
+    "unknown model",
+    "no such model",
+    "no endpoints found for",
+];
+
+/// What the same request never gets, whatever the status, and what helps.
+const NEVER: [(&str, &str); 6] = [
+    (
+        "--jinja",
+        "start llama-server with --jinja: without it, it knows no tools",
+    ),
+    (
+        "--enable-auto-tool-choice",
+        "start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME",
+    ),
+    ("does not support tools", TOOLS),
+    ("support tool use", TOOLS),
+    ("tool calling is not supported", TOOLS),
+    ("does not support function calling", TOOLS),
+];
 
 fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     let text = said.words.to_lowercase();
+    let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
     // Waiting does not help: the account has nothing left.
-    if status == 402 || said.is(&["insufficient_quota"]) {
+    if status == 402 || said.is(&USED_UP_CODES) || says(&USED_UP) || is_monthly(&text) {
         return (FailureClass::Auth, Some(BILLING));
     }
+    if said.per_day {
+        return (FailureClass::Auth, Some(TOMORROW));
+    }
     let wrong_key = ["api key not valid", "incorrect api key", "invalid api key"];
-    let refused_key = said.is(&["api_key_invalid", "invalid_api_key"])
-        || wrong_key.iter().any(|words| text.contains(words));
+    let refused_key = said.is(&["api_key_invalid", "invalid_api_key"]) || says(&wrong_key);
+    let never = NEVER.iter().find(|(words, _)| text.contains(words));
+    let is_unknown = said.is(&UNKNOWN_CODES) || says(&UNKNOWN);
     match status {
         // Which key that is, the caller knows.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),
+        _ if never.is_some() => (FailureClass::BadRequest, never.map(|(_, hint)| *hint)),
+        _ if is_unknown => (FailureClass::BadRequest, Some(NAME)),
         _ if too_long::is_too_long(status, &said.codes, &said.words) => {
             (FailureClass::TooLong, None)
         }
         429 => (FailureClass::RateLimit, None),
+        // A gateway may give the status of its own.
+        _ if said.is(&["rate_limit_error"]) => (FailureClass::RateLimit, None),
+        _ if said.is(&["overloaded_error"]) => (FailureClass::Overloaded, None),
+        _ if said.is(&["authentication_error", "permission_error"]) => (FailureClass::Auth, None),
         408 | 409 | 425 | 500.. => (FailureClass::Overloaded, None),
         404 => (FailureClass::BadRequest, Some(NAME)),
-        _ if said.is(&["model_not_found"]) => (FailureClass::BadRequest, Some(NAME)),
         _ => (FailureClass::BadRequest, None),
     }
+}
+
+/// A limit that ends with the month, in whatever words.
+fn is_monthly(text: &str) -> bool {
+    let of_month = ["month", "billing period", "billing cycle"];
+    let limit = ["limit", "quota", "credits", "allowance"];
+    let over = ["exceeded", "reached", "used up", "used all", "exhausted"];
+    let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
+    says(&of_month) && says(&limit) && says(&over)
 }
 
 #[cfg(test)]

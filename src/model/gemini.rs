@@ -2,9 +2,11 @@
 //! <https://ai.google.dev/api/generate-content>
 //!
 //! The model's name and whether it streams stand in the URL, not in the body. Thought
-//! signatures are kept on the part they came with and go back on it.
+//! signatures are kept on the part they came with and go back on it. So does the id of a
+//! call, where the model gave one: its result carries it too. Without ids, results are
+//! matched by name and order.
 //!
-//! Deliberately absent: ids of calls (results are matched by name and order), hosted tools.
+//! Deliberately absent: hosted tools.
 
 use serde_json::{Map, Value, json};
 
@@ -97,15 +99,20 @@ fn user(parts: &[Part], blobs: Blobs) -> Vec<Value> {
         match part {
             Part::Result {
                 id,
+                given_id,
                 name,
                 text,
                 images,
                 is_error,
             } => {
                 let key = if *is_error { "error" } else { "output" };
-                results.push(json!({ "functionResponse": {
+                let mut response = json!({
                     "name": names::tool_name(name), "response": { key: text },
-                }}));
+                });
+                if let Some(given) = given_id {
+                    response["id"] = given.as_str().into();
+                }
+                results.push(json!({ "functionResponse": response }));
                 for (media_type, blob) in images {
                     rest.push(json!({ "text": plain::image_label(name, id) }));
                     rest.push(image_part(media_type, blob, blobs));
@@ -152,6 +159,7 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
                 None => continue,
             },
             Part::Call {
+                given_id,
                 name,
                 arguments,
                 signature,
@@ -159,7 +167,11 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
             } => {
                 let dummy = std::mem::take(&mut foreign).then_some(FOREIGN_CALL);
                 let name = names::tool_name(name);
-                let call = json!({ "functionCall": { "name": name, "args": arguments } });
+                let mut call = json!({ "name": name, "args": arguments });
+                if let Some(given) = given_id {
+                    call["id"] = given.as_str().into();
+                }
+                let call = json!({ "functionCall": call });
                 (call, signature.as_deref().or(dummy))
             }
             Part::Image { .. } | Part::Result { .. } => continue,
@@ -339,6 +351,11 @@ impl Decoder {
             _ => StopReason::Other,
         });
         Ok(())
+    }
+
+    /// Why it ended was said. Some models say so in every chunk.
+    pub fn is_whole(&self) -> bool {
+        self.stop.is_some()
     }
 
     /// See [`Answer::kept`].

@@ -17,30 +17,19 @@ use reqwest::{Certificate, Response, StatusCode, Url};
 use super::patience::Patience;
 use super::post::Post;
 use super::provider::Provider;
-use super::retry::{Refused, Retry, Tries, is_transient, retry_after};
-use super::sse;
+use super::retry::{Refused, Retry, Tries, is_transient};
 use super::target::Blobs;
 use super::wire::Codec;
-use super::{Delta, Reply};
+use super::{Delta, Reply, errors, read, wait};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 use crate::core::unsent;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After the last event a well-behaved server closes the answer, and the connection can be
-/// used again; another one is not waited for.
-const LINGER: Duration = Duration::from_millis(100);
-
-/// The most bytes an answer may have in all.
-const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
-
 /// Of an error answer this much is read, and so much of its message shown.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const MAX_MESSAGE_CHARS: usize = 1_000;
-
-/// Of an answer that is no event stream, so much is shown.
-const HEAD_BYTES: usize = 200;
 
 /// Connections to providers. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
@@ -107,7 +96,7 @@ impl Client {
             Err(error) => return Err(network(&reason(error)).into()),
         };
         if response.status().is_success() {
-            return Ok(stream(post.codec, response, &mut patience, on).await?);
+            return Ok(read::answer(post.codec, response, &mut patience, on).await?);
         }
         Err(refuse(post.codec, provider, response, &patience).await)
     }
@@ -159,66 +148,6 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-/// Reads a streamed answer to its end.
-async fn stream(
-    codec: Codec,
-    mut response: Response,
-    patience: &mut Patience<'_>,
-    on: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Reply, Failure> {
-    let mut parser = sse::Parser::new();
-    let mut decoder = codec.decoder();
-    let mut head = Vec::new();
-    let (mut bytes, mut events) = (0, 0usize);
-    let cut = 'answer: loop {
-        let chunk = match patience.wait(response.chunk()).await {
-            Ok(Ok(Some(chunk))) => chunk,
-            Ok(Ok(None)) => break None,
-            Ok(Err(error)) => {
-                break Some(network(&format!("the stream was cut: {}", reason(error))));
-            }
-            Err(waited) => break Some(waited),
-        };
-        bytes += chunk.len();
-        if bytes > MAX_ANSWER_BYTES {
-            let most = MAX_ANSWER_BYTES / (1024 * 1024);
-            return Err(protocol(format!("the answer has more than {most} MiB")));
-        }
-        head.extend(chunk.iter().take(HEAD_BYTES - head.len()));
-        for event in parser.feed(&chunk)? {
-            events += 1;
-            let kept = decoder.kept();
-            let deltas = decoder.feed(&event)?;
-            if !deltas.is_empty() || decoder.kept() > kept {
-                patience.progressed();
-            }
-            deltas.into_iter().for_each(&mut *on);
-            if decoder.is_ended() {
-                let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-                // What comes behind the end is nobody's answer, and may not end at all.
-                let _ = tokio::time::timeout(LINGER, rest).await;
-                break 'answer None;
-            }
-        }
-    };
-    if events == 0 && bytes > 0 && !begins_as_events(&head) {
-        let head = String::from_utf8_lossy(&head);
-        return Err(protocol(format!(
-            "the answer is no event stream, it begins {head:?}"
-        )));
-    }
-    // A connection that breaks behind the protocol's own end has cut nothing.
-    decoder.finish().map_err(|failure| cut.unwrap_or(failure))
-}
-
-/// Comments and empty lines, with which a server shows that it lives, are of an event stream too.
-fn begins_as_events(head: &[u8]) -> bool {
-    let head = String::from_utf8_lossy(head);
-    let line = head.trim_start_matches('\u{feff}').trim_start();
-    let names = [":", "data:", "event:", "id:", "retry:"];
-    line.is_empty() || names.iter().any(|name| line.starts_with(name))
-}
-
 /// An answer that is not 2xx.
 async fn refuse(
     codec: Codec,
@@ -227,12 +156,7 @@ async fn refuse(
     patience: &Patience<'_>,
 ) -> Refused {
     let status = response.status();
-    let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
-    let asked = retry_after(
-        header("retry-after-ms"),
-        header("retry-after"),
-        Timestamp::now(),
-    );
+    let headers = response.headers().clone();
     let mut body = Vec::new();
     let read = async {
         while let Ok(Ok(Some(chunk))) = patience.wait(response.chunk()).await {
@@ -247,6 +171,8 @@ async fn refuse(
     let _ = tokio::time::timeout(Duration::from_millis(provider.idle_timeout_ms), read).await;
     let body = String::from_utf8_lossy(&body);
     let mut failure = codec.classify(status.as_u16(), &body);
+    let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_string());
+    let asked = wait::asked(status.as_u16(), &header, &body, Timestamp::now());
     if status.is_redirection() {
         failure.class = FailureClass::BadRequest;
         failure.message = "it redirects, which is not followed".to_string();
@@ -257,14 +183,15 @@ async fn refuse(
             provider.name
         );
         failure.hint.get_or_insert(hint);
-    } else if status == StatusCode::TOO_MANY_REQUESTS && is_out_of_credit(&body) {
-        // Waiting does not help.
-        failure.class = FailureClass::Auth;
+    } else if failure.hint.as_deref() == Some(errors::BILLING) {
         let account = match provider.key_env.as_str() {
             "" => &provider.name,
             variable => variable,
         };
-        failure.hint = Some(format!("the account behind {account} has no credit"));
+        failure.hint = Some(format!(
+            "the account behind {account} has no credit, or its limit is reached: {}",
+            errors::BILLING
+        ));
     }
     failure.message = match failure.message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),
@@ -274,11 +201,6 @@ async fn refuse(
         failure,
         retry_after: asked,
     }
-}
-
-fn is_out_of_credit(body: &str) -> bool {
-    let words = ["insufficient_quota", "billing_hard_limit", "credit balance"];
-    words.iter().any(|w| body.contains(w))
 }
 
 impl Refused {
@@ -348,7 +270,7 @@ fn clip(message: &str) -> String {
 }
 
 /// The innermost reason: the outer ones say only that a request failed.
-fn reason(error: reqwest::Error) -> String {
+pub(super) fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut inner: &dyn std::error::Error = &error;
     while let Some(source) = inner.source() {
@@ -357,18 +279,10 @@ fn reason(error: reqwest::Error) -> String {
     inner.to_string()
 }
 
-fn network(message: &str) -> Failure {
+pub(super) fn network(message: &str) -> Failure {
     Failure {
         class: FailureClass::Network,
         message: message.to_string(),
-        hint: None,
-    }
-}
-
-fn protocol(message: String) -> Failure {
-    Failure {
-        class: FailureClass::Protocol,
-        message,
         hint: None,
     }
 }

@@ -20,6 +20,7 @@ mod patience;
 mod plain;
 mod post;
 pub mod provider;
+mod read;
 mod registry;
 pub mod retry;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub mod script;
 pub mod sse;
 pub mod target;
 mod too_long;
+mod wait;
 pub mod wire;
 
 pub use registry::{Figures, Models, WindowFrom};

@@ -8,7 +8,11 @@
 //! Deliberately absent: `strict`, `parallel_tool_calls`, sampling and effort, which some
 //! servers refuse; `<think>` inside text, which is text here.
 
+mod details;
+
 use serde_json::{Map, Value, json};
+
+use details::Details;
 
 use super::answer::{self, Answer};
 use super::sse::Event;
@@ -20,7 +24,10 @@ use crate::core::request::{Part, Request, Role};
 pub use super::errors::classify;
 
 /// DeepSeek and Kimi refuse an answer with calls that comes back without the thinking it
-/// came with. Other fields for it (`reasoning`) are not taken back, and not sent.
+/// came with. Of the other fields for it only [`details`] go back: `reasoning` is not taken.
+///
+/// What is sealed in a `Thinking` block is this word, or `{"reasoning_details": […]}`, with
+/// `"reasoning_content": true` in it when the text goes back too.
 const SENT_BACK: &str = "reasoning_content";
 
 pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
@@ -71,6 +78,7 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
                 text,
                 images,
                 is_error,
+                ..
             } => {
                 let result = plain::result(text, *is_error);
                 let mut message = json!({ "role": "tool", "tool_call_id": id });
@@ -119,15 +127,19 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
 fn assistant(parts: &[Part]) -> Option<Value> {
     let mut texts = Vec::new();
     let mut thinking = Vec::new();
+    let mut details = Vec::new();
     let mut calls = Vec::new();
     for part in parts {
         match part {
             Part::Text { text, .. } if text.is_empty() => {}
             Part::Text { text, .. } => texts.push(text.as_str()),
             Part::Thinking { text, sealed } => {
-                if sealed.as_ref().is_some_and(|v| v == SENT_BACK) {
+                let Some(sealed) = sealed else { continue };
+                if *sealed == SENT_BACK || sealed.get(SENT_BACK) == Some(&Value::Bool(true)) {
                     thinking.push(text.as_str());
                 }
+                let given = sealed.get(details::FIELD).and_then(Value::as_array);
+                details.extend(given.into_iter().flatten().cloned());
             }
             Part::Call {
                 id,
@@ -150,6 +162,9 @@ fn assistant(parts: &[Part]) -> Option<Value> {
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
     message.insert("content".into(), content);
+    if !details.is_empty() {
+        message.insert(details::FIELD.into(), details.into());
+    }
     if !calls.is_empty() {
         message.insert("tool_calls".into(), calls.into());
         if !thinking.is_empty() {
@@ -158,6 +173,18 @@ fn assistant(parts: &[Part]) -> Option<Value> {
     }
     Some(Value::Object(message))
 }
+
+/// Where servers say how much of the prompt was read from a cache, and how much written to it.
+const CACHED: [&str; 4] = [
+    "/prompt_tokens_details/cached_tokens",
+    "/prompt_cache_hit_tokens",
+    "/cache_read_input_tokens",
+    "/cached_tokens",
+];
+const CACHE_WRITTEN: [&str; 2] = [
+    "/prompt_tokens_details/cache_write_tokens",
+    "/cache_creation_input_tokens",
+];
 
 /// A stream of `chat.completion.chunk`, or one whole `chat.completion`.
 #[derive(Debug, Default)]
@@ -170,6 +197,7 @@ pub struct Decoder {
     refused: bool,
     /// The thinking came in the field that is sent back.
     sent_back: bool,
+    details: Details,
 }
 
 /// A call that may still grow, by what its server tells it apart.
@@ -214,10 +242,12 @@ impl Decoder {
             return Err(errors::in_stream(&chunk));
         }
         error_in(&chunk)?;
-        self.usage(&chunk);
+        let counts = self.usage(&chunk);
         let mut deltas = Vec::new();
         let choices = chunk.get("choices").and_then(Value::as_array);
         let Some(choice) = choices.and_then(|c| c.iter().find(|c| is_first(c))) else {
+            // The counts alone are the last chunk, also of a server that sends no `[DONE]`.
+            self.done |= counts && self.stop.is_some();
             return Ok(deltas);
         };
         error_in(choice)?;
@@ -248,6 +278,9 @@ impl Decoder {
                 break; // Some servers give the same piece in both.
             }
         }
+        let kept = self.details.feed(delta);
+        let kept = kept.ok_or_else(|| errors::nonsense("the answer has too many parts"))?;
+        self.answer.keep(kept)?;
         match delta.get("content") {
             Some(Value::String(piece)) => deltas.extend(self.answer.text(piece)?),
             Some(Value::Array(parts)) => self.parts(parts, deltas)?,
@@ -345,13 +378,13 @@ impl Decoder {
         let begins = piece.name.is_some()
             && match (&open.id, piece.id) {
                 (Some(a), Some(b)) if a != b => true,
-                _ => piece.has_arguments && self.is_whole(open.at),
+                _ => piece.has_arguments && self.is_whole_call(open.at),
             };
         (!begins).then_some(open.at)
     }
 
     /// The call has a name and all of its arguments.
-    fn is_whole(&self, at: usize) -> bool {
+    fn is_whole_call(&self, at: usize) -> bool {
         match self.answer.blocks().get(at) {
             Some(Block::Call {
                 name, arguments, ..
@@ -364,19 +397,31 @@ impl Decoder {
         }
     }
 
-    fn usage(&mut self, holder: &Value) {
+    /// False when there is none. The counts are of the whole; those that come last hold.
+    fn usage(&mut self, holder: &Value) -> bool {
         let Some(usage) = holder.get("usage").filter(|u| u.is_object()) else {
-            return;
+            return false;
         };
-        let prompt = answer::count(usage, "/prompt_tokens");
-        let cached = answer::count(usage, "/prompt_tokens_details/cached_tokens")
-            .max(answer::count(usage, "/prompt_cache_hit_tokens"));
+        let count = |at: &str| answer::count(usage, at);
+        let most = |places: &[&str]| places.iter().map(|at| count(at)).max().unwrap_or(0);
+        let prompt = count("/prompt_tokens");
+        let cached = most(&CACHED).min(prompt);
+        let written = most(&CACHE_WRITTEN).min(prompt - cached);
+        let said = count("/completion_tokens");
+        let thought = count("/completion_tokens_details/reasoning_tokens");
+        let output = said.saturating_add(thought);
+        // xAI counts the thinking beside the answer, where all others count it in it.
+        let output = match prompt.saturating_add(output) == count("/total_tokens") {
+            true => output,
+            false => said,
+        };
         self.usage = Usage {
-            input: prompt.saturating_sub(cached),
-            cached: cached.min(prompt),
-            cache_written: 0,
-            output: answer::count(usage, "/completion_tokens"),
+            input: prompt - cached - written,
+            cached,
+            cache_written: written,
+            output,
         };
+        true
     }
 
     fn end(&mut self, choice: &Value) {
@@ -394,19 +439,38 @@ impl Decoder {
         };
     }
 
+    /// Why it ended was said: only what stands beside the answer may follow.
+    pub fn is_whole(&self) -> bool {
+        self.stop.is_some()
+    }
+
     /// See [`Answer::kept`].
     pub fn kept(&self) -> usize {
         self.answer.kept()
     }
 
+    fn seal_all(&mut self, with: &Value) {
+        for block in self.answer.blocks_mut() {
+            if let Block::Thinking { sealed, .. } = block {
+                *sealed = Some(with.clone());
+            }
+        }
+    }
+
     pub fn finish(mut self) -> Result<Reply, Failure> {
         let stop = self.stop.ok_or_else(errors::cut)?;
-        if self.sent_back && self.answer.has_calls() {
-            for block in self.answer.blocks_mut() {
-                if let Block::Thinking { sealed, .. } = block {
-                    *sealed = Some(SENT_BACK.into());
-                }
+        let is_sent_back = self.sent_back && self.answer.has_calls();
+        if is_sent_back {
+            self.seal_all(&SENT_BACK.into());
+        }
+        if !self.details.is_empty() {
+            let mut sealed = Map::new();
+            if is_sent_back {
+                sealed.insert(SENT_BACK.into(), true.into());
             }
+            let details = std::mem::take(&mut self.details).into_value();
+            sealed.insert(details::FIELD.into(), details);
+            self.answer.seal_first(sealed.into());
         }
         let stop = match stop {
             StopReason::EndTurn if self.refused => StopReason::Refusal,

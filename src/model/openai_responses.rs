@@ -125,6 +125,7 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
 fn assistant(parts: &[Part], input: &mut Vec<Value>) {
     // Reasoning that nothing follows is refused, so it waits for what it led to.
     let mut reasoning = Vec::new();
+    let mut is_said = false;
     for part in parts {
         let item = match part {
             Part::Thinking { sealed, .. } => {
@@ -146,18 +147,25 @@ fn assistant(parts: &[Part], input: &mut Vec<Value>) {
         };
         input.append(&mut reasoning);
         input.push(item);
+        is_said = true;
+    }
+    // A gateway gives the signature of another provider's model as reasoning behind the words
+    // it belongs to. What OpenAI thought last, in an answer that was cut, is refused.
+    reasoning.retain(|item| item.get("format").is_some());
+    if let Some(last) = input.len().checked_sub(1).filter(|_| is_said) {
+        input.splice(last..last, reasoning);
     }
 }
 
-/// The phase tells a remark on the way from the final answer; without it newer models take
-/// the one for the other and stop early.
+/// A text alone: content in parts has an id and a status in OpenAI's schema, which an answer
+/// that nobody stored has not. The phase tells a remark on the way from the final answer;
+/// without it newer models take the one for the other and stop early.
 fn message(text: &str, phase: Option<&str>) -> Value {
-    let content = json!([{ "type": "output_text", "text": text }]);
     match phase {
         Some(phase @ ("commentary" | "final_answer")) => {
-            json!({ "type": "message", "role": "assistant", "phase": phase, "content": content })
+            json!({ "type": "message", "role": "assistant", "phase": phase, "content": text })
         }
-        _ => json!({ "type": "message", "role": "assistant", "content": content }),
+        _ => json!({ "type": "message", "role": "assistant", "content": text }),
     }
 }
 
@@ -370,10 +378,12 @@ impl Decoder {
         let usage = response.get("usage").unwrap_or(&Value::Null);
         let input = answer::count(usage, "/input_tokens");
         let cached = answer::count(usage, "/input_tokens_details/cached_tokens").min(input);
+        let written = answer::count(usage, "/input_tokens_details/cache_write_tokens");
+        let written = written.min(input - cached);
         self.usage = Usage {
-            input: input - cached,
+            input: input - cached - written,
             cached,
-            cache_written: 0,
+            cache_written: written,
             output: answer::count(usage, "/output_tokens"),
         };
         let reason = response
@@ -386,6 +396,11 @@ impl Decoder {
             _ => StopReason::Other,
         });
         Ok(())
+    }
+
+    /// As [`Decoder::is_ended`]: why it ended is said in the last event.
+    pub fn is_whole(&self) -> bool {
+        self.is_ended()
     }
 
     /// See [`Answer::kept`].
@@ -449,11 +464,15 @@ fn block(item: &Value) -> Option<(Kind, Block)> {
             }
             // Without `status` and `content`, which are refused in a request.
             let sealed = is_sealed(item).then(|| {
-                json!({
+                let mut sealed = json!({
                     "type": "reasoning", "id": item.get("id"),
                     "summary": item.get("summary").filter(|s| s.is_array()).unwrap_or(&json!([])),
                     "encrypted_content": item.get("encrypted_content"),
-                })
+                });
+                if let Some(format) = item.get("format").filter(|f| f.is_string()) {
+                    sealed["format"] = format.clone();
+                }
+                sealed
             });
             (Kind::Reasoning, Block::Thinking { text, sealed })
         }

@@ -87,6 +87,7 @@ impl Models {
             tries: u32::try_from(self.config.retry.tries).unwrap_or(u32::MAX),
             base_ms: self.config.retry.base_ms,
             cap_ms: self.config.retry.cap_ms,
+            max_wait_ms: self.config.retry.max_wait_ms,
         };
         let provider = Provider {
             name: config.name.clone(),

@@ -3,19 +3,20 @@
 //! A request has no effect but its price, so it may be sent again at any time; what was
 //! streamed before the failure is void, and the caller is told so by [`Delta::Retry`].
 //!
-//! Invariant: every wait and every number of tries is bounded. A server that asks for more
-//! than [`MAX_WAIT`] is not waited for: the user is told instead.
+//! A limit by time ends by itself, so it is waited for until [`Retry::max_wait_ms`] is used up,
+//! however many tries that takes. Every other failure uses up one of the tries.
+//!
+//! Invariant: every wait and every number of tries is bounded. A server that asks for a longer
+//! wait than is left is not waited for: the user is told instead.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use super::Delta;
+use super::{Delta, wait};
 use crate::core::entry::{Failure, FailureClass};
 
-/// The longest wait a server may ask for.
-pub const MAX_WAIT: Duration = Duration::from_secs(300);
+/// A server may end its limit at once and never answer: this bounds the tries within the wait.
+const MAX_LIMITED: u32 = 100;
 
 /// A failure, and how long the server asks to be left alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,9 +27,14 @@ pub struct Refused {
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Refused {
+        // Inside a stream there are only words.
+        let retry_after = match failure.class {
+            FailureClass::RateLimit => wait::in_words(&failure.message),
+            _ => None,
+        };
         Refused {
             failure,
-            retry_after: None,
+            retry_after,
         }
     }
 }
@@ -40,6 +46,8 @@ pub struct Retry {
     /// The back-off before the second try; it doubles with each.
     pub base_ms: u64,
     pub cap_ms: u64,
+    /// In all, for limits by time and for what a server asks for.
+    pub max_wait_ms: u64,
 }
 
 impl Default for Retry {
@@ -48,6 +56,7 @@ impl Default for Retry {
             tries: 6,
             base_ms: 1_000,
             cap_ms: 30_000,
+            max_wait_ms: 600_000,
         }
     }
 }
@@ -65,8 +74,13 @@ impl Retry {
         backoff.max(retry_after.unwrap_or_default())
     }
 
+    /// Who wants one try wants no waiting either.
+    fn waits_for(&self, class: FailureClass) -> bool {
+        class == FailureClass::RateLimit && self.tries > 1
+    }
+
     /// How long to wait before the next try, or why there is none.
-    fn next(&self, failed: u32, refused: Refused, jitter: f64) -> Result<Duration, Failure> {
+    fn next(&self, so_far: &SoFar, refused: Refused, jitter: f64) -> Result<Duration, Failure> {
         let Refused {
             mut failure,
             retry_after,
@@ -74,19 +88,32 @@ impl Retry {
         if !is_transient(failure.class) {
             return Err(failure);
         }
-        if let Some(asked) = retry_after.filter(|asked| *asked > MAX_WAIT) {
-            let (asked, most) = (asked.as_secs(), MAX_WAIT.as_secs());
-            failure.message +=
-                &format!(" (it asks to wait {asked} s; more than {most} s is not waited)");
+        let left = Duration::from_millis(self.max_wait_ms).saturating_sub(so_far.waited);
+        if let Some(asked) = retry_after.filter(|asked| *asked > left) {
+            let (asked, most) = (asked.as_secs(), self.max_wait_ms / 1_000);
+            failure.message += &format!(
+                " (it asks to wait {asked} s; more than {most} s in all is not waited: retry.max_wait_ms)"
+            );
             return Err(failure);
         }
-        if failed >= self.tries {
-            if failed > 1 {
-                failure.message += &format!(" (tried {failed} times)");
+        let is_limit = self.waits_for(failure.class);
+        let all = so_far.failed + so_far.limited;
+        let delay = match is_limit {
+            // It is over when it is over: never at once, so that the tries last.
+            true => self.delay(so_far.limited, retry_after, 0.5 + jitter / 2.0),
+            false => self.delay(so_far.failed, retry_after, jitter),
+        };
+        let is_used_up = match is_limit {
+            true => delay > left || so_far.limited >= MAX_LIMITED,
+            false => so_far.failed >= self.tries,
+        };
+        if is_used_up {
+            if all > 1 {
+                failure.message += &format!(" (tried {all} times)");
             }
             return Err(failure);
         }
-        Ok(self.delay(failed, retry_after, jitter))
+        Ok(delay)
     }
 }
 
@@ -102,20 +129,33 @@ pub fn is_transient(class: FailureClass) -> bool {
     }
 }
 
+/// What came of the tries so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct SoFar {
+    failed: u32,
+    /// Refused for a limit by time.
+    limited: u32,
+    /// For what servers asked, and for limits.
+    waited: Duration,
+}
+
 /// The tries of one request so far.
 pub struct Tries {
     retry: Retry,
-    failed: u32,
+    so_far: SoFar,
 }
 
 impl Tries {
     pub fn new(retry: Retry) -> Tries {
-        Tries { retry, failed: 0 }
+        Tries {
+            retry,
+            so_far: SoFar::default(),
+        }
     }
 
     /// How many tries failed.
     pub fn failed(&self) -> u32 {
-        self.failed
+        self.so_far.failed + self.so_far.limited
     }
 
     /// Returns when the request is to be sent again, or with the failure when it is not.
@@ -124,9 +164,17 @@ impl Tries {
         refused: Refused,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Failure> {
-        self.failed += 1;
         let failure = refused.failure.clone();
-        let wait = self.retry.next(self.failed, refused, jitter())?;
+        let is_limit = self.retry.waits_for(failure.class);
+        let is_asked = refused.retry_after.is_some();
+        match is_limit {
+            true => self.so_far.limited += 1,
+            false => self.so_far.failed += 1,
+        }
+        let wait = self.retry.next(&self.so_far, refused, jitter())?;
+        if is_limit || is_asked {
+            self.so_far.waited += wait;
+        }
         on(Delta::Retry {
             after_ms: wait.as_millis().try_into().unwrap_or(u64::MAX),
             failure,
@@ -141,20 +189,6 @@ impl Tries {
 fn jitter() -> f64 {
     let bits = RandomState::new().hash_one(0) >> 11;
     bits as f64 / (1u64 << 53) as f64
-}
-
-/// `retry-after-ms: 1500`, `retry-after: 2` and `retry-after: Wed, 21 Oct 2026 07:28:00 GMT`
-/// (RFC 9110, section 10.2.3).
-pub fn retry_after(ms: Option<&str>, after: Option<&str>, now: Timestamp) -> Option<Duration> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let ms = ms.and_then(number).map(|ms| ms / 1000.0);
-    let seconds = ms.or_else(|| after.and_then(number));
-    if let Some(seconds) = seconds {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let at = jiff::fmt::rfc2822::parse(after?.trim()).ok()?;
-    let wait = at.timestamp().duration_since(now);
-    Some(Duration::try_from(wait).unwrap_or_default())
 }
 
 #[cfg(test)]

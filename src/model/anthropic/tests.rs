@@ -1,6 +1,7 @@
 //! Tests of Anthropic Messages.
 
 use super::*;
+use crate::core::entry::FailureClass;
 use crate::core::entry::ToolSpec;
 
 fn target<'a>() -> Target<'a> {
@@ -22,6 +23,7 @@ fn text(text: &str) -> Part {
 fn call(id: &str) -> Part {
     Part::Call {
         id: id.into(),
+        given_id: None,
         name: "bash".into(),
         arguments: json!({"command": "ls"}),
         signature: None,
@@ -31,6 +33,7 @@ fn call(id: &str) -> Part {
 fn result(id: &str, text: &str, is_error: bool) -> Part {
     Part::Result {
         id: id.into(),
+        given_id: None,
         name: "bash".into(),
         text: text.into(),
         images: vec![("image/png".into(), blob())],
@@ -198,6 +201,7 @@ fn results_come_first_and_failed_ones_hold_only_text() {
 fn what_the_server_would_refuse_is_not_sent() {
     let strange = Part::Call {
         id: "c".into(),
+        given_id: None,
         name: "what is/this".into(),
         arguments: json!({}),
         signature: None,

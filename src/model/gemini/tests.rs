@@ -202,6 +202,26 @@ fn errors_in_the_stream_have_their_class() {
     }
 }
 
+/// The id that the model gave to a call goes back with the call and with its result.
+#[test]
+fn the_ids_of_the_model_go_back() {
+    let mut request = conversation(None, None);
+    for part in request.messages.iter_mut().flat_map(|m| &mut m.parts) {
+        if let Part::Call { id, given_id, .. } | Part::Result { id, given_id, .. } = part
+            && id == "call_3_0"
+        {
+            *given_id = Some("f1".into());
+        }
+    }
+    let body = body(&request, &target("gemini-3-pro"), &bytes);
+    let calls = &body["contents"][1]["parts"];
+    assert_eq!(calls[1]["functionCall"]["id"], "f1");
+    assert_eq!(calls[2]["functionCall"].get("id"), None);
+    let results = &body["contents"][2]["parts"];
+    assert_eq!(results[0]["functionResponse"]["id"], "f1");
+    assert_eq!(results[1]["functionResponse"].get("id"), None);
+}
+
 proptest! {
     #[test]
     fn no_event_is_too_strange(junk in junk()) {

@@ -16,6 +16,7 @@ const RETRY: Retry = Retry {
     tries: 3,
     base_ms: 1,
     cap_ms: 2,
+    max_wait_ms: 600_000,
 };
 
 fn provider(base_url: &str) -> Provider {
@@ -530,4 +531,171 @@ async fn certificates_that_cannot_be_read_are_said() {
 #[test]
 fn a_client_for_the_world_can_be_built() {
     assert!(build(false, None).is_ok());
+}
+
+const PROTOCOLS: [Protocol; 4] = [
+    Protocol::Anthropic,
+    Protocol::OpenaiChat,
+    Protocol::OpenaiResponses,
+    Protocol::Gemini,
+];
+
+fn speaking(protocol: Protocol, base: &str) -> Provider {
+    Provider {
+        protocol,
+        ..provider(base)
+    }
+}
+
+/// One whole answer, as a server gives it that does not stream.
+fn object(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Anthropic => {
+            r#"{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn","usage":{"input_tokens":7,"output_tokens":2}}"#
+        }
+        Protocol::OpenaiChat => {
+            r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":2}}"#
+        }
+        Protocol::OpenaiResponses => {
+            r#"{"object":"response","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello"}]}],"usage":{"input_tokens":7,"output_tokens":2}}"#
+        }
+        Protocol::Gemini | Protocol::Script => {
+            r#"[{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]},{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2}}]"#
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_is_understood() {
+    for protocol in PROTOCOLS {
+        let pretty: serde_json::Value = serde_json::from_str(object(protocol)).unwrap();
+        let pretty = format!("\r\n {}\n", serde_json::to_string_pretty(&pretty).unwrap());
+        for body in [object(protocol), &pretty] {
+            let whole = answer("200 OK", "content-type: application/json\r\n", body);
+            let (base, _) = serve(vec![whole]).await;
+            let (deltas, reply) = ask(&speaking(protocol, &base)).await;
+            let reply = reply.unwrap();
+            assert_eq!(reply.blocks, [Block::text("Hello")], "{protocol:?}");
+            assert_eq!((reply.usage.input, reply.usage.output), (7, 2));
+            assert!(!deltas.is_empty(), "{protocol:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_ends_where_it_ends() {
+    for protocol in PROTOCOLS {
+        let open = answer("200 OK", "", object(protocol)).replace("connection: close\r\n", "");
+        let (base, server) = hang(open).await;
+        let reply = once(&speaking(protocol, &base)).await.unwrap();
+        assert_eq!(reply.blocks, [Block::text("Hello")]);
+        server.await.unwrap();
+        // A half is none, and what is no answer is said.
+        let half = &object(protocol)[..40];
+        for (body, class) in [
+            (half, FailureClass::Protocol),
+            ("{}", FailureClass::Protocol),
+            (
+                r#"{"error":{"message":"slow down","code":429,"type":"rate_limit_error"}}"#,
+                FailureClass::RateLimit,
+            ),
+        ] {
+            let (base, _) = serve(vec![answer("200 OK", "", body)]).await;
+            let failure = once(&speaking(protocol, &base)).await.unwrap_err();
+            assert_eq!(failure.class, class, "{protocol:?} {body}");
+        }
+    }
+}
+
+const CHAT_END: &str =
+    r#"{"choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":"stop"}]}"#;
+const GEMINI_END: &str =
+    r#"{"candidates":[{"content":{"parts":[{"text":"Hello"}]},"finishReason":"STOP"}]}"#;
+
+/// No `[DONE]` comes, only that the server lives.
+#[tokio::test]
+async fn a_server_that_goes_on_after_the_end_is_left() {
+    let both = [
+        (Protocol::OpenaiChat, CHAT_END),
+        (Protocol::Gemini, GEMINI_END),
+    ];
+    let asked = both.map(|(protocol, end)| async move {
+        let (base, server) = drip(events(&[end]), ": ping\n\n", String::new(), 100_000).await;
+        let mut provider = speaking(protocol, &base);
+        provider.progress_timeout_ms = 3_600_000;
+        let reply = once(&provider).await.unwrap();
+        assert_eq!(reply.blocks, [Block::text("Hello")]);
+        assert!(server.await.unwrap(), "the client hung up");
+    });
+    futures_util::future::join_all(asked).await;
+}
+
+#[tokio::test]
+async fn nothing_fails_an_answer_after_its_end() {
+    let late = r#"{"error":{"message":"late","code":500}}"#;
+    let long = "x".repeat(20 * 1024 * 1024);
+    for (protocol, end) in [
+        (Protocol::OpenaiChat, CHAT_END),
+        (Protocol::Gemini, GEMINI_END),
+    ] {
+        for tail in [late, "}", "[1,", &long] {
+            let (base, _) = serve(vec![events(&[end, tail])]).await;
+            let reply = once(&speaking(protocol, &base)).await.unwrap();
+            assert_eq!(reply.blocks, [Block::text("Hello")]);
+        }
+        let chunked = format!("800\r\ndata: {end}\n\n");
+        let cut = answer("200 OK", "transfer-encoding: chunked\r\n", &chunked);
+        let (base, _) = serve(vec![cut]).await;
+        let reply = once(&speaking(protocol, &base)).await.unwrap();
+        assert_eq!(reply.blocks, [Block::text("Hello")]);
+    }
+}
+
+/// Some models say in every chunk that they ended: then only the end of the connection is one.
+#[tokio::test]
+async fn an_end_that_is_always_said_is_none() {
+    let late = r#"{"error":{"message":"late","code":503}}"#;
+    let (base, _) = serve(vec![events(&[GEMINI_END, GEMINI_END, late])]).await;
+    let failure = once(&speaking(Protocol::Gemini, &base)).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Overloaded);
+    let chunked = format!("800\r\ndata: {GEMINI_END}\n\ndata: {GEMINI_END}\n\n");
+    let cut = answer("200 OK", "transfer-encoding: chunked\r\n", &chunked);
+    let (base, _) = serve(vec![cut]).await;
+    let failure = once(&speaking(Protocol::Gemini, &base)).await.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Network);
+    let (base, _) = serve(vec![events(&[GEMINI_END, GEMINI_END])]).await;
+    let reply = once(&speaking(Protocol::Gemini, &base)).await.unwrap();
+    assert_eq!(reply.blocks, [Block::text("HelloHello")]);
+}
+
+#[tokio::test]
+async fn an_error_after_thinking_alone_is_the_answer() {
+    let thought = r#"{"choices":[{"delta":{"reasoning":"hm"},"finish_reason":"length"}]}"#;
+    let error = r#"{"error":{"message":"Token limit reached","code":400},"choices":[]}"#;
+    let (base, _) = serve(vec![events(&[thought, error])]).await;
+    let failure = once(&speaking(Protocol::OpenaiChat, &base))
+        .await
+        .unwrap_err();
+    assert!(failure.message.contains("Token limit reached"));
+}
+
+/// However often: the limit ends within the time there is.
+#[tokio::test]
+async fn a_limit_by_time_is_waited_for_beyond_the_tries() {
+    let limit = answer(
+        "429 Too Many Requests",
+        "",
+        r#"{"error":{"message":"Rate limit reached. Please try again in 3ms."}}"#,
+    );
+    let mut answers = vec![limit; 8];
+    answers.push(whole());
+    let (base, server) = serve(answers).await;
+    let (deltas, reply) = ask(&provider(&base)).await;
+    assert_eq!(reply.unwrap().blocks, [Block::text("Hello")]);
+    assert_eq!(server.await.unwrap().len(), 9);
+    let waits = deltas.iter().filter_map(|delta| match delta {
+        Delta::Retry { after_ms, .. } => Some(*after_ms),
+        _ => None,
+    });
+    assert_eq!(waits.collect::<Vec<_>>(), [3; 8]);
 }

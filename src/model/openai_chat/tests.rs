@@ -62,6 +62,7 @@ fn a_request_has_everything_in_its_place() {
 fn calls_alone_have_null_content_and_their_thinking() {
     let call = Part::Call {
         id: "call_1_0".into(),
+        given_id: None,
         name: "read".into(),
         arguments: json!({}),
         signature: None,
@@ -249,6 +250,127 @@ fn other_forms_of_content_are_read() {
         (reply.blocks, reply.stop),
         (vec![Block::text("Hi")], StopReason::MaxTokens)
     );
+}
+
+#[test]
+fn details_of_the_thinking_go_back_as_they_came() {
+    let stream = r#"
+        {"choices":[{"delta":{"reasoning":"Look ","reasoning_details":[{"type":"reasoning.text","text":"Look ","signature":null,"format":"f","index":0}]}}]}
+        {"choices":[{"delta":{"reasoning":"first.","reasoning_details":[{"type":"reasoning.text","text":"first.","format":"f","index":0}]}}]}
+        {"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","signature":"sig-1","format":"f","index":0}]}}]}
+        {"choices":[{"delta":{"reasoning":"More","reasoning_details":[{"type":"reasoning.text","text":"More","format":"f","index":0}]}}]}
+        {"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.encrypted","data":"AA==","id":"call_a","index":0},{"type":"reasoning.encrypted","data":"BB==","id":"call_b","index":0}]}}]}
+        {"choices":[{"delta":{"content":"I look."},"finish_reason":"stop"}]}
+    "#;
+    let details = json!([
+        { "type": "reasoning.text", "text": "Look first.", "signature": "sig-1", "format": "f", "index": 0 },
+        { "type": "reasoning.text", "text": "More", "format": "f", "index": 0 },
+        { "type": "reasoning.encrypted", "data": "AA==", "id": "call_a", "index": 0 },
+        { "type": "reasoning.encrypted", "data": "BB==", "id": "call_b", "index": 0 },
+    ]);
+    let blocks = reply::<Decoder>(stream).blocks;
+    assert_eq!(sent_again(&blocks)["reasoning_details"], details);
+    assert_eq!(sent_again(&blocks).get("reasoning_content"), None);
+
+    // Gemini 3 gives the signature of a call without any thinking.
+    let call = r#"
+        {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}]}}]}
+        {"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.encrypted","data":"AA==","id":"a","index":0}]},"finish_reason":"tool_calls"}]}
+    "#;
+    let blocks = reply::<Decoder>(call).blocks;
+    let message = sent_again(&blocks);
+    assert_eq!(message["reasoning_details"][0]["data"], "AA==");
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "read");
+
+    // With the field that DeepSeek and Kimi want, both go back.
+    let both = call.replace(
+        "\"tool_calls\":[",
+        "\"reasoning_content\":\"hm\",\"tool_calls\":[",
+    );
+    let message = sent_again(&reply::<Decoder>(&both).blocks);
+    assert_eq!(message["reasoning_content"], "hm");
+    assert_eq!(message["reasoning_details"][0]["data"], "AA==");
+}
+
+/// The message of the next request that these blocks become.
+fn sent_again(blocks: &[Block]) -> Value {
+    let parts: Vec<Part> = blocks
+        .iter()
+        .map(|block| match block.clone() {
+            Block::Text { text, signature } => Part::Text { text, signature },
+            Block::Thinking { text, sealed } => Part::Thinking { text, sealed },
+            Block::Call { name, .. } => Part::Call {
+                id: "c00000000".into(),
+                given_id: None,
+                name,
+                arguments: json!({}),
+                signature: None,
+            },
+        })
+        .collect();
+    assistant(&parts).unwrap()
+}
+
+#[test]
+fn details_without_end_are_refused() {
+    let chunk = |data: &str| {
+        format!(
+            r#"{{"choices":[{{"delta":{{"reasoning_details":[{{"type":"reasoning.encrypted","data":"{data}"}}]}}}}]}}"#
+        )
+    };
+    for (piece, times) in [("x".to_string(), 5_000), ("x".repeat(1 << 20), 40)] {
+        let event = data(&chunk(&piece));
+        let mut decoder = Decoder::new();
+        assert!((0..times).any(|_| decoder.feed(&event).is_err()));
+    }
+}
+
+#[test]
+fn every_servers_counts_are_understood() {
+    let usage = |usage: &str| {
+        let usage = reply::<Decoder>(&format!(
+            r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":"stop"}}],"usage":{usage}}}"#
+        ))
+        .usage;
+        (usage.input, usage.cached, usage.cache_written, usage.output)
+    };
+    // xAI: the thinking beside the answer. All others: in it.
+    let thinking = r#""prompt_tokens":100,"completion_tokens":20,"completion_tokens_details":{"reasoning_tokens":15}"#;
+    assert_eq!(
+        usage(&format!(r#"{{{thinking},"total_tokens":135}}"#)),
+        (100, 0, 0, 35)
+    );
+    assert_eq!(
+        usage(&format!(r#"{{{thinking},"total_tokens":120}}"#)),
+        (100, 0, 0, 20)
+    );
+    assert_eq!(usage(&format!("{{{thinking}}}")), (100, 0, 0, 20));
+    for cached in [
+        r#""prompt_tokens_details":{"cached_tokens":60}"#,
+        r#""prompt_cache_hit_tokens":60"#,
+        r#""cache_read_input_tokens":60"#,
+        r#""cached_tokens":60"#,
+    ] {
+        let counts = format!(r#"{{"prompt_tokens":100,"completion_tokens":1,{cached}}}"#);
+        assert_eq!(usage(&counts), (40, 60, 0, 1));
+    }
+    let written = r#"{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":30}}"#;
+    assert_eq!(usage(written), (10, 60, 30, 1));
+    let more_than_all = r#"{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":160,"cache_write_tokens":30}}"#;
+    assert_eq!(usage(more_than_all), (0, 100, 0, 1));
+}
+
+#[test]
+fn the_counts_alone_are_the_last_chunk() {
+    let mut decoder = Decoder::new();
+    let counts = r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    decoder.feed(&data(counts)).unwrap();
+    assert!(!decoder.is_ended(), "some servers count all the time");
+    let stop = r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
+    decoder.feed(&data(stop)).unwrap();
+    assert!(!decoder.is_ended());
+    decoder.feed(&data(counts)).unwrap();
+    assert!(decoder.is_ended());
 }
 
 #[test]

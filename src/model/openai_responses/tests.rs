@@ -33,7 +33,7 @@ fn a_request_has_everything_in_its_place() {
     );
     let says = |text: &str| {
         json!({ "type": "message", "role": "assistant",
-            "content": [{ "type": "output_text", "text": text }] })
+            "content": text })
     };
     let png = json!({ "type": "input_image", "image_url": "data:image/png;base64,AQID" });
     let text = |text: &str| json!({ "type": "input_text", "text": text });
@@ -269,6 +269,48 @@ fn errors_in_the_stream_have_their_class() {
     ] {
         assert_eq!(failed::<Decoder>(line), want, "{line}");
     }
+}
+
+#[test]
+fn what_was_written_to_the_cache_is_counted() {
+    let usage = reply::<Decoder>(r#"{"type":"response.completed","response":{"output":[],"usage":{"input_tokens":158,"input_tokens_details":{"cached_tokens":15,"cache_write_tokens":43},"output_tokens":32,"output_tokens_details":{"reasoning_tokens":10}}}}"#).usage;
+    assert_eq!(
+        (usage.input, usage.cached, usage.cache_written),
+        (100, 15, 43)
+    );
+    assert_eq!(usage.output, 32);
+}
+
+/// A gateway puts the signature of another provider's model behind the words it belongs to;
+/// reasoning that nothing follows is refused.
+#[test]
+fn reasoning_behind_the_words_goes_back_before_them() {
+    let answer = r#"{"type":"response.completed","response":{"status":"completed","output":[
+        {"type":"message","content":[{"type":"output_text","text":"Hi"}]},
+        {"type":"reasoning","id":"rs_1","format":"google-gemini-v1","summary":[],"encrypted_content":"AA=="}]}}"#;
+    let blocks = reply::<Decoder>(&answer.replace('\n', " ")).blocks;
+    let [Block::Text { text, .. }, Block::Thinking { sealed, .. }] = &blocks[..] else {
+        panic!("{blocks:?}");
+    };
+    let text = Part::Text {
+        text: text.clone(),
+        signature: None,
+    };
+    let thinking = |sealed| Part::Thinking {
+        text: String::new(),
+        sealed,
+    };
+    let mut input = vec![json!({ "role": "user" })];
+    assistant(&[text.clone(), thinking(sealed.clone())], &mut input);
+    assert_eq!(input[1]["encrypted_content"], "AA==");
+    assert_eq!(input[1]["format"], "google-gemini-v1");
+    assert_eq!(input[2]["content"], "Hi");
+    // What OpenAI thought last belongs to words that never came.
+    let mut input = Vec::new();
+    let cut =
+        json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "AA==" });
+    assistant(&[text, thinking(Some(cut))], &mut input);
+    assert_eq!(input.len(), 1);
 }
 
 proptest! {

@@ -6,7 +6,15 @@ const RETRY: Retry = Retry {
     tries: 3,
     base_ms: 100,
     cap_ms: 300,
+    max_wait_ms: 600_000,
 };
+
+fn after(failed: u32) -> SoFar {
+    SoFar {
+        failed,
+        ..SoFar::default()
+    }
+}
 
 fn refused(class: FailureClass, retry_after_s: Option<u64>) -> Refused {
     Refused {
@@ -41,46 +49,74 @@ fn what_the_server_asks_for_is_the_least() {
 #[test]
 fn only_what_may_pass_is_tried_again_and_not_for_ever() {
     use FailureClass::*;
-    for class in [RateLimit, Overloaded, Network] {
-        assert!(RETRY.next(1, refused(class, None), 0.5).is_ok());
-        let last = RETRY.next(3, refused(class, None), 0.5).unwrap_err();
+    for class in [Overloaded, Network] {
+        assert!(RETRY.next(&after(1), refused(class, None), 0.5).is_ok());
+        let last = RETRY
+            .next(&after(3), refused(class, None), 0.5)
+            .unwrap_err();
         assert_eq!(last.message, "asking p (tried 3 times)");
     }
     for class in [TooLong, Auth, BadRequest, Protocol, Nonsense] {
-        let failure = RETRY.next(1, refused(class, None), 0.5).unwrap_err();
+        let failure = RETRY
+            .next(&after(1), refused(class, None), 0.5)
+            .unwrap_err();
         assert_eq!(failure.message, "asking p");
     }
 }
 
 #[test]
 fn a_wait_that_is_too_long_is_told_at_once() {
-    let failure = RETRY
-        .next(1, refused(FailureClass::RateLimit, Some(3600)), 0.5)
-        .unwrap_err();
+    let ask =
+        |so_far: &SoFar, s| RETRY.next(so_far, refused(FailureClass::RateLimit, Some(s)), 0.5);
+    let failure = ask(&after(1), 3600).unwrap_err();
     assert!(failure.message.contains("3600 s"), "{}", failure.message);
+    assert!(ask(&after(1), 600).is_ok());
+    let waited = SoFar {
+        waited: Duration::from_secs(500),
+        ..SoFar::default()
+    };
+    assert!(ask(&waited, 100).is_ok());
+    assert!(ask(&waited, 101).is_err());
+}
+
+#[test]
+fn a_limit_is_waited_for_as_long_as_there_is_time_and_not_for_ever() {
+    let limited = |limited, waited_s| {
+        let so_far = SoFar {
+            limited,
+            waited: Duration::from_secs(waited_s),
+            ..SoFar::default()
+        };
+        RETRY.next(&so_far, refused(FailureClass::RateLimit, None), 0.5)
+    };
+    // More often than `tries`, with a pause each time.
+    for n in 1..50 {
+        assert!(limited(n, 599).unwrap() >= Duration::from_millis(50), "{n}");
+    }
     assert!(
-        RETRY
-            .next(1, refused(FailureClass::RateLimit, Some(300)), 0.5)
-            .is_ok()
+        limited(3, 600)
+            .unwrap_err()
+            .message
+            .contains("tried 3 times")
+    );
+    assert!(limited(MAX_LIMITED, 1).is_err());
+    // Who wants one try gets one.
+    let once = Retry { tries: 1, ..RETRY };
+    assert!(!once.waits_for(FailureClass::RateLimit));
+    assert!(
+        once.next(&after(1), refused(FailureClass::RateLimit, Some(1)), 0.5)
+            .is_err()
     );
 }
 
 #[test]
-fn retry_after_is_read_in_all_its_forms() {
-    let now: Timestamp = "2026-10-21T07:27:30Z".parse().unwrap();
-    let read = |ms, after| retry_after(ms, after, now).map(|d| d.as_millis());
-    assert_eq!(read(Some("1500"), Some("9")), Some(1500));
-    assert_eq!(read(None, Some("2")), Some(2000));
-    assert_eq!(read(None, Some(" 0.5 ")), Some(500));
-    assert_eq!(
-        read(None, Some("Wed, 21 Oct 2026 07:28:00 GMT")),
-        Some(30_000)
-    );
-    assert_eq!(read(None, Some("Wed, 21 Oct 2026 07:00:00 GMT")), Some(0));
-    assert_eq!(read(None, Some("soon")), None);
-    assert_eq!(read(None, Some("-1")), None);
-    assert_eq!(read(None, Some("1e300")), None);
-    assert_eq!(read(None, None), None);
+fn a_limit_inside_a_stream_is_waited_for_too() {
+    let refused = Refused::from(Failure {
+        class: FailureClass::RateLimit,
+        message: "the provider broke off its answer: try again in 20s".into(),
+        hint: None,
+    });
+    assert_eq!(refused.retry_after, Some(Duration::from_secs(20)));
 }
 
 #[test]
