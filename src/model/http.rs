@@ -20,12 +20,15 @@ use super::provider::Provider;
 use super::retry::{Refused, Retry, Tries, is_transient};
 use super::target::Blobs;
 use super::wire::Codec;
-use super::{Delta, Reply, errors, read, wait};
+use super::{Delta, Reply, errors, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 use crate::core::unsent;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most bytes a list of models may have.
+const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 
 /// Of an error answer this much is read, and so much of its message shown.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -99,6 +102,22 @@ impl Client {
             return Ok(read::answer(post.codec, response, &mut patience, on).await?);
         }
         Err(refuse(post.codec, provider, response, &patience).await)
+    }
+
+    /// A small JSON answer, with the provider's headers. `None` when there is none.
+    pub async fn get(&self, provider: &Provider, url: &Url) -> Option<serde_json::Value> {
+        let headers = post::headers(provider.protocol.codec()?, provider).ok()?;
+        let client = self.client(url).ok()?;
+        let sent = client.get(url.clone()).headers(headers).send().await;
+        let mut response = sent.ok().filter(|r| r.status().is_success())?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.ok()? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_LIST_BYTES {
+                return None;
+            }
+        }
+        serde_json::from_slice(&body).ok()
     }
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, Failure> {

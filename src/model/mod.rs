@@ -30,6 +30,7 @@ pub mod sse;
 pub mod target;
 mod too_long;
 mod wait;
+mod window;
 pub mod wire;
 
 pub use registry::{Figures, Models, WindowFrom};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
-use super::{Backend, Delta, Reply, catalogue, http, target};
+use super::{Backend, Delta, Reply, catalogue, http, target, window};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
@@ -61,6 +61,18 @@ impl Models {
                 hint: error.hint().map(str::to_string),
             })?;
         backend.call(request, blobs, on).await
+    }
+
+    /// The context window that the server names, for a model of which nothing else is known.
+    pub async fn asked_window(&self, model: &str) -> Option<u64> {
+        if Figures::new(&self.config).window(model).1 != WindowFrom::Nothing {
+            return None;
+        }
+        let name = ModelName::parse(model).ok()?;
+        match self.backend(&name.provider).ok()? {
+            Backend::Http(client, provider) => window::ask(&client, &provider, &name.model).await,
+            Backend::Script(_) => None,
+        }
     }
 
     fn backend(&self, name: &str) -> Result<Backend, ConfigError> {

@@ -99,8 +99,16 @@ impl Retry {
         let is_limit = self.waits_for(failure.class);
         let all = so_far.failed + so_far.limited;
         let delay = match is_limit {
-            // It is over when it is over: never at once, so that the tries last.
-            true => self.delay(so_far.limited, retry_after, 0.5 + jitter / 2.0),
+            // Never at once, so that the tries last. A server that names the end is taken at
+            // its word each time.
+            true => {
+                let doublings = if retry_after.is_some() {
+                    1
+                } else {
+                    so_far.limited
+                };
+                self.delay(doublings, retry_after, 0.5 + jitter / 2.0)
+            }
             false => self.delay(so_far.failed, retry_after, jitter),
         };
         let is_used_up = match is_limit {
