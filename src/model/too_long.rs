@@ -105,6 +105,77 @@ const OUTPUT: [&str; 7] = [
     "maxoutputtokens",
 ];
 
+/// Any other wording: what is too much, and that it is. Said of a request that is refused as
+/// such (400, 413, 422), and not of one of the things below.
+const MEASURE: [&str; 4] = ["context", "token", "length", "sequence"];
+const TOO_MUCH: [&str; 25] = [
+    "exceed",
+    "too long",
+    "too large",
+    "too many",
+    "too big",
+    "larger than",
+    "longer than",
+    "greater than",
+    "bigger than",
+    "more than",
+    "over the",
+    "above the",
+    "beyond",
+    "overflow",
+    "overrun",
+    "not enough",
+    "no room",
+    "not fit",
+    "n't fit",
+    "limit",
+    "maximum",
+    "at most",
+    "only takes",
+    "reduce",
+    "shorten",
+];
+const OTHER_THINGS: [&str; 38] = [
+    "maximum tokens",
+    "budget",
+    "string too long",
+    "unexpected token",
+    "invalid token",
+    "access token",
+    "token is",
+    "token has",
+    "token provided",
+    "expired",
+    "schema",
+    "description",
+    "image",
+    "audio",
+    "video",
+    "file",
+    "logprob",
+    "temperature",
+    "top_p",
+    "top_k",
+    "penalty",
+    "stop sequence",
+    "logit_bias",
+    "metadata",
+    "tool_choice",
+    "tool_call_id",
+    "tool_use_id",
+    "_id",
+    ".id",
+    ".name",
+    "function name",
+    "tool name",
+    "function.name",
+    "property",
+    "properties",
+    "parameters",
+    "content-length",
+    "cache_control",
+];
+
 /// Of a string that may not be so long, this is the least that can be a whole conversation:
 /// the limits of ids, names and descriptions are far below.
 const LONG_STRING: u64 = 100_000;
@@ -129,7 +200,9 @@ pub fn is_too_long(status: u16, codes: &[String], words: &str) -> bool {
     }
     let is_window = says(&WINDOW) && says(&EXCEEDED);
     let is_tokens = says(&TOKENS) && !says(&OUTPUT);
-    says(&SURE) || is_window || is_tokens || is_long_string(&words)
+    let is_refused = matches!(status, 400 | 413 | 422);
+    let is_any = || says(&MEASURE) && says(&TOO_MUCH) && !says(&OUTPUT) && !says(&OTHER_THINGS);
+    says(&SURE) || is_window || is_tokens || is_long_string(&words) || (is_refused && is_any())
 }
 
 /// OpenAI: "string too long. Expected a string with maximum length 10485760".

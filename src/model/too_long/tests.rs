@@ -115,9 +115,43 @@ fn every_provider_is_understood_over_every_protocol() {
     check(400, &far_behind, |class| class == TooLong);
 }
 
+/// Wordings that no list has: a gateway or a new server has its own.
+#[test]
+fn a_wording_that_is_not_known_is_understood() {
+    for words in [
+        "Your conversation has 140000 tokens, and this deployment only takes 131072.",
+        "total tokens (210000) over the limit (200000)",
+        "context overflow: 9000 > 8192",
+        "the sequence does not fit into the KV cache",
+        "Sorry, this is more than the 32768 tokens that I can read at once.",
+        "There is no room left in the context for an answer.",
+        "number of tokens must be at most 8192, got 9000",
+        "prompt of length 9000 is beyond what the model was loaded with (8192)",
+        "messages: total length is above the allowed 400000 characters",
+        "litellm.BadRequestError: Vertex_aiException - context limit hit, please shorten the conversation",
+    ] {
+        for body in [
+            serde_json::json!({"error": {"message": words, "type": "invalid_request_error"}}),
+            serde_json::json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}}),
+            serde_json::json!({"code": "x", "error": words}),
+            serde_json::json!({"detail": words}),
+        ] {
+            check(400, &body.to_string(), |class| class == TooLong);
+            check(413, &body.to_string(), |class| class == TooLong);
+        }
+    }
+}
+
 #[test]
 fn what_only_sounds_like_it_is_not_taken_for_it() {
     let bodies = [
+        // Tokens and lengths of another kind.
+        r#"{"error":{"message":"Unexpected token } in JSON at position 5 exceeds depth limit"}}"#,
+        r#"{"error":{"message":"Your access token is over the limit of its life"}}"#,
+        r#"{"error":{"message":"Invalid 'tools[0].function.name': length must be at most 64"}}"#,
+        r#"{"error":{"message":"metadata: value length exceeds 512"}}"#,
+        r#"{"error":{"message":"stop sequence length is at most 16"}}"#,
+        r#"{"error":{"message":"Invalid 'temperature': decimal above maximum value. Expected a value <= 2"}}"#,
         // The room for the answer.
         r#"{"error":{"message":"max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you provided 32000.","type":"invalid_request_error","param":"max_tokens"}}"#,
         r#"{"error":{"message":"`max_tokens` must be less than or equal to `32768`, the maximum value for `max_tokens` is less than the `context_window` for this model","type":"invalid_request_error"}}"#,
