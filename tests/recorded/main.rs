@@ -4,6 +4,8 @@
 //! The bodies were written for these tests; their shapes are those of the providers that they
 //! are named after.
 
+#![allow(clippy::expect_used)]
+
 use rewake::core::budget::Budget;
 use rewake::core::entry::{Block, CallId, Entry, Layers, Mode, Outcome, Output, Record, Via};
 use rewake::core::prompt::messages;
