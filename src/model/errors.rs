@@ -41,6 +41,15 @@ pub fn cut() -> Failure {
     }
 }
 
+/// The request or its answer did not get through.
+pub fn network(message: &str) -> Failure {
+    Failure {
+        class: FailureClass::Network,
+        message: message.to_string(),
+        hint: None,
+    }
+}
+
 /// An answer that makes no sense in its protocol.
 pub fn nonsense(what: impl Into<String>) -> Failure {
     Failure {

@@ -96,7 +96,7 @@ impl Client {
             .send();
         let response = match patience.wait(sent).await? {
             Ok(response) => response,
-            Err(error) => return Err(network(&reason(error)).into()),
+            Err(error) => return Err(errors::network(&read::reason(error)).into()),
         };
         if response.status().is_success() {
             return Ok(read::answer(post.codec, response, &mut patience, on).await?);
@@ -153,12 +153,16 @@ fn build(is_local: bool, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, F
             hint: Some("the file holds certificates in PEM form".to_string()),
         };
         let pem = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
-        let certificates = Certificate::from_pem_bundle(&pem).map_err(|e| failed(reason(e)))?;
+        let certificates =
+            Certificate::from_pem_bundle(&pem).map_err(|e| failed(read::reason(e)))?;
         builder = builder.tls_certs_merge(certificates);
     }
-    builder
-        .build()
-        .map_err(|e| network(&format!("the HTTP client cannot be built: {}", reason(e))))
+    builder.build().map_err(|e| {
+        errors::network(&format!(
+            "the HTTP client cannot be built: {}",
+            read::reason(e)
+        ))
+    })
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -285,24 +289,6 @@ fn clip(message: &str) -> String {
     match line.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
-    }
-}
-
-/// The innermost reason: the outer ones say only that a request failed.
-pub(super) fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut inner: &dyn std::error::Error = &error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
-}
-
-pub(super) fn network(message: &str) -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: message.to_string(),
-        hint: None,
     }
 }
 

@@ -12,7 +12,6 @@ use reqwest::Response;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::http::{network, reason};
 use super::patience::Patience;
 use super::sse::{self, Event};
 use super::wire::{Codec, Decoder};
@@ -65,7 +64,10 @@ pub async fn answer(
             },
             Ok(Ok(None)) => break None,
             Ok(Err(error)) => {
-                break Some(network(&format!("the stream was cut: {}", reason(error))));
+                break Some(errors::network(&format!(
+                    "the stream was cut: {}",
+                    reason(error)
+                )));
             }
             Err(waited) => break Some(waited),
         }
@@ -274,4 +276,14 @@ fn no_answer(head: &[u8]) -> Failure {
 
 fn too_large(mib: usize) -> Failure {
     errors::nonsense(format!("the answer has more than {mib} MiB"))
+}
+
+/// The innermost reason: the outer ones say only that a request failed.
+pub(super) fn reason(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut inner: &dyn std::error::Error = &error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
 }
