@@ -478,8 +478,8 @@ fn a_server_is_asked_for_its_window() {
         ),
         (
             "/api/ps",
-            json!({"models": [{"name": "test-model:latest", "context_length": 8_192}]}),
-            8_192,
+            json!({"models": [{"name": "test-model:latest", "context_length": 4_096}]}),
+            4_096,
         ),
     ];
     for (protocol, (path, page, window)) in Protocol::ALL.into_iter().zip(pages) {
