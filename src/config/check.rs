@@ -132,6 +132,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(retry.cap_ms),
             retry.base_ms.min(3_600_000)..=3_600_000,
         ),
+        ("retry.max_wait_ms", Some(retry.max_wait_ms), 0..=DAY_MS),
     ];
     table
         .into_iter()

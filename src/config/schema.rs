@@ -262,6 +262,8 @@ pub struct RetryConfig {
     pub tries: u64,
     pub base_ms: u64,
     pub cap_ms: u64,
+    /// In all, for limits by time.
+    pub max_wait_ms: u64,
 }
 
 impl Default for RetryConfig {
@@ -270,6 +272,7 @@ impl Default for RetryConfig {
             tries: 6,
             base_ms: 1_000,
             cap_ms: 60_000,
+            max_wait_ms: 600_000,
         }
     }
 }

@@ -102,7 +102,15 @@ struct Messages {
     done: Vec<Message>,
     /// Parts of the last answer, and the results of its calls in their order.
     answer: Vec<Part>,
-    calls: Vec<(CallId, String, Option<Part>)>,
+    calls: Vec<Called>,
+}
+
+/// A call of the last answer.
+struct Called {
+    id: CallId,
+    given_id: Option<String>,
+    name: String,
+    result: Option<Part>,
 }
 
 impl Messages {
@@ -185,18 +193,26 @@ impl Messages {
                 Block::Call {
                     name,
                     arguments,
+                    provider_id,
                     signature,
-                    ..
                 } => {
                     let index = self.calls.len() as u32;
                     let id = CallId { reply, index };
+                    let is_sent_back = |given: &&String| same_model && is_only(blocks, given);
+                    let given_id = provider_id.as_ref().filter(is_sent_back).cloned();
                     self.answer.push(Part::Call {
                         id: id.wire(),
+                        given_id: given_id.clone(),
                         name: name.clone(),
                         arguments: self.arguments(arguments, reply),
                         signature: signature.clone().filter(|_| same_model),
                     });
-                    self.calls.push((id, name.clone(), None));
+                    self.calls.push(Called {
+                        id,
+                        given_id,
+                        name: name.clone(),
+                        result: None,
+                    });
                 }
             }
         }
@@ -216,7 +232,7 @@ impl Messages {
     }
 
     fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome, refused: Option<&str>) {
-        if let Some((_, name, part)) = self.calls.iter_mut().find(|(id, ..)| *id == call) {
+        if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
             let (text, is_error) = outcome.to_model_text();
             let mut text = inlined(&text, self.inline, seq);
             let mut images = match outcome {
@@ -229,9 +245,10 @@ impl Messages {
                     text.push_str(&unsent::line(image, why));
                 }
             }
-            *part = Some(Part::Result {
+            called.result = Some(Part::Result {
                 id: call.wire(),
-                name: name.clone(),
+                given_id: called.given_id.clone(),
+                name: called.name.clone(),
                 text,
                 images: images
                     .iter()
@@ -243,10 +260,11 @@ impl Messages {
     }
 
     fn close_all(&mut self, why: &str) {
-        for (id, name, part) in &mut self.calls {
-            part.get_or_insert_with(|| Part::Result {
-                id: id.wire(),
-                name: name.clone(),
+        for called in &mut self.calls {
+            called.result.get_or_insert_with(|| Part::Result {
+                id: called.id.wire(),
+                given_id: called.given_id.clone(),
+                name: called.name.clone(),
                 text: why.to_string(),
                 images: Vec::new(),
                 is_error: true,
@@ -259,13 +277,16 @@ impl Messages {
         let calls = std::mem::take(&mut self.calls);
         let open: Vec<String> = calls
             .iter()
-            .filter(|(.., part)| part.is_none())
-            .map(|(id, ..)| id.wire())
+            .filter(|called| called.result.is_none())
+            .map(|called| called.id.wire())
             .collect();
         let mut answer = std::mem::take(&mut self.answer);
         answer.retain(|p| !matches!(p, Part::Call { id, .. } if open.contains(id)));
         self.push(Role::Assistant, answer);
-        self.push(Role::User, calls.into_iter().filter_map(|(.., part)| part));
+        self.push(
+            Role::User,
+            calls.into_iter().filter_map(|called| called.result),
+        );
     }
 
     /// Adds to the last message when it has the same role, so that roles alternate.
@@ -304,6 +325,13 @@ impl Messages {
         }
         self.done
     }
+}
+
+/// Servers may give several calls of one answer the same id.
+fn is_only(blocks: &[Block], given: &str) -> bool {
+    let is_its =
+        |block: &&Block| matches!(block, Block::Call { provider_id: Some(id), .. } if id == given);
+    blocks.iter().filter(is_its).count() == 1
 }
 
 fn plain(text: String) -> Part {

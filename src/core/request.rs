@@ -50,6 +50,9 @@ pub enum Part {
     Call {
         /// Ours ([`super::entry::CallId::wire`]); unique.
         id: String,
+        /// The one that the model's provider gave, for protocols that want it back: only in
+        /// the messages of the model that made the call, and never twice in one answer.
+        given_id: Option<String>,
         name: String,
         /// Always an object.
         arguments: Value,
@@ -58,6 +61,8 @@ pub enum Part {
     /// The one result of the call with this id. In a user message, before everything else.
     Result {
         id: String,
+        /// As in the call.
+        given_id: Option<String>,
         name: String,
         text: String,
         images: Vec<(String, BlobRef)>,

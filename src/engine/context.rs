@@ -102,6 +102,8 @@ pub(super) struct Summaries {
     pub(super) recalled: Option<u64>,
     /// What was asked since the last entry that says so, also for what was dropped.
     spent: Vec<Spent>,
+    /// The models whose server was asked for its window.
+    asked_windows: Vec<String>,
     /// The bytes per token that the store has of a model.
     kept_ratio: Option<(String, f64)>,
 }
@@ -383,6 +385,40 @@ impl<W: World> Engine<W> {
             Some(range) => self.compact_range(range).await.map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// Asks the server of a model that nothing is known of for its window, once. True when that
+    /// was learnt: what is to be done next may be something else now.
+    pub(super) async fn ask_window(&mut self) -> Result<bool, EngineError> {
+        let model = self.state.model.clone();
+        if self.state.limits.contains_key(&model) || self.summaries.asked_windows.contains(&model) {
+            return Ok(false);
+        }
+        self.summaries.asked_windows.push(model.clone());
+        let world = Rc::clone(&self.world);
+        let asked = model.clone();
+        let step = async move { world.asked_window(&asked).await };
+        let said = self
+            .attend_quiet(step, super::attend::Stoppable::Yes)
+            .await?;
+        let Some(limit) = said
+            .flatten()
+            .filter(|limit| *limit != self.budget().window)
+        else {
+            return Ok(false);
+        };
+        self.store.learn_limit(&model, limit)?;
+        let learned = Entry::Learned {
+            model,
+            limit,
+            tokens: None,
+            bytes: 0,
+            silently: false,
+            images: None,
+        };
+        self.record(Write::of(learned)).await?;
+        self.emit_context(ContextChange::Learned);
+        Ok(true)
     }
 
     /// A request that is too long teaches the model's window. False when that was learnt too

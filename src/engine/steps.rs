@@ -31,6 +31,9 @@ fn unstopped() -> Settled {
 impl<W: World> Engine<W> {
     /// The answer is recorded before anything is decided on it.
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
+        if self.ask_window().await? || self.state.is_stopped() {
+            return Ok(());
+        }
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;

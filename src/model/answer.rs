@@ -94,6 +94,29 @@ impl Answer {
         Ok(())
     }
 
+    /// Bytes that a decoder keeps beside the blocks.
+    pub fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.charge(bytes)
+    }
+
+    /// Seals the first thinking; where there is none, an empty one before everything else.
+    pub fn seal_first(&mut self, with: Value) {
+        let thinking = self.blocks.iter_mut().find_map(|block| match block {
+            Block::Thinking { sealed, .. } => Some(sealed),
+            Block::Text { .. } | Block::Call { .. } => None,
+        });
+        match thinking {
+            Some(sealed) => *sealed = Some(with),
+            None => self.blocks.insert(
+                0,
+                Block::Thinking {
+                    text: String::new(),
+                    sealed: Some(with),
+                },
+            ),
+        }
+    }
+
     /// Puts the whole in the place of its pieces.
     pub fn replace(&mut self, at: usize, block: Block) -> Result<(), Failure> {
         self.charge(size(&block))?;

@@ -41,6 +41,15 @@ pub fn cut() -> Failure {
     }
 }
 
+/// The request or its answer did not get through.
+pub fn network(message: &str) -> Failure {
+    Failure {
+        class: FailureClass::Network,
+        message: message.to_string(),
+        hint: None,
+    }
+}
+
 /// An answer that makes no sense in its protocol.
 pub fn nonsense(what: impl Into<String>) -> Failure {
     Failure {
@@ -80,6 +89,8 @@ struct Said {
     words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
     codes: Vec<String>,
+    /// The quota that is used up is one of the day (Google).
+    per_day: bool,
 }
 
 impl Said {
@@ -89,6 +100,7 @@ impl Said {
             Err(_) => Said {
                 words: body.to_string(),
                 codes: Vec::new(),
+                per_day: false,
             },
         }
     }
@@ -106,9 +118,11 @@ impl Said {
                 .iter()
                 .filter_map(|key| code(coded.get(key)?))
                 .collect(),
+            per_day: false,
         };
         let details = error.get("details").and_then(Value::as_array);
         let reasons = details.into_iter().flatten().take(16);
+        said.per_day = details.into_iter().flatten().any(is_per_day);
         said.codes
             .extend(reasons.filter_map(|d| code(d.get("reason")?)));
         said
@@ -123,13 +137,12 @@ impl Said {
         if let Some(status) = self.codes.iter().find_map(|c| c.parse().ok()) {
             return status;
         }
-        if self.is(&[
-            "rate_limit_exceeded",
-            "rate_limit_error",
-            "resource_exhausted",
-            "too_many_requests",
-        ]) {
+        if self.is(&RATE_CODES) {
             429
+        } else if self.is(&["request_too_large"]) {
+            413
+        } else if self.is(&["billing_error"]) {
+            402
         } else if self.is(&[
             "authentication_error",
             "invalid_api_key",
@@ -153,6 +166,14 @@ impl Said {
         }
     }
 }
+
+/// Codes of a limit by time.
+const RATE_CODES: [&str; 4] = [
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "resource_exhausted",
+    "too_many_requests",
+];
 
 /// The words of an error, and of no other part of it: some servers send back what they were
 /// asked.
@@ -180,6 +201,17 @@ fn messages(faults: &[Value]) -> Option<String> {
     Some(messages.collect::<Option<Vec<_>>>()?.join("; "))
 }
 
+/// `{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", …}]}`
+fn is_per_day(detail: &Value) -> bool {
+    let violations = detail.get("violations").and_then(Value::as_array);
+    let id = |violation: &Value| violation.get("quotaId")?.as_str().map(str::to_string);
+    violations
+        .into_iter()
+        .flatten()
+        .filter_map(id)
+        .any(|id| id.contains("PerDay"))
+}
+
 fn code(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_lowercase()),
@@ -197,126 +229,110 @@ fn failure(status: u16, said: &Said, message: String) -> Failure {
     }
 }
 
-const BILLING: &str = "check the plan and the billing of the account";
+pub const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name behind `provider/`, and base_url";
+const TOMORROW: &str =
+    "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
+const TOOLS: &str = "choose a model that can call tools";
+
+/// Nothing is left, and waiting for some minutes brings nothing back.
+const USED_UP_CODES: [&str; 5] = [
+    "insufficient_quota",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "exceeded_current_quota_error",
+    "insufficient_balance",
+];
+const USED_UP: [&str; 11] = [
+    "credit balance",
+    "insufficient balance",
+    "insufficient_quota",
+    "billing_hard_limit",
+    "out of credits",
+    "used all available credits",
+    "spending limit",
+    "monthly limit",
+    "monthly quota",
+    "reached your specified api usage limits",
+    "calls / month",
+];
+
+/// The model is not there under that name.
+const UNKNOWN_CODES: [&str; 4] = [
+    "model_not_found",
+    "invalid_model",
+    "deploymentnotfound",
+    "model_not_supported",
+];
+const UNKNOWN: [&str; 8] = [
+    "model not found",
+    "model not exist",
+    "not a valid model id",
+    "invalid model:",
+    "invalid model name",
+    "unknown model",
+    "no such model",
+    "no endpoints found for",
+];
+
+/// What the same request never gets, whatever the status, and what helps.
+const NEVER: [(&str, &str); 6] = [
+    (
+        "--jinja",
+        "start llama-server with --jinja: without it, it knows no tools",
+    ),
+    (
+        "--enable-auto-tool-choice",
+        "start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME",
+    ),
+    ("does not support tools", TOOLS),
+    ("support tool use", TOOLS),
+    ("tool calling is not supported", TOOLS),
+    ("does not support function calling", TOOLS),
+];
 
 fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     let text = said.words.to_lowercase();
+    let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
     // Waiting does not help: the account has nothing left.
-    if status == 402 || said.is(&["insufficient_quota"]) {
+    if status == 402 || said.is(&USED_UP_CODES) || says(&USED_UP) || is_monthly(&text) {
         return (FailureClass::Auth, Some(BILLING));
     }
+    if said.per_day {
+        return (FailureClass::Auth, Some(TOMORROW));
+    }
     let wrong_key = ["api key not valid", "incorrect api key", "invalid api key"];
-    let refused_key = said.is(&["api_key_invalid", "invalid_api_key"])
-        || wrong_key.iter().any(|words| text.contains(words));
+    let refused_key = said.is(&["api_key_invalid", "invalid_api_key"]) || says(&wrong_key);
+    let never = NEVER.iter().find(|(words, _)| text.contains(words));
+    let is_unknown = said.is(&UNKNOWN_CODES) || says(&UNKNOWN);
     match status {
         // Which key that is, the caller knows.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),
+        _ if never.is_some() => (FailureClass::BadRequest, never.map(|(_, hint)| *hint)),
+        _ if is_unknown => (FailureClass::BadRequest, Some(NAME)),
         _ if too_long::is_too_long(status, &said.codes, &said.words) => {
             (FailureClass::TooLong, None)
         }
         429 => (FailureClass::RateLimit, None),
+        // A gateway may give the status of its own.
+        _ if said.is(&["rate_limit_error"]) => (FailureClass::RateLimit, None),
+        _ if said.is(&["overloaded_error"]) => (FailureClass::Overloaded, None),
+        _ if said.is(&["authentication_error", "permission_error"]) => (FailureClass::Auth, None),
         408 | 409 | 425 | 500.. => (FailureClass::Overloaded, None),
         404 => (FailureClass::BadRequest, Some(NAME)),
-        _ if said.is(&["model_not_found"]) => (FailureClass::BadRequest, Some(NAME)),
         _ => (FailureClass::BadRequest, None),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use FailureClass::*;
-
-    fn class_of(status: u16, body: &str) -> FailureClass {
-        classify(status, body).class
-    }
-
-    #[test]
-    fn statuses_and_codes_have_their_class() {
-        for (status, body, want) in [
-            (
-                401,
-                r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#,
-                Auth,
-            ),
-            (403, "", Auth),
-            (402, r#"{"error":{"message":"Insufficient Balance"}}"#, Auth),
-            (
-                429,
-                r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}"#,
-                Auth,
-            ),
-            (
-                400,
-                r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#,
-                Auth,
-            ),
-            (
-                400,
-                r#"{"code":"invalid-argument","error":"Incorrect API key provided. You can obtain an API key from https://console.x.ai."}"#,
-                Auth,
-            ),
-            (400, r#"{"code":"insufficient_quota","error":"no"}"#, Auth),
-            (
-                429,
-                r#"{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}"#,
-                RateLimit,
-            ),
-            (429, "too many tokens, wait before trying again", RateLimit),
-            (500, "{}", Overloaded),
-            (529, "", Overloaded),
-            (408, "", Overloaded),
-            (
-                404,
-                r#"{"error":"model \"x\" not found, try pulling it first"}"#,
-                BadRequest,
-            ),
-            (
-                400,
-                r#"{"error":{"message":"max_tokens is too large: 32000. This model supports at most 16384 completion tokens"}}"#,
-                BadRequest,
-            ),
-            (
-                422,
-                r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#,
-                BadRequest,
-            ),
-        ] {
-            assert_eq!(class_of(status, body), want, "{status} {body}");
-        }
-        assert_eq!(classify(404, "").hint.as_deref(), Some(NAME));
-        assert_eq!(classify(402, "").hint.as_deref(), Some(BILLING));
-    }
-
-    #[test]
-    fn an_error_in_a_stream_is_known_by_its_code() {
-        let class = |text: &str| in_stream(&serde_json::from_str(text).unwrap()).class;
-        assert_eq!(
-            class(r#"{"code":"rate_limit_exceeded","message":"slow down"}"#),
-            RateLimit
-        );
-        assert_eq!(class(r#"{"code":502,"message":"upstream"}"#), Overloaded);
-        assert_eq!(
-            class(r#"{"code":"context_length_exceeded","message":"x"}"#),
-            TooLong
-        );
-        assert_eq!(
-            class(r#"{"code":"invalid_prompt","message":"x"}"#),
-            BadRequest
-        );
-        assert_eq!(class(r#"{"code":"server_error"}"#), Overloaded);
-        assert_eq!(class("null"), Overloaded);
-        assert_eq!(class(r#""the model crashed""#), Overloaded);
-    }
-
-    #[test]
-    fn the_servers_words_are_kept_on_one_short_line() {
-        let failure = classify(400, r#"{"error":{"message":"bad\u001b[31m\nthing"}}"#);
-        assert_eq!(failure.message, "bad [31m thing");
-        assert_eq!(clip(&"ä".repeat(9000)).chars().count(), MAX_WORDS + 1);
-        assert_eq!(clip(&"ab ".repeat(9000)).chars().count(), MAX_WORDS + 1);
-        assert_eq!(classify(502, "").message, "");
-    }
+/// A limit that ends with the month, in whatever words.
+fn is_monthly(text: &str) -> bool {
+    let of_month = ["month", "billing period", "billing cycle"];
+    let limit = ["limit", "quota", "credits", "allowance"];
+    let over = ["exceeded", "reached", "used up", "used all", "exhausted"];
+    let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
+    says(&of_month) && says(&limit) && says(&over)
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ mod patience;
 mod plain;
 mod post;
 pub mod provider;
+mod read;
 mod registry;
 pub mod retry;
 #[cfg(test)]
@@ -29,6 +30,8 @@ pub mod script;
 pub mod sse;
 pub mod target;
 mod too_long;
+mod wait;
+mod window;
 pub mod wire;
 
 pub use registry::{Figures, Models, WindowFrom};

@@ -8,7 +8,11 @@
 //! Deliberately absent: `strict`, `parallel_tool_calls`, sampling and effort, which some
 //! servers refuse; `<think>` inside text, which is text here.
 
+mod details;
+
 use serde_json::{Map, Value, json};
+
+use details::Details;
 
 use super::answer::{self, Answer};
 use super::sse::Event;
@@ -20,7 +24,10 @@ use crate::core::request::{Part, Request, Role};
 pub use super::errors::classify;
 
 /// DeepSeek and Kimi refuse an answer with calls that comes back without the thinking it
-/// came with. Other fields for it (`reasoning`) are not taken back, and not sent.
+/// came with. Of the other fields for it only [`details`] go back: `reasoning` is not taken.
+///
+/// What is sealed in a `Thinking` block is this word, or `{"reasoning_details": […]}`, with
+/// `"reasoning_content": true` in it when the text goes back too.
 const SENT_BACK: &str = "reasoning_content";
 
 pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
@@ -71,6 +78,7 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
                 text,
                 images,
                 is_error,
+                ..
             } => {
                 let result = plain::result(text, *is_error);
                 let mut message = json!({ "role": "tool", "tool_call_id": id });
@@ -119,15 +127,19 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
 fn assistant(parts: &[Part]) -> Option<Value> {
     let mut texts = Vec::new();
     let mut thinking = Vec::new();
+    let mut details = Vec::new();
     let mut calls = Vec::new();
     for part in parts {
         match part {
             Part::Text { text, .. } if text.is_empty() => {}
             Part::Text { text, .. } => texts.push(text.as_str()),
             Part::Thinking { text, sealed } => {
-                if sealed.as_ref().is_some_and(|v| v == SENT_BACK) {
+                let Some(sealed) = sealed else { continue };
+                if *sealed == SENT_BACK || sealed.get(SENT_BACK) == Some(&Value::Bool(true)) {
                     thinking.push(text.as_str());
                 }
+                let given = sealed.get(details::FIELD).and_then(Value::as_array);
+                details.extend(given.into_iter().flatten().cloned());
             }
             Part::Call {
                 id,
@@ -150,6 +162,9 @@ fn assistant(parts: &[Part]) -> Option<Value> {
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
     message.insert("content".into(), content);
+    if !details.is_empty() {
+        message.insert(details::FIELD.into(), details.into());
+    }
     if !calls.is_empty() {
         message.insert("tool_calls".into(), calls.into());
         if !thinking.is_empty() {
@@ -158,6 +173,18 @@ fn assistant(parts: &[Part]) -> Option<Value> {
     }
     Some(Value::Object(message))
 }
+
+/// Where servers say how much of the prompt was read from a cache, and how much written to it.
+const CACHED: [&str; 4] = [
+    "/prompt_tokens_details/cached_tokens",
+    "/prompt_cache_hit_tokens",
+    "/cache_read_input_tokens",
+    "/cached_tokens",
+];
+const CACHE_WRITTEN: [&str; 2] = [
+    "/prompt_tokens_details/cache_write_tokens",
+    "/cache_creation_input_tokens",
+];
 
 /// A stream of `chat.completion.chunk`, or one whole `chat.completion`.
 #[derive(Debug, Default)]
@@ -170,6 +197,7 @@ pub struct Decoder {
     refused: bool,
     /// The thinking came in the field that is sent back.
     sent_back: bool,
+    details: Details,
 }
 
 /// A call that may still grow, by what its server tells it apart.
@@ -214,10 +242,12 @@ impl Decoder {
             return Err(errors::in_stream(&chunk));
         }
         error_in(&chunk)?;
-        self.usage(&chunk);
+        let counts = self.usage(&chunk);
         let mut deltas = Vec::new();
         let choices = chunk.get("choices").and_then(Value::as_array);
         let Some(choice) = choices.and_then(|c| c.iter().find(|c| is_first(c))) else {
+            // The counts alone are the last chunk, also of a server that sends no `[DONE]`.
+            self.done |= counts && self.stop.is_some();
             return Ok(deltas);
         };
         error_in(choice)?;
@@ -248,6 +278,9 @@ impl Decoder {
                 break; // Some servers give the same piece in both.
             }
         }
+        let kept = self.details.feed(delta);
+        let kept = kept.ok_or_else(|| errors::nonsense("the answer has too many parts"))?;
+        self.answer.keep(kept)?;
         match delta.get("content") {
             Some(Value::String(piece)) => deltas.extend(self.answer.text(piece)?),
             Some(Value::Array(parts)) => self.parts(parts, deltas)?,
@@ -345,13 +378,13 @@ impl Decoder {
         let begins = piece.name.is_some()
             && match (&open.id, piece.id) {
                 (Some(a), Some(b)) if a != b => true,
-                _ => piece.has_arguments && self.is_whole(open.at),
+                _ => piece.has_arguments && self.is_whole_call(open.at),
             };
         (!begins).then_some(open.at)
     }
 
     /// The call has a name and all of its arguments.
-    fn is_whole(&self, at: usize) -> bool {
+    fn is_whole_call(&self, at: usize) -> bool {
         match self.answer.blocks().get(at) {
             Some(Block::Call {
                 name, arguments, ..
@@ -364,19 +397,31 @@ impl Decoder {
         }
     }
 
-    fn usage(&mut self, holder: &Value) {
+    /// False when there is none. The counts are of the whole; those that come last hold.
+    fn usage(&mut self, holder: &Value) -> bool {
         let Some(usage) = holder.get("usage").filter(|u| u.is_object()) else {
-            return;
+            return false;
         };
-        let prompt = answer::count(usage, "/prompt_tokens");
-        let cached = answer::count(usage, "/prompt_tokens_details/cached_tokens")
-            .max(answer::count(usage, "/prompt_cache_hit_tokens"));
+        let count = |at: &str| answer::count(usage, at);
+        let most = |places: &[&str]| places.iter().map(|at| count(at)).max().unwrap_or(0);
+        let prompt = count("/prompt_tokens");
+        let cached = most(&CACHED).min(prompt);
+        let written = most(&CACHE_WRITTEN).min(prompt - cached);
+        let said = count("/completion_tokens");
+        let thought = count("/completion_tokens_details/reasoning_tokens");
+        let output = said.saturating_add(thought);
+        // xAI counts the thinking beside the answer, where all others count it in it.
+        let output = match prompt.saturating_add(output) == count("/total_tokens") {
+            true => output,
+            false => said,
+        };
         self.usage = Usage {
-            input: prompt.saturating_sub(cached),
-            cached: cached.min(prompt),
-            cache_written: 0,
-            output: answer::count(usage, "/completion_tokens"),
+            input: prompt - cached - written,
+            cached,
+            cache_written: written,
+            output,
         };
+        true
     }
 
     fn end(&mut self, choice: &Value) {
@@ -394,19 +439,38 @@ impl Decoder {
         };
     }
 
+    /// Why it ended was said: only what stands beside the answer may follow.
+    pub fn is_whole(&self) -> bool {
+        self.stop.is_some()
+    }
+
     /// See [`Answer::kept`].
     pub fn kept(&self) -> usize {
         self.answer.kept()
     }
 
+    fn seal_all(&mut self, with: &Value) {
+        for block in self.answer.blocks_mut() {
+            if let Block::Thinking { sealed, .. } = block {
+                *sealed = Some(with.clone());
+            }
+        }
+    }
+
     pub fn finish(mut self) -> Result<Reply, Failure> {
         let stop = self.stop.ok_or_else(errors::cut)?;
-        if self.sent_back && self.answer.has_calls() {
-            for block in self.answer.blocks_mut() {
-                if let Block::Thinking { sealed, .. } = block {
-                    *sealed = Some(SENT_BACK.into());
-                }
+        let is_sent_back = self.sent_back && self.answer.has_calls();
+        if is_sent_back {
+            self.seal_all(&SENT_BACK.into());
+        }
+        if !self.details.is_empty() {
+            let mut sealed = Map::new();
+            if is_sent_back {
+                sealed.insert(SENT_BACK.into(), true.into());
             }
+            let details = std::mem::take(&mut self.details).into_value();
+            sealed.insert(details::FIELD.into(), details);
+            self.answer.seal_first(sealed.into());
         }
         let stop = match stop {
             StopReason::EndTurn if self.refused => StopReason::Refusal,
@@ -429,302 +493,4 @@ fn error_in(holder: &Value) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::samples::{
-        bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
-        shown,
-    };
-    use super::*;
-    use crate::core::entry::FailureClass;
-    use proptest::prelude::*;
-
-    fn target(provider: &str) -> Target<'_> {
-        Target {
-            model: "m",
-            provider,
-            stream: true,
-            thinking_budget: None,
-        }
-    }
-
-    #[test]
-    fn a_request_has_everything_in_its_place() {
-        let png =
-            json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AQID" } });
-        let text = |text: &str| json!({ "type": "text", "text": text });
-        let want = json!({
-            "model": "m",
-            "messages": [
-                { "role": "system", "content": "You are an agent.\n\nBe brief." },
-                { "role": "user", "content": [text("What is this?"), png, text("[image not available]")] },
-                { "role": "assistant", "content": "I look.", "tool_calls": [
-                    { "id": "call_3_0", "type": "function",
-                      "function": { "name": "read", "arguments": "{\"path\":\"a.png\"}" } },
-                    { "id": "call_3_1", "type": "function",
-                      "function": { "name": "no_such_tool", "arguments": "{}" } },
-                ] },
-                { "role": "tool", "tool_call_id": "call_3_0", "content": "an image" },
-                { "role": "tool", "tool_call_id": "call_3_1", "content": "error: there is no such tool" },
-                { "role": "user", "content":
-                    [text("Image in the result of read (call_3_0):"), png, text("And now?")] },
-                { "role": "assistant", "content": "It is a cat." },
-                { "role": "user", "content": "Good.\n\nGo on." },
-            ],
-            "tools": [{ "type": "function", "function": {
-                "name": "read", "description": "Reads a file.",
-                "parameters": {
-                    "type": "object", "additionalProperties": false,
-                    "properties": { "path": { "type": "string" } }, "required": ["path"],
-                },
-            } }],
-            "max_tokens": 1000,
-            "stream": true,
-            "stream_options": { "include_usage": true },
-        });
-        let body = |target| body(&conversation(None, None), &target, &bytes);
-        assert_eq!(body(target("local")), want);
-
-        let openai = body(target("openai"));
-        assert_eq!(openai.get("max_tokens"), None);
-        assert_eq!(openai["max_completion_tokens"], 1000);
-    }
-
-    #[test]
-    fn calls_alone_have_null_content_and_their_thinking() {
-        let call = Part::Call {
-            id: "call_1_0".into(),
-            name: "read".into(),
-            arguments: json!({}),
-            signature: None,
-        };
-        let thinking = |sealed: Option<Value>| Part::Thinking {
-            text: "hm".into(),
-            sealed,
-        };
-        let message = assistant(&[thinking(Some(SENT_BACK.into())), call.clone()]).unwrap();
-        assert_eq!(message["content"], Value::Null);
-        assert_eq!(message["reasoning_content"], "hm");
-        let message = assistant(&[thinking(None), call]).unwrap();
-        assert_eq!(message.get("reasoning_content"), None);
-        assert_eq!(assistant(&[thinking(Some(SENT_BACK.into()))]), None);
-    }
-
-    const STREAM: &str = r#"
-        {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":null}],"usage":null}
-        {"choices":[{"index":0,"delta":{"reasoning_content":"Look ","content":null}}]}
-        {"choices":[{"index":0,"delta":{"reasoning_content":"first."}}]}
-        {"choices":[{"index":0,"delta":{"content":"I lo"}}]}
-        {"choices":[{"index":0,"delta":{"content":"ok."}}]}
-        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read","arguments":""}}]}}]}
-        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}}]}
-        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"glob","arguments":"{}"}}]}}]}
-        {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"","arguments":"\"a\"}"}}]}}]}
-        {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
-        {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":60}}}
-        [DONE]
-    "#;
-
-    fn call(id: Option<&str>, name: &str, arguments: &str) -> Block {
-        Block::Call {
-            name: name.into(),
-            arguments: arguments.into(),
-            provider_id: id.map(str::to_string),
-            signature: None,
-        }
-    }
-
-    #[test]
-    fn a_stream_becomes_an_answer() {
-        let (deltas, reply) = decode::<Decoder>(&events(STREAM));
-        let reply = reply.unwrap();
-        let want = [
-            Block::Thinking {
-                text: "Look first.".into(),
-                sealed: Some("reasoning_content".into()),
-            },
-            Block::text("I look."),
-            call(Some("a"), "read", r#"{"path":"a"}"#),
-            call(Some("b"), "glob", "{}"),
-        ];
-        assert_eq!(reply.blocks, want);
-        assert_eq!(reply.stop, StopReason::ToolUse);
-        let usage = reply.usage;
-        assert_eq!((usage.input, usage.cached, usage.output), (40, 60, 20));
-        assert_eq!(shown(&deltas), ("I look.".into(), "Look first.".into()));
-        let begun = deltas
-            .iter()
-            .filter(|d| matches!(d, Delta::Call { .. }))
-            .count();
-        assert_eq!(begun, 2);
-        cut_everywhere::<Decoder>(STREAM, 9);
-        ends_once::<Decoder>(STREAM);
-    }
-
-    /// The calls of a stream of these `tool_calls`, each in a chunk of its own.
-    fn calls(pieces: &[&str]) -> Vec<Block> {
-        let mut lines = String::new();
-        for piece in pieces {
-            lines += &format!("{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{piece}]}}}}]}}\n");
-        }
-        lines += r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
-        let reply = reply::<Decoder>(&lines);
-        assert_eq!(reply.stop, StopReason::ToolUse, "a server that says stop");
-        reply.blocks
-    }
-
-    #[test]
-    fn every_servers_calls_are_told_apart() {
-        let two = |a, b| vec![call(a, "x", r#"{"n":1}"#), call(b, "y", r#"{"n":2}"#)];
-        let arguments = r#""arguments":"{\"n\":1}""#;
-        let x = format!(r#""function":{{"name":"x",{arguments}}}"#);
-        let y = x.replace('x', "y").replace('1', "2");
-
-        let whole_in_one_chunk = format!("{{{x}}},{{{y}}}");
-        assert_eq!(calls(&[&whole_in_one_chunk]), two(None, None));
-        let no_index_no_id = [format!("{{{x}}}"), format!("{{{y}}}")];
-        assert_eq!(
-            calls(&[&no_index_no_id[0], &no_index_no_id[1]]),
-            two(None, None)
-        );
-        let same_index = [
-            format!(r#"{{"index":0,"id":"a",{x}}}"#),
-            format!(r#"{{"index":0,"id":"b",{y}}}"#),
-        ];
-        assert_eq!(
-            calls(&[&same_index[0], &same_index[1]]),
-            two(Some("a"), Some("b"))
-        );
-        let same_index_no_id = [
-            format!(r#"{{"index":0,{x}}}"#),
-            format!(r#"{{"index":0,{y}}}"#),
-        ];
-        assert_eq!(
-            calls(&[&same_index_no_id[0], &same_index_no_id[1]]),
-            two(None, None)
-        );
-        let same_id = [
-            format!(r#"{{"id":"a",{x}}}"#),
-            format!(r#"{{"id":"a",{y}}}"#),
-        ];
-        assert_eq!(
-            calls(&[&same_id[0], &same_id[1]]),
-            two(Some("a"), Some("a"))
-        );
-        let without_arguments =
-            r#"{"function":{"name":"x"}},{"function":{"name":"y","arguments":"{}"}}"#;
-        let want = [call(None, "x", ""), call(None, "y", "{}")];
-        assert_eq!(calls(&[without_arguments]), want);
-        let object = r#"{"index":0,"function":{"name":"x","arguments":{"n":1}}},{"index":1,"function":{"name":"y","arguments":{"n":2}}}"#;
-        assert_eq!(calls(&[object]), two(None, None));
-    }
-
-    #[test]
-    fn pieces_of_one_call_stay_together() {
-        let one = |id| vec![call(id, "x", r#"{"n":1}"#)];
-        let name_again_and_again = [
-            r#"{"index":0,"id":"a","function":{"name":"x","arguments":""}}"#,
-            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
-            r#"{"index":0,"id":"a","function":{"name":"x","arguments":":1}"}}"#,
-            r#"{"index":0,"id":"a","function":{"name":"x","arguments":""}}"#,
-        ];
-        assert_eq!(calls(&name_again_and_again), one(Some("a")));
-        let another_id_each_time = [
-            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
-            r#"{"index":0,"id":"b","function":{"name":null,"arguments":":1}"}}"#,
-        ];
-        assert_eq!(calls(&another_id_each_time), one(Some("a")));
-        let without_index = [
-            r#"{"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
-            r#"{"function":{"arguments":":1}"}}"#,
-        ];
-        assert_eq!(calls(&without_index), one(Some("a")));
-        let huge_index = [
-            r#"{"index":18446744073709551615,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
-            r#"{"index":18446744073709551615,"function":{"arguments":":1}"}}"#,
-        ];
-        assert_eq!(calls(&huge_index), one(Some("a")));
-        let old_form = r#"
-            {"choices":[{"delta":{"function_call":{"name":"x","arguments":""}}}]}
-            {"choices":[{"delta":{"function_call":{"arguments":"{\"n\":1}"}}}]}
-            {"choices":[{"delta":{},"finish_reason":"function_call"}]}
-        "#;
-        assert_eq!(reply::<Decoder>(old_form).blocks, one(None));
-    }
-
-    #[test]
-    fn other_forms_of_content_are_read() {
-        let mistral = r#"
-            {"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}
-            {"choices":[{"delta":{"content":[{"type":"text","text":"Hi"}]}}]}
-            {"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}
-        "#;
-        let hm = Block::Thinking {
-            text: "hm".into(),
-            sealed: None,
-        };
-        assert_eq!(
-            reply::<Decoder>(mistral).blocks,
-            [hm.clone(), Block::text("Hi")]
-        );
-        let openrouter = r#"
-            {"choices":[{"delta":{"content":"","reasoning":"hm","reasoning_content":null,"reasoning_details":[{}]}}]}
-            {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}
-        "#;
-        assert_eq!(reply::<Decoder>(openrouter).blocks, [hm, Block::text("Hi")]);
-        let twice = r#"{"choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm"},"finish_reason":"stop"}]}"#;
-        let (deltas, _) = decode::<Decoder>(&events(twice));
-        assert_eq!(shown(&deltas).1, "hm");
-        let whole = r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"length"}]}"#;
-        let reply = reply::<Decoder>(whole);
-        assert_eq!(
-            (reply.blocks, reply.stop),
-            (vec![Block::text("Hi")], StopReason::MaxTokens)
-        );
-    }
-
-    #[test]
-    fn errors_in_the_stream_have_their_class() {
-        use FailureClass::*;
-        for (line, want) in [
-            (
-                r#"{"error":{"message":"slow down","type":"rate_limit_error","code":429}}"#,
-                RateLimit,
-            ),
-            (
-                r#"{"choices":[{"delta":{},"finish_reason":"error","error":{"code":502,"message":"upstream"}}]}"#,
-                Overloaded,
-            ),
-            (
-                r#"{"object":"error","message":"maximum context length is 10 tokens","code":400}"#,
-                TooLong,
-            ),
-            (r#"{"error":"the model runner stopped"}"#, Overloaded),
-            ("{\"choices\":", Protocol),
-            ("[DONE]", Network),
-            (
-                r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":""}]}"#,
-                Network,
-            ),
-        ] {
-            assert_eq!(failed::<Decoder>(line), want, "{line}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_event_is_too_strange(junk in junk()) {
-            let mut decoder = Decoder::new();
-            for junk in junk {
-                for shape in [
-                    junk.clone(),
-                    json!({ "choices": [junk] }),
-                    json!({ "choices": [{ "delta": junk, "finish_reason": junk }] }),
-                    json!({ "choices": [{ "delta": { "tool_calls": [junk] } }], "usage": junk }),
-                ] {
-                    let _ = decoder.feed(&data(&shape.to_string()));
-                }
-            }
-            let _ = decoder.finish();
-        }
-    }
-}
+mod tests;

@@ -125,6 +125,7 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
 fn assistant(parts: &[Part], input: &mut Vec<Value>) {
     // Reasoning that nothing follows is refused, so it waits for what it led to.
     let mut reasoning = Vec::new();
+    let mut is_said = false;
     for part in parts {
         let item = match part {
             Part::Thinking { sealed, .. } => {
@@ -146,18 +147,25 @@ fn assistant(parts: &[Part], input: &mut Vec<Value>) {
         };
         input.append(&mut reasoning);
         input.push(item);
+        is_said = true;
+    }
+    // A gateway gives the signature of another provider's model as reasoning behind the words
+    // it belongs to. What OpenAI thought last, in an answer that was cut, is refused.
+    reasoning.retain(|item| item.get("format").is_some());
+    if let Some(last) = input.len().checked_sub(1).filter(|_| is_said) {
+        input.splice(last..last, reasoning);
     }
 }
 
-/// The phase tells a remark on the way from the final answer; without it newer models take
-/// the one for the other and stop early.
+/// A text alone: content in parts has an id and a status in OpenAI's schema, which an answer
+/// that nobody stored has not. The phase tells a remark on the way from the final answer;
+/// without it newer models take the one for the other and stop early.
 fn message(text: &str, phase: Option<&str>) -> Value {
-    let content = json!([{ "type": "output_text", "text": text }]);
     match phase {
         Some(phase @ ("commentary" | "final_answer")) => {
-            json!({ "type": "message", "role": "assistant", "phase": phase, "content": content })
+            json!({ "type": "message", "role": "assistant", "phase": phase, "content": text })
         }
-        _ => json!({ "type": "message", "role": "assistant", "content": content }),
+        _ => json!({ "type": "message", "role": "assistant", "content": text }),
     }
 }
 
@@ -370,10 +378,12 @@ impl Decoder {
         let usage = response.get("usage").unwrap_or(&Value::Null);
         let input = answer::count(usage, "/input_tokens");
         let cached = answer::count(usage, "/input_tokens_details/cached_tokens").min(input);
+        let written = answer::count(usage, "/input_tokens_details/cache_write_tokens");
+        let written = written.min(input - cached);
         self.usage = Usage {
-            input: input - cached,
+            input: input - cached - written,
             cached,
-            cache_written: 0,
+            cache_written: written,
             output: answer::count(usage, "/output_tokens"),
         };
         let reason = response
@@ -386,6 +396,11 @@ impl Decoder {
             _ => StopReason::Other,
         });
         Ok(())
+    }
+
+    /// As [`Decoder::is_ended`]: why it ended is said in the last event.
+    pub fn is_whole(&self) -> bool {
+        self.is_ended()
     }
 
     /// See [`Answer::kept`].
@@ -449,11 +464,15 @@ fn block(item: &Value) -> Option<(Kind, Block)> {
             }
             // Without `status` and `content`, which are refused in a request.
             let sealed = is_sealed(item).then(|| {
-                json!({
+                let mut sealed = json!({
                     "type": "reasoning", "id": item.get("id"),
                     "summary": item.get("summary").filter(|s| s.is_array()).unwrap_or(&json!([])),
                     "encrypted_content": item.get("encrypted_content"),
-                })
+                });
+                if let Some(format) = item.get("format").filter(|f| f.is_string()) {
+                    sealed["format"] = format.clone();
+                }
+                sealed
             });
             (Kind::Reasoning, Block::Thinking { text, sealed })
         }
@@ -544,299 +563,4 @@ fn completed(mut whole: Block, pieces: &Block) -> Block {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::samples::{
-        bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, reply, shown,
-    };
-    use super::*;
-    use crate::core::entry::FailureClass;
-    use proptest::prelude::*;
-
-    fn target(model: &str) -> Target<'_> {
-        Target {
-            model,
-            provider: "openai",
-            stream: true,
-            thinking_budget: Some(8_000),
-        }
-    }
-
-    fn reasoning() -> Value {
-        json!({
-            "type": "reasoning", "id": "rs_1",
-            "summary": [{ "type": "summary_text", "text": "Look first." }],
-            "encrypted_content": "gAAA",
-        })
-    }
-
-    #[test]
-    fn a_request_has_everything_in_its_place() {
-        let body = body(
-            &conversation(Some(reasoning()), Some("commentary")),
-            &target("gpt-5.5"),
-            &bytes,
-        );
-        let says = |text: &str| {
-            json!({ "type": "message", "role": "assistant",
-                "content": [{ "type": "output_text", "text": text }] })
-        };
-        let png = json!({ "type": "input_image", "image_url": "data:image/png;base64,AQID" });
-        let text = |text: &str| json!({ "type": "input_text", "text": text });
-        let user =
-            |content: Vec<Value>| json!({ "type": "message", "role": "user", "content": content });
-        let want = json!({
-            "model": "gpt-5.5",
-            "instructions": "You are an agent.\n\nBe brief.",
-            "input": [
-                user(vec![text("What is this?"), png.clone(), text("[image not available]")]),
-                reasoning(),
-                says("I look."),
-                { "type": "function_call", "call_id": "call_3_0", "name": "read",
-                  "arguments": "{\"path\":\"a.png\"}" },
-                { "type": "function_call", "call_id": "call_3_1", "name": "no_such_tool", "arguments": "{}" },
-                { "type": "function_call_output", "call_id": "call_3_0", "output": [text("an image"), png] },
-                { "type": "function_call_output", "call_id": "call_3_1",
-                  "output": "error: there is no such tool" },
-                user(vec![text("And now?")]),
-                says("It is a cat."),
-                user(vec![text("Good."), text("Go on.")]),
-            ],
-            "tools": [{
-                "type": "function", "name": "read", "description": "Reads a file.", "strict": false,
-                "parameters": {
-                    "type": "object", "additionalProperties": false,
-                    "properties": { "path": { "type": "string" } }, "required": ["path"],
-                },
-            }],
-            "max_output_tokens": 1000,
-            "store": false,
-            "stream": true,
-            "include": ["reasoning.encrypted_content"],
-            "reasoning": { "effort": "medium", "summary": "auto" },
-        });
-        assert_eq!(body, want);
-    }
-
-    #[test]
-    fn older_models_are_not_asked_for_reasoning() {
-        let body = |model| body(&conversation(None, None), &target(model), &bytes);
-        assert_eq!(body("gpt-4.1-mini").get("include"), None);
-        assert_eq!(body("openai/gpt-4o").get("reasoning"), None);
-        assert!(body("o3").get("include").is_some());
-    }
-
-    #[test]
-    fn reasoning_goes_back_only_whole_and_before_what_it_led_to() {
-        let thinking = |sealed| Part::Thinking {
-            text: "t".into(),
-            sealed,
-        };
-        let text = || super::super::samples::text("x");
-        let types = |parts: &[Part]| {
-            let mut input = Vec::new();
-            assistant(parts, &mut input);
-            input
-                .iter()
-                .map(|i| i["type"].as_str().unwrap().to_string())
-                .collect::<Vec<_>>()
-        };
-        let only_an_id = json!({ "type": "reasoning", "id": "rs_1", "encrypted_content": null });
-        assert_eq!(
-            types(&[thinking(Some(reasoning())), text()]),
-            ["reasoning", "message"]
-        );
-        assert_eq!(types(&[text(), thinking(Some(reasoning()))]), ["message"]);
-        assert_eq!(types(&[thinking(Some(only_an_id)), text()]), ["message"]);
-        assert_eq!(types(&[thinking(None), text()]), ["message"]);
-    }
-
-    const STREAM: &str = r#"
-        {"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}
-        {"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}
-        {"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":0,"part":{"type":"summary_text","text":""}}
-        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Look"}
-        {"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":1,"part":{"type":"summary_text","text":""}}
-        {"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":1,"delta":"first."}
-        {"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","status":null,"summary":[{"type":"summary_text","text":"Look"},{"type":"summary_text","text":"first."}],"encrypted_content":"gAAA"}}
-        {"type":"response.output_item.added","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","phase":"commentary","content":[]}}
-        {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"I lo"}
-        {"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"ok."}
-        {"type":"response.output_item.done","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"I look.","annotations":[]}]}}
-        {"type":"response.output_item.added","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_a","name":"read","arguments":""}}
-        {"type":"response.output_item.added","output_index":3,"item":{"id":"fc_2","type":"function_call","call_id":"call_b","name":"glob","arguments":""}}
-        {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"{\"path\":"}
-        {"type":"response.function_call_arguments.delta","item_id":"fc_2","output_index":3,"delta":"{}"}
-        {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"\"a\"}"}
-        {"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":2,"arguments":"{\"path\":\"a\"}"}
-        {"type":"response.output_item.done","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_a","name":"read","arguments":"{\"path\":\"a\"}","status":"completed"}}
-        {"type":"response.output_item.done","output_index":3,"item":{"id":"fc_2","type":"function_call","call_id":"call_b","name":"glob","arguments":"{}","status":"completed"}}
-        {"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":60},"output_tokens":20}}}
-    "#;
-
-    fn call(id: Option<&str>, name: &str, arguments: &str) -> Block {
-        Block::Call {
-            name: name.into(),
-            arguments: arguments.into(),
-            provider_id: id.map(str::to_string),
-            signature: None,
-        }
-    }
-
-    fn want() -> Vec<Block> {
-        vec![
-            Block::Thinking {
-                text: "Look\n\nfirst.".into(),
-                sealed: Some(json!({
-                    "type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA",
-                    "summary": [
-                        { "type": "summary_text", "text": "Look" },
-                        { "type": "summary_text", "text": "first." },
-                    ],
-                })),
-            },
-            Block::Text {
-                text: "I look.".into(),
-                signature: Some("commentary".into()),
-            },
-            call(Some("call_a"), "read", r#"{"path":"a"}"#),
-            call(Some("call_b"), "glob", "{}"),
-        ]
-    }
-
-    #[test]
-    fn a_stream_becomes_an_answer() {
-        let (deltas, reply) = decode::<Decoder>(&events(STREAM));
-        let reply = reply.unwrap();
-        assert_eq!(reply.blocks, want());
-        assert_eq!(reply.stop, StopReason::ToolUse);
-        let usage = reply.usage;
-        assert_eq!((usage.input, usage.cached, usage.output), (40, 60, 20));
-        assert_eq!(shown(&deltas), ("I look.".into(), "Look\n\nfirst.".into()));
-        let begun = deltas
-            .iter()
-            .filter(|d| matches!(d, Delta::Call { .. }))
-            .count();
-        assert_eq!(begun, 2);
-        cut_everywhere::<Decoder>(STREAM, 19);
-        ends_once::<Decoder>(STREAM);
-    }
-
-    #[test]
-    fn pieces_stand_for_items_that_never_come() {
-        let pieces: Vec<&str> = STREAM
-            .lines()
-            .filter(|line| !line.contains("output_item.done") && !line.contains("arguments.done"))
-            .collect();
-        let reply = reply::<Decoder>(&pieces.join("\n"));
-        let mut want = want();
-        want[0] = Block::Thinking {
-            text: "Look\n\nfirst.".into(),
-            sealed: None,
-        };
-        assert_eq!(reply.blocks, want);
-    }
-
-    #[test]
-    fn items_may_come_without_pieces_or_index() {
-        let lines = r#"
-            {"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hi"}]}}
-            {"type":"response.output_item.done","item":{"type":"function_call","name":"read","arguments":"{}"}}
-            {"type":"response.output_item.done","item":{"type":"function_call","name":"glob","arguments":"{}"}}
-            {"type":"response.unheard_of","x":[1]}
-            {"type":"response.output_item.done","item":{"type":"web_search_call"}}
-            {"type":"response.completed","response":{}}
-        "#;
-        let (deltas, reply) = decode::<Decoder>(&events(lines));
-        let want = [
-            Block::text("Hi"),
-            call(None, "read", "{}"),
-            call(None, "glob", "{}"),
-        ];
-        assert_eq!(reply.unwrap().blocks, want);
-        assert_eq!(shown(&deltas).0, "Hi");
-    }
-
-    #[test]
-    fn what_a_finished_item_leaves_out_is_taken_from_its_pieces() {
-        let lines = r#"
-            {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"read"}}
-            {"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}
-            {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call"}}
-            {"type":"response.output_text.delta","output_index":0,"delta":"Hi"}
-            {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[]}}
-            {"type":"response.completed"}
-        "#;
-        let want = [call(Some("a"), "read", "{}"), Block::text("Hi")];
-        assert_eq!(reply::<Decoder>(lines).blocks, want);
-    }
-
-    #[test]
-    fn a_whole_response_is_an_answer_too() {
-        let whole = r#"{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
-            "output":[{"type":"message","content":[{"type":"output_text","text":"Hi"}]}]}"#;
-        let reply = reply::<Decoder>(&whole.replace('\n', " "));
-        assert_eq!(
-            (reply.blocks, reply.stop),
-            (vec![Block::text("Hi")], StopReason::MaxTokens)
-        );
-    }
-
-    #[test]
-    fn errors_in_the_stream_have_their_class() {
-        use FailureClass::*;
-        for (line, want) in [
-            (
-                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"slow"}}}"#,
-                RateLimit,
-            ),
-            (
-                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"context_length_exceeded","message":"x"}}}"#,
-                TooLong,
-            ),
-            (
-                r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#,
-                Overloaded,
-            ),
-            (
-                r#"{"type":"error","code":"server_error","message":"x"}"#,
-                Overloaded,
-            ),
-            (
-                r#"{"type":"error","error":{"type":"invalid_request_error","message":"x"}}"#,
-                BadRequest,
-            ),
-            (
-                r#"{"error":{"message":"bad key","code":"invalid_api_key"}}"#,
-                Auth,
-            ),
-            ("not json", Protocol),
-            ("null", Network),
-        ] {
-            assert_eq!(failed::<Decoder>(line), want, "{line}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_event_is_too_strange(
-            types in prop::collection::vec(0usize..10, 0..12),
-            junk in super::super::samples::junk(),
-        ) {
-            const TYPES: [&str; 10] = [
-                "response.output_text.delta", "response.reasoning_summary_text.delta",
-                "response.reasoning_summary_part.added", "response.function_call_arguments.delta",
-                "response.function_call_arguments.done", "response.output_item.added",
-                "response.output_item.done", "response.completed", "response.failed", "error",
-            ];
-            let mut decoder = Decoder::new();
-            for (kind, junk) in types.iter().zip(junk) {
-                let mut event = junk.clone();
-                if let Value::Object(map) = &mut event {
-                    map.insert("type".into(), TYPES[*kind].into());
-                }
-                let _ = decoder.feed(&data(&event.to_string()));
-            }
-            let _ = decoder.finish();
-        }
-    }
-}
+mod tests;

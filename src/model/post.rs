@@ -57,7 +57,7 @@ impl Post {
     }
 }
 
-fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Failure> {
+pub(super) fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept", HeaderValue::from_static("text/event-stream"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
-use super::{Backend, Delta, Reply, catalogue, http, target};
+use super::{Backend, Delta, Reply, catalogue, http, target, window};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
@@ -63,6 +63,18 @@ impl Models {
         backend.call(request, blobs, on).await
     }
 
+    /// The context window that the server names, for a model of which nothing else is known.
+    pub async fn asked_window(&self, model: &str) -> Option<u64> {
+        if Figures::new(&self.config).window(model).1 != WindowFrom::Nothing {
+            return None;
+        }
+        let name = ModelName::parse(model).ok()?;
+        match self.backend(&name.provider).ok()? {
+            Backend::Http(client, provider) => window::ask(&client, &provider, &name.model).await,
+            Backend::Script(_) => None,
+        }
+    }
+
     fn backend(&self, name: &str) -> Result<Backend, ConfigError> {
         if let Some(backend) = self.backends.borrow().get(name) {
             return Ok(backend.clone());
@@ -87,6 +99,7 @@ impl Models {
             tries: u32::try_from(self.config.retry.tries).unwrap_or(u32::MAX),
             base_ms: self.config.retry.base_ms,
             cap_ms: self.config.retry.cap_ms,
+            max_wait_ms: self.config.retry.max_wait_ms,
         };
         let provider = Provider {
             name: config.name.clone(),

@@ -18,12 +18,14 @@ pub fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
     };
     let call = |id: &str, name: &str, arguments, signature: Option<&str>| Part::Call {
         id: id.into(),
+        given_id: None,
         name: name.into(),
         arguments,
         signature: signature.map(str::to_string),
     };
     let result = |id: &str, name: &str, said: &str, images, is_error| Part::Result {
         id: id.into(),
+        given_id: None,
         name: name.into(),
         text: said.into(),
         images,

@@ -47,6 +47,7 @@ const RETRY: Retry = Retry {
     tries: 6,
     base_ms: 20,
     cap_ms: 100,
+    max_wait_ms: 600_000,
 };
 
 #[derive(Debug, Clone)]

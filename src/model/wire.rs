@@ -4,8 +4,8 @@
 //! [`Reply`]) and `classify` (an HTTP error -> [`Failure`]). None of them knows of sockets,
 //! keys or time: where a request goes is said here, that it goes there is [`super::http`].
 //!
-//! Invariant: `Decoder::finish` gives an answer only if the protocol's own end was seen. A
-//! stream that was cut is never an answer.
+//! Invariant: `Decoder::finish` gives an answer only if the server said why it ended. A stream
+//! that was cut is never an answer.
 
 use reqwest::Url;
 use serde_json::Value;
@@ -135,6 +135,17 @@ impl Decoder {
             Decoder::OpenaiResponses(d) => d.is_ended(),
             Decoder::OpenaiChat(d) => d.is_ended(),
             Decoder::Gemini(d) => d.is_ended(),
+        }
+    }
+
+    /// Why the answer ended was said. What follows is only what stands beside it (counts, the
+    /// protocol's own end), unless the server says so in every event.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Decoder::Anthropic(d) => d.is_whole(),
+            Decoder::OpenaiResponses(d) => d.is_whole(),
+            Decoder::OpenaiChat(d) => d.is_whole(),
+            Decoder::Gemini(d) => d.is_whole(),
         }
     }
 

@@ -76,6 +76,7 @@ impl Known {
 
     /// `limit`: as learnt in the session. What the config says of a model is not overruled by
     /// what an earlier session learnt: the server may have been started with a larger window.
+    /// An assumed window is overruled by whatever is learnt, also by a larger one.
     fn window(&self, model: &str, limit: Option<u64>) -> (u64, Source) {
         let (known, from) = self.figures.window(model);
         let before = self.learnt.get(model).and_then(|l| l.context_tokens);
@@ -85,9 +86,10 @@ impl Known {
             WindowFrom::Nothing => (known, Source::Assumed),
         };
         let before = before.filter(|_| from != WindowFrom::Config);
+        let counts = |limit: u64| limit < said || source == Source::Assumed;
         match (limit, before) {
-            (Some(limit), _) if limit < said => (limit, Source::LearntHere),
-            (None, Some(limit)) if limit < said => (limit, Source::LearntBefore),
+            (Some(limit), _) if counts(limit) => (limit, Source::LearntHere),
+            (None, Some(limit)) if counts(limit) => (limit, Source::LearntBefore),
             _ => (said, source),
         }
     }

@@ -262,6 +262,10 @@ impl World for Machine {
         self.models.call(&request, &blobs, &mut on_delta).await
     }
 
+    async fn asked_window(&self, model: &str) -> Option<u64> {
+        self.models.asked_window(model).await
+    }
+
     async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
         let none = |_: &BlobRef| None;
         self.models.call(&request, &none, &mut |_| {}).await

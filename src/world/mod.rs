@@ -79,6 +79,12 @@ pub trait World: 'static {
         deltas: UnboundedSender<Delta>,
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
+    /// The context window that the model's server names, in tokens: only of a model of which
+    /// nothing else is known, and asked for a short time.
+    fn asked_window(&self, _model: &str) -> impl Future<Output = Option<u64>> {
+        std::future::ready(None)
+    }
+
     /// A summary: one answer without tools, of whatever model the request names.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Servers that are away, that refuse, and that answer nonsense.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -454,4 +454,103 @@ fn a_stop_is_an_end_without_the_word_done() {
     let home = Home::with(&server, Protocol::Chat);
     let run = home.run(["-p", "x", "--set", "retry.tries=1"]).expect(0);
     assert_eq!(run.stdout, "whole\n");
+}
+
+/// Before the first message, so that it is not refused.
+#[test]
+fn a_server_is_asked_for_its_window() {
+    let pages = [
+        // vLLM, llama.cpp, LM Studio, Ollama
+        (
+            "/v1/models",
+            json!({"data": [{"id": "test-model", "max_model_len": 40_960}]}),
+            40_960,
+        ),
+        (
+            "/props",
+            json!({"default_generation_settings": {"n_ctx": 40_960}, "total_slots": 1}),
+            40_960,
+        ),
+        (
+            "/api/v0/models",
+            json!({"data": [{"id": "test-model", "max_context_length": 131_072, "loaded_context_length": 8_192}]}),
+            8_192,
+        ),
+        (
+            "/api/ps",
+            json!({"models": [{"name": "test-model:latest", "context_length": 4_096}]}),
+            4_096,
+        ),
+    ];
+    for (protocol, (path, page, window)) in Protocol::ALL.into_iter().zip(pages) {
+        let options = Options {
+            pages: vec![(path, page)],
+            limit_tokens: Some(window),
+            ..Options::default()
+        };
+        let server = Server::start_with(options, |_| Says::text("come in").into());
+        let home = Home::with(&server, protocol);
+        let run = streamed(&home, &["-p", "x"]).expect(0);
+        let learnt: Vec<u64> = run
+            .events()
+            .iter()
+            .filter(|line| line["type"] == "entry.learned")
+            .map(|line| line["limit"].as_u64().unwrap())
+            .collect();
+        assert_eq!(learnt, [window], "{protocol:?}: {path}");
+        let refused = server.requests().iter().filter(|r| r.status != 200).count();
+        assert_eq!(refused, 0, "{protocol:?}: {path}");
+        server.assert_no_violations();
+        // What the config says is not asked for.
+        let own = "[models.\"local/test-model\"]\ncontext_window = 100000\n";
+        home.configure(&server, protocol, own);
+        let run = streamed(&home, &["-p", "x"]).expect(0);
+        let is_learnt = |line: &Value| line["type"] == "entry.learned";
+        assert!(!run.events().iter().any(is_learnt));
+    }
+}
+
+#[test]
+fn a_limit_by_time_is_waited_for_and_what_never_succeeds_is_not() {
+    for protocol in Protocol::ALL {
+        let asked = AtomicUsize::new(0);
+        let server = Server::start(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+            0..8 => Answer::Error {
+                status: 429,
+                message: "Rate limit reached. Please try again in 5ms.".into(),
+                retry_after_secs: None,
+            },
+            _ => Says::text("at last").into(),
+        });
+        let home = Home::with(&server, protocol);
+        let run = streamed(&home, &["-p", "x", "--set", "retry.base_ms=1"]).expect(0);
+        assert_eq!(server.requests().len(), 9, "{protocol:?}");
+        let lines = run.events();
+        let retries: Vec<&Value> = lines.iter().filter(|l| l["type"] == "retry").collect();
+        assert_eq!(retries.len(), 8);
+        assert!(retries.iter().all(|l| l["until_ms"].as_i64().unwrap() > 0));
+
+        // The time that is configured is all there is.
+        let server = Server::start(|_| Answer::Error {
+            status: 429,
+            message: "Please try again in 20s.".into(),
+            retry_after_secs: None,
+        });
+        home.configure(&server, protocol, "");
+        let run = home.run(["-p", "-c", "x", "--set", "retry.max_wait_ms=1000"]);
+        refused(run, 75, &["20 s", "retry.max_wait_ms"]);
+
+        let server = Server::start(|_| Answer::Error {
+            status: 500,
+            message: "tools param requires --jinja flag".into(),
+            retry_after_secs: None,
+        });
+        home.configure(&server, protocol, "");
+        refused(
+            home.run(["-p", "-c", "x"]),
+            1,
+            &["llama-server with --jinja"],
+        );
+        assert_eq!(server.requests().len(), 1, "it is not tried again");
+    }
 }

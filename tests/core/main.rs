@@ -5,6 +5,7 @@
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]
 mod context;
+mod recorded;
 mod sim;
 mod steps;
 

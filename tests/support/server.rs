@@ -35,6 +35,9 @@ pub struct Options {
     pub key: Option<String>,
     /// No key is wanted: a request that has one is at fault.
     pub keyless: bool,
+    /// What a GET of a path gives: lists of models and settings of the server. Others are not
+    /// found, which is no fault of who asks.
+    pub pages: Vec<(&'static str, Value)>,
     /// Bodies stay in the log. Not for long runs: they grow with the square of the turns.
     pub keep_bodies: bool,
     /// Without checks the server is as quick as it can be: nothing is parsed, a script sees
@@ -51,6 +54,7 @@ impl Default for Options {
             cuts_silently: false,
             key: None,
             keyless: false,
+            pages: Vec::new(),
             keep_bodies: true,
             check: true,
             tls: None,
@@ -333,6 +337,16 @@ impl Shared {
     fn reply(&self, head: Head, body: Vec<u8>) -> Reply {
         let at = self.started.elapsed();
         let body = Arc::new(body);
+        if head.method == "GET" {
+            let page = self.options.pages.iter().find(|(p, _)| *p == head.path);
+            return Reply {
+                status: if page.is_some() { 200 } else { 404 },
+                content_type: "application/json",
+                retry_after_secs: None,
+                body: page.map_or("{}".into(), |(_, page)| page.to_string()),
+                way: Way::Whole,
+            };
+        }
         let Some(protocol) = protocol_of(&head) else {
             let what = format!("{} {}", head.method, head.path);
             self.state()

@@ -1,0 +1,289 @@
+//! A successful answer, read from the connection to its end: an event stream, or one JSON
+//! object from a server that does not stream.
+//!
+//! Once the server said why the answer ended, nothing fails it any more: no word that is not
+//! of the protocol, no error, no broken connection. A server that then keeps the connection
+//! open is waited for [`GRACE`]. The exception is a server that says so in every event: there
+//! the end is that of the connection.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::patience::Patience;
+use super::sse::{self, Event};
+use super::wire::{Codec, Decoder};
+use super::{Delta, Reply, errors};
+use crate::core::entry::Failure;
+
+/// After the last event a well-behaved server closes the answer, and the connection can be
+/// used again; another one is not waited for.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// What may follow the reason why the answer ended (counts, the protocol's own end) comes at
+/// once, or never.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A pause behind what may be the end of an object: then it is looked at.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The most bytes an answer may have in all, and one that is no stream.
+const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
+const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Of an answer that is neither, so much is shown.
+const HEAD_BYTES: usize = 200;
+
+type Deltas<'a> = &'a mut (dyn FnMut(Delta) + Send);
+
+/// Reads an answer to its end.
+pub async fn answer(
+    codec: Codec,
+    mut response: Response,
+    patience: &mut Patience<'_>,
+    on: Deltas<'_>,
+) -> Result<Reply, Failure> {
+    let mut body = Body::new(codec);
+    let broken = loop {
+        let next = patience.wait(response.chunk());
+        let next = match body.end_at() {
+            None => next.await,
+            // It ends here if nothing comes.
+            Some(end) => match tokio::time::timeout_at(end, next).await {
+                Ok(next) => next,
+                Err(_) if body.is_over() => break None,
+                Err(_) => continue,
+            },
+        };
+        match next {
+            Ok(Ok(Some(chunk))) => match body.feed(&chunk, patience, on)? {
+                Flow::Goes => {}
+                Flow::Ended => break None,
+            },
+            Ok(Ok(None)) => break None,
+            Ok(Err(error)) => {
+                break Some(errors::network(&format!(
+                    "the stream was cut: {}",
+                    reason(error)
+                )));
+            }
+            Err(waited) => break Some(waited),
+        }
+    };
+    if broken.is_none() {
+        // What comes behind the end is nobody's answer, and may not end at all.
+        let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+        let _ = tokio::time::timeout(LINGER, rest).await;
+    }
+    body.finish(broken, on)
+}
+
+enum Flow {
+    Goes,
+    /// Nothing that matters follows.
+    Ended,
+}
+
+/// The bytes of an answer so far.
+struct Body {
+    decoder: Decoder,
+    parser: sse::Parser,
+    head: Vec<u8>,
+    bytes: usize,
+    events: usize,
+    /// The whole, when it begins as JSON.
+    object: Option<Vec<u8>>,
+    /// Since when the answer is whole.
+    whole: Option<Instant>,
+    /// There is more in it than thinking.
+    said: bool,
+    /// Pieces of the answer came behind its end: the server names one in every event.
+    reopened: bool,
+}
+
+impl Body {
+    fn new(codec: Codec) -> Body {
+        Body {
+            decoder: codec.decoder(),
+            parser: sse::Parser::new(),
+            head: Vec::new(),
+            bytes: 0,
+            events: 0,
+            object: None,
+            whole: None,
+            said: false,
+            reopened: false,
+        }
+    }
+
+    /// Until when more is waited for, once all that has to come is there.
+    fn end_at(&self) -> Option<Instant> {
+        let pause = if self.object.is_some() { PAUSE } else { GRACE };
+        self.whole.filter(|_| !self.reopened).map(|at| at + pause)
+    }
+
+    /// Asked when nothing came for so long. What only looked like the end of a JSON object is
+    /// waited for as before.
+    fn is_over(&mut self) -> bool {
+        let Some(object) = &self.object else {
+            return true;
+        };
+        let is_over = serde_json::from_slice::<serde::de::IgnoredAny>(object).is_ok();
+        if !is_over {
+            self.whole = None;
+        }
+        is_over
+    }
+
+    fn feed(
+        &mut self,
+        chunk: &[u8],
+        patience: &mut Patience<'_>,
+        on: Deltas<'_>,
+    ) -> Result<Flow, Failure> {
+        self.bytes += chunk.len();
+        if self.bytes > MAX_ANSWER_BYTES {
+            let most = MAX_ANSWER_BYTES / (1024 * 1024);
+            return self.unless_whole(too_large(most));
+        }
+        let missing = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend(chunk.iter().take(missing));
+        if self.events == 0 && self.object.is_none() && begins_as_json(&self.head) {
+            // What came before is blank, or it would not begin as JSON.
+            self.object = Some(Vec::new());
+        }
+        match &mut self.object {
+            Some(object) => {
+                object.extend_from_slice(chunk);
+                if object.len() > MAX_OBJECT_BYTES {
+                    return Err(too_large(MAX_OBJECT_BYTES / (1024 * 1024)));
+                }
+                patience.progressed();
+                let last = chunk.trim_ascii_end().last();
+                self.whole = matches!(last, Some(b'}' | b']')).then(Instant::now);
+                Ok(Flow::Goes)
+            }
+            None => self.feed_events(chunk, patience, on),
+        }
+    }
+
+    fn feed_events(
+        &mut self,
+        chunk: &[u8],
+        patience: &mut Patience<'_>,
+        on: Deltas<'_>,
+    ) -> Result<Flow, Failure> {
+        let events = match self.parser.feed(chunk) {
+            Ok(events) => events,
+            Err(failure) => return self.unless_whole(failure),
+        };
+        for event in events {
+            self.events += 1;
+            let kept = self.decoder.kept();
+            let deltas = match self.decoder.feed(&event) {
+                Ok(deltas) => deltas,
+                Err(failure) => match self.unless_whole(failure)? {
+                    Flow::Goes => continue,
+                    Flow::Ended => return Ok(Flow::Ended),
+                },
+            };
+            if !deltas.is_empty() || self.decoder.kept() > kept {
+                patience.progressed();
+                self.reopened |= self.whole.is_some();
+            }
+            let is_thought = |d: &Delta| matches!(d, Delta::Thinking(_));
+            self.said |= !deltas.iter().all(is_thought);
+            deltas.into_iter().for_each(&mut *on);
+            if self.decoder.is_ended() {
+                return Ok(Flow::Ended);
+            }
+            if self.whole.is_none() && self.decoder.is_whole() {
+                self.whole = Some(Instant::now());
+            }
+        }
+        Ok(Flow::Goes)
+    }
+
+    /// What is wrong behind the end is not the answer's. One without a word is none, though:
+    /// then an error says more.
+    fn unless_whole(&self, failure: Failure) -> Result<Flow, Failure> {
+        match self.whole.is_some() && self.said && !self.reopened {
+            true => Ok(Flow::Ended),
+            false => Err(failure),
+        }
+    }
+
+    fn finish(mut self, broken: Option<Failure>, on: Deltas<'_>) -> Result<Reply, Failure> {
+        if let Some(object) = self.object.take() {
+            let objects = match objects(&object) {
+                Some(objects) => objects,
+                None => return Err(broken.unwrap_or_else(|| no_answer(&self.head))),
+            };
+            for data in objects {
+                let event = Event {
+                    event: String::new(),
+                    data: data.to_string(),
+                };
+                self.decoder.feed(&event)?.into_iter().for_each(&mut *on);
+            }
+            return self.decoder.finish().map_err(|_| no_answer(&self.head));
+        }
+        if self.events == 0 && self.bytes > 0 && !begins_as_events(&self.head) {
+            return Err(no_answer(&self.head));
+        }
+        match broken {
+            // A server that always says that it ended said nothing of where.
+            Some(failure) if self.reopened && !self.decoder.is_ended() => Err(failure),
+            // A connection that breaks behind the protocol's own end has cut nothing.
+            broken => self
+                .decoder
+                .finish()
+                .map_err(|failure| broken.unwrap_or(failure)),
+        }
+    }
+}
+
+/// One object, or a list of what would be the events of a stream. `None`: it is no JSON.
+fn objects(bytes: &[u8]) -> Option<Vec<Value>> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    match serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()? {
+        Value::Array(list) => Some(list),
+        value => Some(vec![value]),
+    }
+}
+
+fn begins_as_json(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Comments and empty lines, with which a server shows that it lives, are of an event stream too.
+fn begins_as_events(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let line = head.trim_start_matches('\u{feff}').trim_start();
+    let names = [":", "data:", "event:", "id:", "retry:"];
+    line.is_empty() || names.iter().any(|name| line.starts_with(name))
+}
+
+fn no_answer(head: &[u8]) -> Failure {
+    let head = String::from_utf8_lossy(head);
+    errors::nonsense(format!(
+        "the answer is no event stream and no object of the protocol, it begins {head:?}"
+    ))
+}
+
+fn too_large(mib: usize) -> Failure {
+    errors::nonsense(format!("the answer has more than {mib} MiB"))
+}
+
+/// The innermost reason: the outer ones say only that a request failed.
+pub(super) fn reason(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut inner: &dyn std::error::Error = &error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
