@@ -22,7 +22,7 @@ use super::rule::{Access, Bases};
 pub use super::rule::{Rule, Rules};
 use super::skill;
 use super::tool::{GlobArgs, Input};
-use protected::is_protected;
+pub use protected::is_protected;
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

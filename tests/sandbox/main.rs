@@ -108,7 +108,7 @@ fn none_gets_through(pretend: &str) {
             let done = scene.run_at(
                 level.name(),
                 pretend,
-                &format!("{}\necho 'the end'", all.join("\n")),
+                &format!("{}\nsleep 0.3; echo 'the end'", all.join("\n")),
             );
             assert!(
                 done.output.contains("the end"),
