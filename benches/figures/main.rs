@@ -24,6 +24,7 @@ mod noise;
 mod opening;
 mod request;
 mod sample;
+mod sandbox;
 mod screen;
 mod starting;
 mod stream;
@@ -40,7 +41,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 10] = [
+const SUBJECTS: [(&str, Subject); 11] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -48,6 +49,7 @@ const SUBJECTS: [(&str, Subject); 10] = [
     ("turns", turns::rows),
     ("thousand", turns::thousand),
     ("starting", starting::rows),
+    ("sandbox", sandbox::rows),
     ("stream", stream::rows),
     ("request", request::rows),
     ("context", context::rows),

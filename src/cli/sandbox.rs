@@ -37,6 +37,7 @@ pub fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         .map_err(cannot(&program))?;
     starting.command.current_dir(&ctx.here.folder);
     let mut child = starting.command.spawn().map_err(cannot(&program))?;
+    drop(starting.command);
     if let Some(why) = starting.report.failure() {
         let _ = child.wait();
         return Err(ConfigError::new(why).into());

@@ -161,24 +161,24 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
             let mut profile = Profile::clone(profile);
             profile.read.extend(folder.script().canonicalize());
             let exe = process::own_exe().map_err(failed)?;
-            let starting = sandbox::command(&profile, &exe, &spec.shell, args).map_err(failed)?;
+            let starting = sandbox::forked(&profile, &exe, &spec.shell, args).map_err(failed)?;
             (starting.command, Some(starting.report))
         }
     };
-    let mut child = command
+    let spawned = command
         .current_dir(&spec.folder)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(failed)?)
         .stderr(writer)
-        .spawn()
-        .map_err(failed)?;
-    // Ours of the writing end goes with it.
+        .spawn();
+    // Ours of the writing ends go with it.
     drop(command);
     if let Some(why) = report.and_then(Report::failure) {
-        let _ = child.wait();
+        let _ = spawned.and_then(|mut child| child.wait());
         return Err(format!("there is no sandbox for this command: {why}"));
     }
+    let child = spawned.map_err(failed)?;
     Ok((child, reader))
 }
 

@@ -21,7 +21,7 @@ use super::path;
 use super::permission::{Access, Permission};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
-use protected::is_protected;
+pub use protected::is_protected;
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -68,5 +68,5 @@ pub use environment::looks_secret;
 pub use family::{Family, adopt_orphans};
 pub use kernel::{Kernel, Unasked};
 pub use profile::{Limits, Network, Pinned, Profile, Repository, Request, Unsupported};
-pub use start::{Report, Starting, command};
+pub use start::{Report, Starting, command, forked};
 pub use watch::{Change, Watched, bytes_below};

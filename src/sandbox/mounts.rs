@@ -17,6 +17,7 @@ use rustix::mount::{
 };
 
 use super::files::open_exactly;
+use super::places::SHARED_MEMORY;
 use super::profile::{Profile, is_below_any};
 
 /// The first thing in a new mount namespace: nothing that is mounted here is seen elsewhere.
@@ -34,6 +35,13 @@ pub(super) fn can_mount() -> bool {
 }
 
 pub(super) fn hold(profile: &Profile) -> Result<(), String> {
+    if profile
+        .write
+        .iter()
+        .any(|path| path == Path::new(SHARED_MEMORY))
+    {
+        own_shared_memory()?;
+    }
     for path in &profile.hidden {
         hide(path)?;
     }
@@ -112,6 +120,14 @@ fn hide(path: &Path) -> Result<(), String> {
         _ => mount_bind("/dev/null", by_descriptor(&fd)),
     };
     done.map_err(|e| cannot("hide", path, e))
+}
+
+/// An empty one: what other processes of the user share is theirs.
+fn own_shared_memory() -> Result<(), String> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let data = Some(c"size=25%,mode=1777");
+    mount("none", SHARED_MEMORY, "tmpfs", flags, data)
+        .map_err(|e| cannot("mount", Path::new(SHARED_MEMORY), e))
 }
 
 fn cover_folder(at: &str) -> rustix::io::Result<()> {

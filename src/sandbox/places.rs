@@ -33,7 +33,7 @@ pub(super) const SYSTEM: [&str; 26] = [
 ];
 
 /// Not readable below [`SYSTEM`]: files of root that root without capabilities could read.
-pub(super) const SYSTEM_SECRETS: [&str; 17] = [
+pub(super) const SYSTEM_SECRETS: [&str; 19] = [
     "/etc/shadow",
     "/etc/shadow-",
     "/etc/gshadow",
@@ -50,7 +50,9 @@ pub(super) const SYSTEM_SECRETS: [&str; 17] = [
     "/etc/kubernetes",
     "/etc/rancher",
     "/etc/docker/key.json",
-    "/etc/ssh",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
 ];
 
 /// May be read and written at every level.
@@ -214,7 +216,8 @@ pub(super) const SHARED_CACHES: [&str; 12] = [
     ".local/share/uv/cache",
 ];
 
-/// In a workspace: what the user's tools run or obey. A command does not change it.
+/// In a workspace: what the user's tools run or obey. A command does not make it. What exists of
+/// it, and all else that the policy protects, is found by a look below the workspace.
 pub(super) const PROTECTED: [&str; 44] = [
     ".rewake",
     ".mcp.json",

@@ -3,7 +3,7 @@
 //! Making it looks at the file system only to resolve links and to see what exists. A profile
 //! is stored with the run of its command: it names variables and never holds their values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,26 @@ use serde::{Deserialize, Serialize};
 use super::kernel::Kernel;
 use super::{environment, places};
 use crate::core::access::Access;
+use crate::core::policy::is_protected;
+use crate::core::rule::Bases;
 
 /// How many entries of one folder are allowed one by one around a hidden one.
 pub(super) const MAX_SIBLINGS: usize = 500;
 
-/// How many git folders below a workspace are looked for.
-const MAX_REPOSITORIES: usize = 64;
-const MAX_FOLDERS_LOOKED_AT: usize = 4_000;
-const MAX_REPOSITORY_DEPTH: usize = 5;
+/// How far it is looked below a workspace for what is protected.
+const MAX_FOUND: usize = 256;
+const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
+const MAX_DEPTH: usize = 6;
+
+/// Folders that tools fill by themselves.
+const PASSED_OVER: [&str; 6] = [
+    "node_modules",
+    "target",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".tox",
+];
 
 /// What a profile is made from. All paths are absolute.
 #[derive(Debug, Clone)]
@@ -302,7 +314,15 @@ impl Profile {
     fn protect(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
         let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
         protected.extend(places::PROTECTED.iter().map(|name| workspace.join(name)));
-        let mut git = repositories_below(workspace);
+        let found = look_below(workspace, home);
+        if found.cut_short {
+            self.gaps.push(
+                "the workspace is large: not all of it was looked through for protected files"
+                    .to_string(),
+            );
+        }
+        protected.extend(found.protected);
+        let mut git = found.git;
         git.extend(
             request
                 .repository
@@ -393,7 +413,7 @@ impl Profile {
         if !kernel.scopes_signals() && !kernel.process_namespace {
             gaps.push("the command cannot send signals, also not to its own processes");
         }
-        self.gaps = gaps.into_iter().map(str::to_string).collect();
+        self.gaps.extend(gaps.into_iter().map(str::to_string));
     }
 
     /// Whether protected files are held while the command runs, and not only compared.
@@ -473,33 +493,48 @@ pub(super) fn is_below_any(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// The git folders of repositories and submodules below a folder, as far as a bounded look
-/// finds them.
-fn repositories_below(workspace: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+/// What a bounded look below a workspace finds.
+#[derive(Default)]
+struct Found {
+    /// The git folders of repositories, submodules and worktrees.
+    git: Vec<PathBuf>,
+    /// What the policy protects, at any depth.
+    protected: Vec<PathBuf>,
+    /// The look ended before it saw all.
+    cut_short: bool,
+}
+
+fn look_below(workspace: &Path, home: Option<&Path>) -> Found {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let bases = Bases {
+        folders: vec![text(workspace)],
+        roots: vec![text(workspace)],
+        homes: home.map(text).into_iter().collect(),
+    };
+    let mut found = Found::default();
     let mut looked_at = 0;
-    let mut folders = vec![(workspace.to_path_buf(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else {
-            continue;
-        };
+    let mut folders = VecDeque::from([(workspace.to_path_buf(), 0)]);
+    while let Some((folder, depth)) = folders.pop_front() {
         looked_at += 1;
-        if looked_at > MAX_FOLDERS_LOOKED_AT || found.len() >= MAX_REPOSITORIES {
+        let many = found.git.len() + found.protected.len() >= MAX_FOUND;
+        if looked_at > MAX_FOLDERS_LOOKED_AT || many {
+            found.cut_short = true;
             break;
         }
+        let entries = std::fs::read_dir(&folder).into_iter().flatten();
         for entry in entries.filter_map(Result::ok) {
-            let Ok(kind) = entry.file_type() else {
-                continue;
-            };
-            let name = entry.file_name();
-            if !kind.is_dir() {
-                continue;
-            }
-            if name == ".git" {
-                found.push(entry.path());
-                found.extend(modules_of(&entry.path()));
-            } else if depth < MAX_REPOSITORY_DEPTH && name != "node_modules" && name != "target" {
-                folders.push((entry.path(), depth + 1));
+            let (path, name) = (entry.path(), entry.file_name());
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && name == ".git" {
+                found.git.extend(modules_of(&path));
+                found.git.push(path);
+            } else if is_protected(&text(&path), &bases) {
+                found.protected.push(path);
+            } else if is_folder && !PASSED_OVER.iter().any(|passed| name == *passed) {
+                match depth < MAX_DEPTH {
+                    true => folders.push_back((path, depth + 1)),
+                    false => found.cut_short = true,
+                }
             }
         }
     }
@@ -516,5 +551,5 @@ fn modules_of(git: &Path) -> Vec<PathBuf> {
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()));
     let folders = folders.filter(|folder| folder.join("HEAD").is_file());
-    folders.take(MAX_REPOSITORIES).collect()
+    folders.take(MAX_FOUND).collect()
 }

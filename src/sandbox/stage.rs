@@ -38,6 +38,9 @@ mod linux {
 }
 
 #[cfg(target_os = "linux")]
+pub(super) use linux::{apply, has_own_processes};
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::fs::File;
     use std::io::{Read, Write};
@@ -95,8 +98,8 @@ mod linux {
             .map_err(|e| format!("cannot understand what the sandbox is to be: {e}"))
     }
 
-    fn carry_out(order: &Order, report: &mut Option<File>) -> Result<ExitCode, String> {
-        let profile = &order.profile;
+    /// Takes the rights of this process away. It has to have one thread.
+    pub fn apply(profile: &Profile) -> Result<(), String> {
         rights::offer_to_out_of_memory();
         rights::limit(&profile.limits)?;
         let wanted = wanted(profile);
@@ -117,14 +120,24 @@ mod linux {
             own_processes: wanted.processes,
             own_system_v: apart,
         };
-        Filters::new(profile, reached)?.enforce()?;
+        Filters::new(profile, reached)?.enforce()
+    }
+
+    /// Whether the command has to be a child of what was set up, and not the same process.
+    pub fn has_own_processes(profile: &Profile) -> bool {
+        wanted(profile).processes
+    }
+
+    fn carry_out(order: &Order, report: &mut Option<File>) -> Result<ExitCode, String> {
+        let profile = &order.profile;
+        apply(profile)?;
         let mut command = Command::new(&order.program);
         command.args(&order.args);
         if let Some(name) = &order.shown_as {
             command.arg0(name);
         }
         let program = order.program.display();
-        if wanted.processes {
+        if has_own_processes(profile) {
             let mut child = command
                 .spawn()
                 .map_err(|e| format!("cannot start {program}: {e}"))?;

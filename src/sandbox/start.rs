@@ -30,7 +30,7 @@ pub struct Starting {
     pub report: Report,
 }
 
-/// What the stage says. Dropping the [`Starting::command`] first is not needed.
+/// What the stage says. The [`Starting::command`] has to be dropped before it is asked.
 #[derive(Debug)]
 pub struct Report {
     reader: Option<io::PipeReader>,
@@ -84,6 +84,49 @@ pub fn command(
         },
     })
 }
+
+/// As [`command`], but this process forks instead of starting itself again, which takes most of
+/// the time: for the keeper, which has one thread and nothing open that is inherited.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub fn forked(
+    profile: &Profile,
+    exe: &Path,
+    program: &Path,
+    args: Vec<OsString>,
+) -> io::Result<Starting> {
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+
+    let alone = std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
+    if !alone || super::stage::has_own_processes(profile) {
+        return self::command(profile, exe, program, args);
+    }
+    let (reader, mut writer) = io::pipe()?;
+    let mut command = Command::new(program);
+    command.args(args);
+    set_environment(&mut command, profile);
+    let profile = profile.clone();
+    let restrict = move || {
+        super::stage::apply(&profile).map_err(|why| {
+            let _ = writer.write_all(why.as_bytes());
+            io::Error::from(rustix::io::Errno::PERM)
+        })
+    };
+    // SAFETY: it was just seen that this process has one thread, so no lock is held by another
+    // one that the fork leaves behind, and the child may do what any process may.
+    unsafe { command.pre_exec(restrict) };
+    Ok(Starting {
+        command,
+        report: Report {
+            reader: Some(reader),
+            inherited: Vec::new(),
+        },
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub use command as forked;
 
 /// The command line that runs `program` in a sandbox.
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,7 @@
 //! What is done next, shown without a real world: the pure core in tables and properties, and
 //! the engine over a real store in a world that can die at every boundary.
 #![allow(
+    clippy::expect_used,
     clippy::panic,
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]

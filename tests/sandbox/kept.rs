@@ -318,3 +318,38 @@ fn the_agent_cannot_be_looked_into() {
     child.wait().unwrap();
     assert_eq!(agent, 0);
 }
+
+#[test]
+fn shared_memory_of_others_is_not_seen_where_mounts_can_be_had() {
+    let place = place("");
+    let name = format!("/dev/shm/rewake-test-{}", std::process::id());
+    std::fs::write(&name, "GOT-IT").unwrap();
+    let command = format!("cat {name}; echo x > /dev/shm/mine && cat /dev/shm/mine");
+    let (_, text) = place.run(place.profile(Access::Workspace), &command);
+    std::fs::remove_file(&name).unwrap();
+    assert!(text.contains('x') && !text.contains("GOT-IT"), "{text}");
+}
+
+#[test]
+fn what_is_protected_is_found_at_any_depth() {
+    let place = place("");
+    for name in [
+        "a/b/AGENTS.md",
+        "crates/x/.cargo/config.toml",
+        "web/.vscode/settings.json",
+    ] {
+        let path = place.path("ws").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "as it was").unwrap();
+        let (_, text) = place.run(
+            place.profile(Access::Workspace),
+            &format!("echo x >> {name}; rm -f {name}; mv a b; mv crates c; mv web w; echo over"),
+        );
+        assert!(text.contains("over"), "{text}");
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "as it was",
+            "{name}"
+        );
+    }
+}

@@ -108,7 +108,7 @@ fn none_gets_through(pretend: &str) {
             let done = scene.run_at(
                 level.name(),
                 pretend,
-                &format!("{}\necho 'the end'", all.join("\n")),
+                &format!("{}\nsleep 0.3; echo 'the end'", all.join("\n")),
             );
             assert!(
                 done.output.contains("the end"),
@@ -120,6 +120,10 @@ fn none_gets_through(pretend: &str) {
             drop(scene);
             let before = through.len();
             for one in tries {
+                // A sandbox that is not there would take minutes to list.
+                if through.len() >= before + 5 {
+                    break;
+                }
                 let scene = Scene::new(who, level == Access::Read);
                 let done = scene.run_at(level.name(), pretend, &one.script());
                 if done.got_through() {

@@ -85,7 +85,7 @@ pub const TRIES: &[Try] = tries! {
     "read by /proc/self/cwd" Network Everywhere Shell r#"cat /proc/self/cwd/../../outside/secret"#;
     "read by a hard link" Network Everywhere Shell r#"ln "$OUT/secret" hard; cat hard"#;
     "read by moving it in" Network Everywhere Shell r#"mv "$OUT/secret" moved; cat moved"#;
-    "read by copying" Network Everywhere Shell r#"cp "$OUT/secret" /dev/stdout"#;
+    "read by copying" Network Everywhere Shell r#"cp "$OUT/secret" "${TMPDIR:-.}/c"; cat "${TMPDIR:-.}/c""#;
     "read by tar" Network Everywhere Shell r#"tar cf - -C "$OUT" secret"#;
     "read by git diff" Network Everywhere Shell r#"git diff --no-index /dev/null "$OUT/secret""#;
     "read by the dynamic loader" Network Somewhere Shell r#"/lib64/ld-linux-x86-64.so.2 /bin/cat "$OUT/secret""#;
