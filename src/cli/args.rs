@@ -158,6 +158,15 @@ enum Command {
         #[command(subcommand)]
         action: Option<PsAction>,
     },
+    /// List the models that are known: window, longest answer, prices
+    Models {
+        /// A provider, or a part of a name
+        #[arg(value_name = "FILTER")]
+        filter: Option<String>,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Trust this folder: its own config may choose models, servers, rules and commands
     Trust {
         /// Trust it no longer
@@ -242,6 +251,10 @@ pub enum Invocation {
     /// Ends a running command.
     PsStop {
         run: String,
+    },
+    Models {
+        filter: String,
+        json: bool,
     },
     Trust,
     Untrust,
@@ -361,6 +374,10 @@ impl Cli {
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
             } => Invocation::PsStop { run },
+            Command::Models { filter, json } => Invocation::Models {
+                filter: filter.unwrap_or_default(),
+                json,
+            },
             Command::Trust { remove: false } => Invocation::Trust,
             Command::Trust { remove: true } => Invocation::Untrust,
             Command::Sandbox {
@@ -390,6 +407,7 @@ impl Command {
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
+            Command::Models { .. } => "models",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor => "doctor",
@@ -638,6 +656,13 @@ mod tests {
             ),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
+            (
+                "models --json groq",
+                Invocation::Models {
+                    filter: "groq".to_string(),
+                    json: true,
+                },
+            ),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
             ("doctor --set log.level=debug", Invocation::Doctor),

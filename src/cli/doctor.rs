@@ -172,7 +172,10 @@ fn trust(report: &Report, project: &Project) {
 
 fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
     let config = &loaded.config;
-    for name in config.provider_names() {
+    let names = config.provider_names();
+    let (names, others): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| config.is_expected(name, env));
+    for name in names {
         let provider = match config.provider(name) {
             Ok(provider) => provider,
             Err(error) => {
@@ -194,6 +197,9 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
             }
             Err(error) => report.note("key", error.to_string()),
         }
+    }
+    if !others.is_empty() {
+        report.note("key", format!("nor for {}", others.join(", ")));
     }
     match config.model_name(env) {
         Ok(model) => match config

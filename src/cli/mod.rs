@@ -12,6 +12,7 @@ mod export;
 mod fork;
 mod history;
 mod logging;
+mod models;
 mod ps;
 mod run;
 mod sandbox;
@@ -82,8 +83,10 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         loaded,
         flags: settings,
     };
-    if let Invocation::Sandbox(wanted) = invocation {
-        return sandbox::run(&ctx, &wanted);
+    match &invocation {
+        Invocation::Sandbox(wanted) => return sandbox::run(&ctx, wanted),
+        Invocation::Models { filter, json } => return models::run(ctx.config(), filter, *json),
+        _ => {}
     }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
     work(&ctx, invocation)
@@ -105,6 +108,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Demo
         | Invocation::Doctor
         | Invocation::Sandbox(_)
+        | Invocation::Models { .. }
         | Invocation::Trust
         | Invocation::Untrust => Ok(exit::DONE),
     }

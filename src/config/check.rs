@@ -202,6 +202,17 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
         )
         .with_hint("for example http://127.0.0.1:8080/v1"));
     }
+    let is_version = |text: &String| {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+        text.len() <= 64 && text.bytes().all(fits)
+    };
+    if !entry.api_version.iter().all(is_version) {
+        return Err(wrong(
+            origins,
+            &key("api_version"),
+            "is not a version such as \"2024-10-21\" or \"v1\"",
+        ));
+    }
     // Empty: the server wants no key.
     let variable = |name: &String| !name.contains(['=', '\0', ' ']);
     if !entry.api_key_env.iter().all(variable) {

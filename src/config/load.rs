@@ -10,7 +10,7 @@ use super::file::{Digest, read_text};
 use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
 use super::merge::checked;
 use super::project::{Project, project_file};
-use super::provider::base_urls_of;
+use super::provider::named_in;
 use super::{Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, project, trust};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -139,9 +139,9 @@ fn env_layer(env: &Env) -> Result<Vec<Leaf>, ConfigError> {
     let own = VARIABLES
         .iter()
         .filter_map(|(name, path)| Some(leaf(path, env.var(name)?, name)));
-    let servers = base_urls_of(env)
+    let servers = named_in(env)
         .into_iter()
-        .map(|(provider, name, url)| leaf(&["providers", provider, "base_url"], &url, name));
+        .map(|n| leaf(&["providers", n.provider, n.key], &n.value, n.variable));
     own.chain(servers).collect()
 }
 

@@ -14,6 +14,7 @@
 //! models (`crate::model`). `config.toml` belongs to the user: [`mod@write`] changes single keys of
 //! it when a person says so on the screen, and nothing else does.
 
+mod builtin;
 mod check;
 mod env;
 mod error;
@@ -33,6 +34,7 @@ pub mod trust;
 mod trusted;
 pub mod write;
 
+pub use builtin::{EffortField, Quirks};
 pub use env::Env;
 pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text};

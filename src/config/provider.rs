@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::builtin::{Builtin, Quirks, builtin, builtins, elsewhere};
 use super::error::nearest;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
@@ -28,8 +29,10 @@ pub enum Protocol {
 pub struct ProviderConfig {
     pub name: String,
     pub protocol: Protocol,
-    /// Without a slash at the end. Empty for [`Protocol::Script`].
+    /// Without a slash at the end; `{model}` in it stands for the model's name. Empty for
+    /// [`Protocol::Script`].
     pub base_url: String,
+    pub quirks: Quirks,
     /// Variables that may hold the key, in the order they are looked at.
     pub api_key_env: Vec<String>,
     pub api_key_file: Option<PathBuf>,
@@ -67,74 +70,40 @@ pub const PROGRESS_TIMEOUT_MS: u64 = 600_000;
 /// A long prompt and a long answer on a slow machine take this long.
 pub const ANSWER_TIMEOUT_MS: u64 = 1_800_000;
 
-struct Builtin {
-    name: &'static str,
-    protocol: Protocol,
-    base_url: &'static str,
-    base_url_env: Option<&'static str>,
-    key_env: &'static [&'static str],
-    /// Taken when no model is named and a key of this provider exists.
-    default_model: Option<&'static str>,
+/// What the environment says of a provider.
+pub(super) struct Named {
+    pub provider: &'static str,
+    pub key: &'static str,
+    pub variable: &'static str,
+    pub value: String,
 }
 
-/// In the order in which a default model is looked for.
-const BUILTIN: [Builtin; 5] = [
-    Builtin {
-        name: "anthropic",
-        protocol: Protocol::Anthropic,
-        base_url: "https://api.anthropic.com",
-        base_url_env: Some("ANTHROPIC_BASE_URL"),
-        key_env: &["ANTHROPIC_API_KEY"],
-        default_model: Some("claude-sonnet-4-5"),
-    },
-    Builtin {
-        name: "openai",
-        protocol: Protocol::OpenaiResponses,
-        base_url: "https://api.openai.com/v1",
-        base_url_env: Some("OPENAI_BASE_URL"),
-        key_env: &["OPENAI_API_KEY"],
-        default_model: Some("gpt-5"),
-    },
-    Builtin {
-        name: "gemini",
-        protocol: Protocol::Gemini,
-        base_url: "https://generativelanguage.googleapis.com",
-        base_url_env: None,
-        key_env: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        default_model: Some("gemini-2.5-pro"),
-    },
-    Builtin {
-        name: "openrouter",
-        protocol: Protocol::OpenaiChat,
-        base_url: "https://openrouter.ai/api/v1",
-        base_url_env: None,
-        key_env: &["OPENROUTER_API_KEY"],
-        default_model: Some("anthropic/claude-sonnet-4.5"),
-    },
-    Builtin {
-        name: "ollama",
-        protocol: Protocol::OpenaiChat,
-        base_url: "http://127.0.0.1:11434/v1",
-        base_url_env: Some("OLLAMA_HOST"),
-        key_env: &[],
-        default_model: None,
-    },
-];
-
-/// The addresses of servers that the environment names: provider, variable, base URL.
-pub(super) fn base_urls_of(env: &Env) -> Vec<(&'static str, &'static str, String)> {
-    BUILTIN
-        .iter()
-        .filter_map(|builtin| {
-            let name = builtin.base_url_env?;
-            let value = env.var(name)?;
-            let url = match builtin.name {
-                "ollama" => ollama_url(value),
+/// The addresses of servers and the versions of APIs that the environment names.
+pub(super) fn named_in(env: &Env) -> Vec<Named> {
+    let mut all = Vec::new();
+    for builtin in builtins() {
+        let keys = [
+            ("base_url", &builtin.base_url_env),
+            ("api_version", &builtin.api_version_env),
+        ];
+        for (key, variables) in keys {
+            let set = |name: &'static String| Some((name.as_str(), env.var(name)?));
+            let Some((variable, value)) = variables.iter().find_map(set) else {
+                continue;
+            };
+            let value = match (builtin.name.as_str(), key) {
+                ("ollama", "base_url") => ollama_url(value),
                 _ => value.to_string(),
             };
-            Some((builtin.name, name, url))
-        })
-        .collect()
+            all.push(Named {
+                provider: &builtin.name,
+                key,
+                variable,
+                value,
+            });
+        }
+    }
+    all
 }
 
 /// `OLLAMA_HOST` is `[scheme://]host[:port]`, made for the server as much as for the
@@ -176,9 +145,20 @@ impl ModelName {
             }),
             _ => Err(
                 ConfigError::new(format!("{text:?} does not name a model as provider/model"))
-                    .with_hint("for example anthropic/claude-sonnet-4-5 or ollama/qwen3"),
+                    .with_hint(how_to_name(text.trim_matches('/'))),
             ),
         }
+    }
+}
+
+/// The user may have named the provider alone.
+fn how_to_name(provider: &str) -> String {
+    match builtin(provider) {
+        Some(builtin) => {
+            let what = builtin.model_is.as_deref().unwrap_or("the name of a model");
+            format!("behind {provider}/ stands {what}")
+        }
+        None => "for example anthropic/claude-sonnet-4-5 or ollama/qwen3".to_string(),
     }
 }
 
@@ -190,8 +170,8 @@ impl fmt::Display for ModelName {
 
 /// The model of a built-in provider when none is named, as `provider/model`.
 pub fn default_model(provider: &str) -> Option<String> {
-    let builtin = BUILTIN.iter().find(|b| b.name == provider)?;
-    Some(format!("{provider}/{}", builtin.default_model?))
+    let model = builtin(provider)?.default_model.as_ref()?;
+    Some(format!("{provider}/{model}"))
 }
 
 impl Config {
@@ -201,11 +181,11 @@ impl Config {
             return ModelName::parse(model);
         }
         let mut looked_for = Vec::new();
-        for builtin in &BUILTIN {
-            let Some(model) = builtin.default_model else {
+        for builtin in builtins() {
+            let Some(model) = &builtin.default_model else {
                 continue;
             };
-            let provider = self.provider(builtin.name)?;
+            let provider = self.provider(&builtin.name)?;
             if provider.has_key(env) {
                 return Ok(ModelName {
                     provider: provider.name,
@@ -214,20 +194,42 @@ impl Config {
             }
             looked_for.extend(provider.api_key_env);
         }
-        Err(ConfigError::new(format!(
+        let none = ConfigError::new(format!(
             "no model is configured, and none of these variables holds a key: {}",
             looked_for.join(", ")
-        ))
-        .with_hint(
-            "set one of them, or name a model of a local server (-m ollama/MODEL); \
-             `rewake demo` needs neither",
-        ))
+        ));
+        Err(match self.keyed_without_default(env) {
+            Some(name) => none.with_hint(format!(
+                "there is a key for {name}; name a model of it: -m {name}/MODEL"
+            )),
+            None => none.with_hint(
+                "set one of them, or name a model of a local server (-m ollama/MODEL); \
+                 `rewake demo` needs neither",
+            ),
+        })
+    }
+
+    /// A provider with a key that has no default model.
+    fn keyed_without_default(&self, env: &Env) -> Option<&'static str> {
+        let has_key = |b: &&Builtin| b.key_env.iter().any(|name| env.var(name).is_some());
+        let mut others = builtins().iter().filter(|b| b.default_model.is_none());
+        others.find(has_key).map(|b| b.name.as_str())
+    }
+
+    /// Whether anything speaks for this provider being used: the config, a key, or its place
+    /// among those with a default model.
+    pub fn is_expected(&self, name: &str, env: &Env) -> bool {
+        let Some(builtin) = builtin(name) else {
+            return true;
+        };
+        let has_key = builtin.key_env.iter().any(|name| env.var(name).is_some());
+        let is_usual = builtin.default_model.is_some() || builtin.key_env.is_empty();
+        is_usual || has_key || self.providers.contains_key(name)
     }
 
     /// The provider of that name, complete.
     pub fn provider(&self, name: &str) -> Result<ProviderConfig, ConfigError> {
-        let builtin = BUILTIN.iter().find(|b| b.name == name);
-        match (builtin, self.providers.get(name)) {
+        match (builtin(name), self.providers.get(name)) {
             (None, None) => Err(self.unknown_provider(name)),
             (builtin, entry) => complete(name, builtin, &entry.cloned().unwrap_or_default()),
         }
@@ -235,16 +237,17 @@ impl Config {
 
     /// The names of all providers there are.
     pub fn provider_names(&self) -> BTreeSet<&str> {
-        BUILTIN
+        builtins()
             .iter()
-            .map(|b| b.name)
+            .map(|b| b.name.as_str())
             .chain(self.providers.keys().map(String::as_str))
             .collect()
     }
 
     /// The variables that hold keys, which commands are run without.
     pub fn key_env_names(&self) -> BTreeSet<String> {
-        let builtin = BUILTIN.iter().flat_map(|b| b.key_env).copied();
+        let builtin = builtins().iter().flat_map(|b| &b.key_env);
+        let builtin = builtin.map(String::as_str);
         let configured = self
             .providers
             .values()
@@ -257,7 +260,14 @@ impl Config {
             .collect()
     }
 
-    fn unknown_provider(&self, name: &str) -> ConfigError {
+    /// What is said of a provider that there is not.
+    pub fn unknown_provider(&self, name: &str) -> ConfigError {
+        if let Some(other) = elsewhere(name) {
+            let why = format!("{name} is not spoken to: {}", other.why);
+            return ConfigError::new(why).with_hint(
+                "put a gateway in front of it, LiteLLM for example: docs/models.md shows how",
+            );
+        }
         let known: Vec<&str> = self.provider_names().into_iter().collect();
         let hint = match nearest(name, &known) {
             Some(near) => format!("did you mean {near:?}?"),
@@ -283,10 +293,9 @@ fn complete(
                 "protocol is one of anthropic, openai-responses, openai-chat, gemini, script",
             )
         })?;
-    let base_url = entry
-        .base_url
-        .as_deref()
-        .or(builtin.map(|b| b.base_url))
+    let base_url = entry.base_url.as_deref();
+    let base_url = base_url
+        .or(builtin.and_then(|b| b.base_url.as_deref()))
         .map(|url| url.trim_end_matches('/').to_string());
     if protocol == Protocol::Script && entry.script.is_none() {
         return Err(ConfigError::new(format!("provider {name:?} has no script"))
@@ -295,22 +304,22 @@ fn complete(
     if protocol != Protocol::Script && base_url.is_none() {
         return Err(
             ConfigError::new(format!("provider {name:?} has no base_url"))
-                .with_hint("for example base_url = \"http://127.0.0.1:8080/v1\""),
+                .with_hint(base_url_hint(name, builtin)),
         );
     }
+    let base_url = address(name, builtin, entry, base_url.unwrap_or_default())?;
     let api_key_env = match &entry.api_key_env {
         // Named as empty: this server wants no key, though its provider is one that is built in.
         Some(name) if name.is_empty() => Vec::new(),
         Some(name) => vec![name.clone()],
         None if protocol == Protocol::Script => Vec::new(),
-        None => builtin
-            .map(|b| b.key_env.iter().map(|n| n.to_string()).collect())
-            .unwrap_or_default(),
+        None => builtin.map(|b| b.key_env.clone()).unwrap_or_default(),
     };
     Ok(ProviderConfig {
         name: name.to_string(),
         protocol,
-        base_url: base_url.unwrap_or_default(),
+        base_url,
+        quirks: builtin.map(|b| b.quirks.clone()).unwrap_or_default(),
         api_key_env,
         api_key_file: entry.api_key_file.clone(),
         headers: entry.headers.clone(),
@@ -320,6 +329,51 @@ fn complete(
         ca_file: entry.ca_file.clone(),
         script: entry.script.clone(),
     })
+}
+
+fn base_url_hint(name: &str, builtin: Option<&Builtin>) -> String {
+    let variable = builtin.and_then(|b| b.base_url_env.first());
+    let example = builtin.and_then(|b| b.base_url_example.as_deref());
+    match (variable, example) {
+        (Some(variable), Some(example)) => {
+            format!("set {variable}, or base_url in [providers.{name}], to {example}")
+        }
+        _ => "for example base_url = \"http://127.0.0.1:8080/v1\"".to_string(),
+    }
+}
+
+/// The base URL itself, or what the table makes of it.
+fn address(
+    name: &str,
+    builtin: Option<&Builtin>,
+    entry: &ProviderEntry,
+    base_url: String,
+) -> Result<String, ConfigError> {
+    let Some((builtin, address)) = builtin.and_then(|b| Some((b, b.address.as_ref()?))) else {
+        return Ok(base_url);
+    };
+    let Some(version) = entry.api_version.as_deref().filter(|v| !v.is_empty()) else {
+        let variable = builtin.api_version_env.first();
+        let variable = variable.map(String::as_str).unwrap_or_default();
+        return Err(
+            ConfigError::new(format!("provider {name:?} has no api_version")).with_hint(format!(
+                "set {variable}, or api_version in [providers.{name}], to a version such as \
+                 \"2024-10-21\", or to \"v1\" for the address without versions"
+            )),
+        );
+    };
+    let address = match &builtin.address_v1 {
+        Some(address) if version == "v1" => address,
+        _ => address,
+    };
+    // People copy the address with its path.
+    let base_url = ["/openai/v1", "/openai"]
+        .iter()
+        .find_map(|path| base_url.strip_suffix(path))
+        .unwrap_or(&base_url);
+    Ok(address
+        .replace("{base_url}", base_url)
+        .replace("{api_version}", version))
 }
 
 #[cfg(test)]
@@ -420,6 +474,98 @@ mod tests {
         assert!(message("a").starts_with("provider \"a\" has no protocol;"));
         assert!(message("b").starts_with("provider \"b\" has no base_url;"));
         assert!(message("c").starts_with("provider \"c\" has no script;"));
+    }
+
+    #[test]
+    fn providers_by_name_are_complete_with_their_key_alone() {
+        let table = [
+            ("cerebras", "CEREBRAS_API_KEY", "https://api.cerebras.ai/v1"),
+            (
+                "deepseek",
+                "DEEPSEEK_API_KEY",
+                "https://api.deepseek.com/v1",
+            ),
+            (
+                "fireworks",
+                "FIREWORKS_API_KEY",
+                "https://api.fireworks.ai/inference/v1",
+            ),
+            ("groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
+            ("mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"),
+            ("moonshot", "MOONSHOT_API_KEY", "https://api.moonshot.ai/v1"),
+            (
+                "together",
+                "TOGETHER_API_KEY",
+                "https://api.together.xyz/v1",
+            ),
+            (
+                "vercel",
+                "AI_GATEWAY_API_KEY",
+                "https://ai-gateway.vercel.sh/v1",
+            ),
+            ("xai", "XAI_API_KEY", "https://api.x.ai/v1"),
+            ("zai", "ZAI_API_KEY", "https://api.z.ai/api/paas/v4"),
+        ];
+        let config = Config::default();
+        for (name, variable, url) in table {
+            let provider = config.provider(name).unwrap();
+            assert_eq!(provider.base_url, url);
+            assert_eq!(provider.protocol, Protocol::OpenaiChat, "{name}");
+            assert!(provider.has_key(&env(&[(variable, "k")])), "{name}");
+            assert!(!provider.has_key(&env(&[])), "{name}");
+            assert!(config.key_env_names().contains(variable), "{name}");
+            let hint = config.model_name(&env(&[(variable, "k")])).unwrap_err();
+            assert_eq!(
+                hint.hint().unwrap(),
+                format!("there is a key for {name}; name a model of it: -m {name}/MODEL")
+            );
+        }
+    }
+
+    #[test]
+    fn azure_says_what_it_lacks() {
+        let said = |text: &str| {
+            let err = config(text).provider("azure").unwrap_err();
+            format!("{err}; {}", err.hint().unwrap_or_default())
+        };
+        assert_eq!(
+            said(""),
+            "provider \"azure\" has no base_url; set AZURE_OPENAI_ENDPOINT, or base_url in \
+             [providers.azure], to https://RESOURCE.openai.azure.com"
+        );
+        let half = said("[providers.azure]\nbase_url = \"https://r.openai.azure.com\"");
+        assert!(
+            half.starts_with("provider \"azure\" has no api_version; set AZURE_OPENAI_API_VERSION")
+        );
+        let err = ModelName::parse("azure/").unwrap_err();
+        assert_eq!(
+            err.hint().unwrap(),
+            "behind azure/ stands the name of your deployment"
+        );
+        let url = |version: &str, base: &str| {
+            let text =
+                format!("[providers.azure]\nbase_url = \"{base}\"\napi_version = \"{version}\"");
+            config(&text).provider("azure").unwrap().base_url
+        };
+        for base in [
+            "https://r.openai.azure.com/",
+            "https://r.openai.azure.com/openai/v1/",
+        ] {
+            assert_eq!(
+                url("2024-10-21", base),
+                "https://r.openai.azure.com/openai/deployments/{model}?api-version=2024-10-21"
+            );
+            assert_eq!(url("v1", base), "https://r.openai.azure.com/openai/v1");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_gateway_is_said() {
+        for name in ["bedrock", "vertex"] {
+            let err = Config::default().provider(name).unwrap_err();
+            assert!(err.to_string().contains("is not spoken to"), "{err}");
+            assert!(err.hint().unwrap().contains("gateway"));
+        }
     }
 
     #[test]

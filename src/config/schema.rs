@@ -324,6 +324,8 @@ impl LogLevel {
 pub struct ProviderEntry {
     pub protocol: Option<Protocol>,
     pub base_url: Option<String>,
+    /// For providers that have one in their address (azure).
+    pub api_version: Option<String>,
     /// The name of the variable that holds the key. Empty: the server wants none.
     pub api_key_env: Option<String>,
     pub api_key_file: Option<PathBuf>,

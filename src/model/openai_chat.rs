@@ -46,13 +46,12 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     body.insert("model".into(), target.model.into());
     body.insert("messages".into(), messages.into());
     body.insert("stream".into(), target.stream.into());
-    if target.stream {
+    if target.stream && !target.quirks.no_stream_options {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
-    // OpenAI's reasoning models refuse the old name, the compatible servers do not know the new.
-    let limit = match target.provider {
-        "openai" => "max_completion_tokens",
-        _ => "max_tokens",
+    let limit = match target.quirks.max_completion_tokens {
+        true => "max_completion_tokens",
+        false => "max_tokens",
     };
     body.insert(limit.into(), request.max_tokens.into());
     if !request.tools.is_empty() {

@@ -3,6 +3,8 @@
 //!
 //! Invariant: what is wrong with the configuration is found here, before anything is sent.
 
+use std::borrow::Cow;
+
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -34,7 +36,8 @@ impl Post {
                 request.model
             )));
         };
-        let Some(url) = codec.url(&provider.base_url, model) else {
+        let base_url = with_model(&provider.base_url, model);
+        let Some(url) = codec.url(&base_url, model) else {
             // It is not repeated: it may hold a password where a host is expected.
             let mut failure = bad_request(format!("the base_url of {name} is not an HTTP address"));
             failure.hint = Some("it begins with http:// or https://".to_string());
@@ -42,9 +45,9 @@ impl Post {
         };
         let target = Target {
             model,
-            provider: name,
             stream: true,
             thinking_budget: provider.thinking_budget,
+            quirks: &provider.quirks,
         };
         let body = codec.body(request, &target, blobs);
         Ok(Post {
@@ -55,6 +58,24 @@ impl Post {
                 .map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?,
         })
     }
+}
+
+/// The address of a server that has one for each model.
+fn with_model<'a>(base_url: &'a str, model: &str) -> Cow<'a, str> {
+    const PLACE: &str = "{model}";
+    if !base_url.contains(PLACE) {
+        return Cow::Borrowed(base_url);
+    }
+    // As one segment of a path, whatever is in it.
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~".contains(b);
+    let segment: String = model
+        .bytes()
+        .map(|b| match plain(&b) {
+            true => char::from(b).to_string(),
+            false => format!("%{b:02X}"),
+        })
+        .collect();
+    Cow::Owned(base_url.replace(PLACE, &segment))
 }
 
 pub(super) fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Failure> {
@@ -68,7 +89,16 @@ pub(super) fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Fa
     // named and missing is found when the provider is made ready.
     let key = provider.key.as_ref().map(|key| key.expose().trim());
     if let Some(key) = key.filter(|key| !key.is_empty()) {
-        let (name, before) = codec.key_header();
+        let (name, before) = match &provider.quirks.key_header {
+            Some(name) => (
+                HeaderName::try_from(name).map_err(|_| bad_key(provider))?,
+                "",
+            ),
+            None => {
+                let (name, before) = codec.key_header();
+                (HeaderName::from_static(name), before)
+            }
+        };
         let value = HeaderValue::from_str(&format!("{before}{key}"));
         let mut value = value.map_err(|_| bad_key(provider))?;
         value.set_sensitive(true);
@@ -107,6 +137,7 @@ fn bad_request(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Quirks;
     use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
     use crate::model::wire::Protocol;
 
@@ -122,6 +153,7 @@ mod tests {
             progress_timeout_ms: PROGRESS_TIMEOUT_MS,
             answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
+            quirks: Quirks::NONE,
         }
     }
 
@@ -149,6 +181,23 @@ mod tests {
         assert_eq!(headers["authorization"], "Bearer sk-12345678");
         provider.headers = vec![("Authorization".into(), "Token x".into())];
         assert_eq!(post(&provider).unwrap().headers["authorization"], "Token x");
+    }
+
+    #[test]
+    fn an_address_may_hold_the_model_and_the_key_another_header() {
+        let mut provider = provider();
+        provider.protocol = Protocol::OpenaiChat;
+        provider.base_url = "https://r.example/openai/deployments/{model}?api-version=1".into();
+        provider.quirks.key_header = Some("api-key".into());
+        let made = |model: &str| Post::new(&provider, &request(model), &|_| None).unwrap();
+        let post = made("azure/my-gpt");
+        assert_eq!(
+            post.url.as_str(),
+            "https://r.example/openai/deployments/my-gpt/chat/completions?api-version=1"
+        );
+        assert_eq!(post.headers["api-key"], "sk-12345678");
+        assert!(!post.headers.contains_key("authorization"));
+        assert!(made("azure/../a?b").url.path().contains("/..%2Fa%3Fb/"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Invariant: a key is never printed. What may hold one goes through [`Provider::redact`].
 
 use super::wire::Protocol;
+use crate::config::Quirks;
 
 /// A key. `Debug` and `Display` do not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub struct Provider {
     pub name: String,
     pub protocol: Protocol,
     /// Without the path of the protocol: `https://api.anthropic.com`, `http://localhost:8080/v1`.
+    /// `{model}` in it stands for the model's name.
     pub base_url: String,
     pub key: Option<Secret>,
     /// The variable the key is looked for in: named in hints.
@@ -53,6 +55,7 @@ pub struct Provider {
     pub answer_timeout_ms: u64,
     /// Tokens for thinking, for models that take a budget. Newer ones think as they see fit.
     pub thinking_budget: Option<u64>,
+    pub quirks: Quirks,
 }
 
 impl Provider {
@@ -92,6 +95,7 @@ mod tests {
             progress_timeout_ms: PROGRESS_TIMEOUT_MS,
             answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
+            quirks: Quirks::NONE,
         };
         for printed in [
             format!("{provider:?}"),
@@ -116,6 +120,7 @@ mod tests {
             progress_timeout_ms: PROGRESS_TIMEOUT_MS,
             answer_timeout_ms: ANSWER_TIMEOUT_MS,
             thinking_budget: None,
+            quirks: Quirks::NONE,
         };
         assert_eq!(provider.redact("server is down"), "server is down");
     }

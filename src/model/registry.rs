@@ -112,6 +112,7 @@ impl Models {
             progress_timeout_ms: config.progress_timeout_ms,
             answer_timeout_ms: config.answer_timeout_ms,
             thinking_budget: self.config.thinking_budget_tokens,
+            quirks: config.quirks.clone(),
         };
         Ok(Backend::Http(
             http::Client::new(retry, config.ca_file.clone()),

@@ -1,5 +1,6 @@
 //! What a codec is given beside the request.
 
+use crate::config::Quirks;
 use crate::core::entry::BlobRef;
 
 /// What a codec needs to know beside the request.
@@ -7,10 +8,10 @@ use crate::core::entry::BlobRef;
 pub struct Target<'a> {
     /// The provider's own model name, without `provider/`.
     pub model: &'a str,
-    pub provider: &'a str,
     /// Always true for now.
     pub stream: bool,
     pub thinking_budget: Option<u64>,
+    pub quirks: &'a Quirks,
 }
 
 /// Bytes of images.

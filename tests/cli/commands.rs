@@ -196,3 +196,78 @@ fn a_reader_of_a_subcommand_may_go_away() {
         quiet(&run(shell(&home, &line), LIMIT).expect(0));
     }
 }
+
+#[test]
+fn models_that_are_known_are_listed_with_the_date_of_the_list() {
+    let home = Home::new();
+    let all = home.run(["models"]).expect(0);
+    assert!(
+        all.stdout.contains("claude-sonnet-4-5") && all.stdout.contains("gpt-5"),
+        "{}",
+        all.stdout
+    );
+    let date = all.stderr.rsplit("the list is of ").next().unwrap().trim();
+    assert!(date.len() == 10 && date.starts_with("20"), "{}", all.stderr);
+    let of = home.run(["models", "gemini"]).expect(0).stdout;
+    assert!(
+        of.contains("gemini-2.5-pro") && !of.contains("claude"),
+        "{of}"
+    );
+    let json = home.run(["models", "gemini-2.5-pro", "--json"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["list_of"], date);
+    let model = &json["models"][0];
+    assert_eq!(model["provider"], "gemini");
+    assert!(
+        model["context_window"].as_u64().unwrap() > 100_000,
+        "{model}"
+    );
+    assert!(model["prices"]["output"].as_f64().unwrap() > 0.0, "{model}");
+    // Any model of these may be named, and none is in the list.
+    let groq = home.run(["models", "groq"]).expect(0);
+    assert!(
+        groq.stdout.is_empty() && groq.stderr.contains("-m groq/MODEL"),
+        "{}",
+        groq.stderr
+    );
+    let unknown = home.run(["models", "antropic"]).expect(2);
+    assert!(
+        unknown.stderr.contains("did you mean \"anthropic\"?"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
+fn a_provider_that_lacks_something_says_what_to_set() {
+    let home = Home::new();
+    let says = |model: &str, code: i32, words: &[&str]| {
+        let run = home.run(["-p", "x", "-m", model]).expect(code);
+        for word in words {
+            assert!(run.stderr.contains(word), "{model}: {}", run.stderr);
+        }
+    };
+    says(
+        "groq/llama",
+        2,
+        &["there is no key for groq: GROQ_API_KEY is not set"],
+    );
+    says("grok/llama", 2, &["did you mean \"groq\"?"]);
+    says(
+        "azure/gpt",
+        2,
+        &["has no base_url", "AZURE_OPENAI_ENDPOINT"],
+    );
+    says(
+        "azure",
+        2,
+        &["behind azure/ stands the name of your deployment"],
+    );
+    says("bedrock/claude", 2, &["is not spoken to", "gateway"]);
+    home.write_config("[providers.azure]\nbase_url = \"https://r.openai.azure.com\"\n");
+    says(
+        "azure/gpt",
+        2,
+        &["has no api_version", "AZURE_OPENAI_API_VERSION"],
+    );
+}

@@ -1,15 +1,16 @@
 //! Tests of Anthropic Messages.
 
 use super::*;
+use crate::config::Quirks;
 use crate::core::entry::FailureClass;
 use crate::core::entry::ToolSpec;
 
 fn target<'a>() -> Target<'a> {
     Target {
         model: "claude-x",
-        provider: "anthropic",
         stream: true,
         thinking_budget: None,
+        quirks: &Quirks::NONE,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of Gemini.
 
 use super::*;
+use crate::config::Quirks;
 use crate::model::samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
     shown,
@@ -10,9 +11,9 @@ use proptest::prelude::*;
 fn target(model: &str) -> Target<'_> {
     Target {
         model,
-        provider: "gemini",
         stream: true,
         thinking_budget: Some(100_000),
+        quirks: &Quirks::NONE,
     }
 }
 

@@ -5,6 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::config::Quirks;
 use crate::core::entry::Block;
 use crate::core::request::{Message, Part, Role};
 use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
@@ -31,6 +32,7 @@ fn provider(base_url: &str) -> Provider {
         progress_timeout_ms: PROGRESS_TIMEOUT_MS,
         answer_timeout_ms: ANSWER_TIMEOUT_MS,
         thinking_budget: None,
+        quirks: Quirks::NONE,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of OpenAI Chat Completions.
 
 use super::*;
+use crate::config::Quirks;
 use crate::core::entry::FailureClass;
 use crate::model::samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
@@ -8,12 +9,12 @@ use crate::model::samples::{
 };
 use proptest::prelude::*;
 
-fn target(provider: &str) -> Target<'_> {
+fn target<'a>() -> Target<'a> {
     Target {
         model: "m",
-        provider,
         stream: true,
         thinking_budget: None,
+        quirks: &Quirks::NONE,
     }
 }
 
@@ -51,11 +52,20 @@ fn a_request_has_everything_in_its_place() {
         "stream_options": { "include_usage": true },
     });
     let body = |target| body(&conversation(None, None), &target, &bytes);
-    assert_eq!(body(target("local")), want);
+    assert_eq!(body(target()), want);
 
-    let openai = body(target("openai"));
+    let quirks = Quirks {
+        max_completion_tokens: true,
+        no_stream_options: true,
+        ..Quirks::NONE
+    };
+    let openai = body(Target {
+        quirks: &quirks,
+        ..target()
+    });
     assert_eq!(openai.get("max_tokens"), None);
     assert_eq!(openai["max_completion_tokens"], 1000);
+    assert_eq!(openai.get("stream_options"), None);
 }
 
 #[test]

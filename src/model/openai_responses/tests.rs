@@ -1,6 +1,7 @@
 //! Tests of OpenAI Responses.
 
 use super::*;
+use crate::config::Quirks;
 use crate::core::entry::FailureClass;
 use crate::model::samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, reply, shown,
@@ -10,9 +11,9 @@ use proptest::prelude::*;
 fn target(model: &str) -> Target<'_> {
     Target {
         model,
-        provider: "openai",
         stream: true,
         thinking_budget: Some(8_000),
+        quirks: &Quirks::NONE,
     }
 }
 

@@ -4,6 +4,7 @@
 //! The bodies were written for these tests; their shapes are those of the providers that they
 //! are named after.
 
+use rewake::config::Quirks;
 use rewake::core::budget::Budget;
 use rewake::core::entry::{Block, CallId, Entry, Layers, Mode, Outcome, Output, Record, Via};
 use rewake::core::prompt::messages;
@@ -238,9 +239,9 @@ fn next_request(one: &Recorded, model: &str) -> Value {
     };
     let target = Target {
         model: "m",
-        provider: "p",
         stream: true,
         thinking_budget: None,
+        quirks: &Quirks::NONE,
     };
     one.codec.body(&request, &target, &|_| None)
 }

@@ -1,0 +1,187 @@
+//! `rewake models [FILTER]`: the models of which something is known, from the price list and the
+//! config.
+
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::model::catalogue::{ModelInfo, Prices, snapshot};
+use crate::model::{Figures, split_name};
+use crate::report::{Trouble, exit, line, note};
+
+pub fn run(config: &Config, filter: &str, json: bool) -> Result<u8, Trouble> {
+    let filter = filter.trim();
+    let known = known(config);
+    let found: Vec<&Known> = known.iter().filter(|known| known.fits(filter)).collect();
+    if found.is_empty() {
+        nothing_of(config, filter)?;
+    }
+    match json {
+        true => line(&as_json(&found).to_string()),
+        false => print(&found),
+    }
+    Ok(exit::DONE)
+}
+
+struct Known {
+    provider: String,
+    model: String,
+    info: ModelInfo,
+}
+
+impl Known {
+    /// A whole provider, or a part of the name.
+    fn fits(&self, filter: &str) -> bool {
+        let filter = filter.trim_end_matches('/').to_lowercase();
+        let name = format!("{}/{}", self.provider, self.model).to_lowercase();
+        self.provider.to_lowercase() == filter || name.contains(&filter)
+    }
+}
+
+fn known(config: &Config) -> Vec<Known> {
+    let figures = Figures::new(config);
+    let mut names = figures.names();
+    names.sort();
+    names
+        .iter()
+        .filter_map(|name| {
+            let (provider, model) = split_name(name)?;
+            Some(Known {
+                provider: provider.to_string(),
+                model: model.to_string(),
+                info: figures.of(name),
+            })
+        })
+        .collect()
+}
+
+/// A provider without a model in the list may have any; a name that is none has a nearest one.
+fn nothing_of(config: &Config, filter: &str) -> Result<(), Trouble> {
+    let provider = filter.split('/').next().unwrap_or(filter);
+    match config.provider_names().contains(provider) {
+        true => {
+            note(&format!(
+                "no model of {provider} is in the list; it takes any name that {provider} knows: \
+                 -m {provider}/MODEL"
+            ));
+            Ok(())
+        }
+        false => {
+            let error = config.unknown_provider(provider);
+            let said = format!("no model is known by {filter:?}, and {error}");
+            let trouble = Trouble::new(exit::USAGE, said);
+            Err(match error.hint() {
+                Some(hint) => trouble.with_hint(hint),
+                None => trouble,
+            })
+        }
+    }
+}
+
+fn print(found: &[&Known]) {
+    if found.is_empty() {
+        return;
+    }
+    let width =
+        |of: fn(&Known) -> usize, least| found.iter().map(|k| of(k)).fold(least, usize::max);
+    let provider = width(|k| k.provider.chars().count(), "provider".len());
+    let model = width(|k| k.model.chars().count(), "model".len());
+    let row = |cells: [&str; 7]| {
+        let [a, b, c, d, e, f, g] = cells;
+        line(&format!(
+            "{a:<provider$}  {b:<model$}  {c:>9}  {d:>8}  {e:>7}  {f:>7}  {g:>7}"
+        ));
+    };
+    row([
+        "provider", "model", "window", "output", "$ in", "$ cache", "$ out",
+    ]);
+    for Known {
+        provider,
+        model,
+        info,
+    } in found
+    {
+        let price = |of: fn(&Prices) -> f64| match &info.prices {
+            Some(prices) => dollars(of(prices)),
+            None => "-".to_string(),
+        };
+        row([
+            provider,
+            model,
+            &info.context_window.to_string(),
+            &info.max_output.to_string(),
+            &price(|p| p.input),
+            &price(|p| p.cached),
+            &price(|p| p.output),
+        ]);
+    }
+    note(&format!(
+        "tokens; US dollars for a million tokens; the list is of {}",
+        snapshot()
+    ));
+}
+
+/// At least two digits behind the point, and all that count.
+fn dollars(price: f64) -> String {
+    let short = format!("{price:.2}");
+    match short.parse() == Ok(price) {
+        true => short,
+        false => price.to_string(),
+    }
+}
+
+fn as_json(found: &[&Known]) -> Value {
+    let prices = |p: &Prices| {
+        json!({
+            "input": p.input, "cached": p.cached, "cache_write": p.cache_write,
+            "output": p.output,
+        })
+    };
+    let models = found.iter().map(
+        |Known {
+             provider,
+             model,
+             info,
+         }| {
+            json!({
+                "provider": provider,
+                "model": model,
+                "context_window": info.context_window,
+                "max_output": info.max_output,
+                "prices": info.prices.as_ref().map(prices),
+                "long": info.long.map(|long| json!({
+                    "over": long.over, "prices": prices(&long.prices),
+                })),
+            })
+        },
+    );
+    json!({ "list_of": snapshot(), "models": models.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_provider_or_a_part_of_a_name() {
+        let all = known(&Config::default());
+        let found = |filter: &str| all.iter().filter(|k| k.fits(filter)).count();
+        assert_eq!(found(""), all.len());
+        assert!(found("openai") > 5 && found("openai") < all.len());
+        assert_eq!(found("OpenAI/"), found("openai"));
+        assert!(found("haiku") >= 1 && found("haiku") < found("anthropic"));
+        assert_eq!(found("nonesuch"), 0);
+    }
+
+    #[test]
+    fn a_price_has_all_its_digits() {
+        let table = [
+            (10.0, "10.00"),
+            (0.25, "0.25"),
+            (0.125, "0.125"),
+            (0.0375, "0.0375"),
+        ];
+        for (price, want) in table {
+            assert_eq!(dollars(price), want);
+        }
+    }
+}
