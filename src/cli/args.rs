@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
+use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 use crate::session::export::Format;
 
@@ -88,6 +89,10 @@ struct RunArgs {
     /// The model, as provider/model
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
+
+    /// How hard the model is to think: none, minimal, low, medium, high, xhigh, max
+    #[arg(long, value_name = "EFFORT", value_parser = effort())]
+    effort: Option<String>,
 
     /// What runs without asking
     #[arg(long, value_name = "MODE", value_parser = mode())]
@@ -219,6 +224,10 @@ fn access() -> clap::builder::PossibleValuesParser {
     Access::ALL.map(Access::name).into()
 }
 
+fn effort() -> clap::builder::PossibleValuesParser {
+    Effort::ALL.map(Effort::name).into()
+}
+
 fn mode() -> clap::builder::PossibleValuesParser {
     Mode::ALL.map(Mode::name).into()
 }
@@ -329,6 +338,9 @@ impl Cli {
         if let Some(model) = &run.model {
             settings.push(Setting::new("--model", "model", model.as_str())?);
         }
+        if let Some(effort) = &run.effort {
+            settings.push(Setting::new("--effort", "effort", effort.as_str())?);
+        }
         if let Some(mode) = &run.permission_mode {
             settings.push(Setting::new(
                 "--permission-mode",
@@ -425,6 +437,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.continue_, "--continue"),
         (run.resume.is_some(), "--resume"),
         (run.model.is_some(), "--model"),
+        (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
         (run.yolo, "--yolo"),
         (run.max_turns.is_some(), "--max-turns"),

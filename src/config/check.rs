@@ -140,16 +140,23 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
 }
 
 fn names(config: &Config, origins: &Origins) -> Checked {
-    for (key, model) in [
-        ("model", &config.model),
-        ("summary_model", &config.summary_model),
-    ] {
-        let Some(model) = model else { continue };
-        let name = ModelName::parse(model).and_then(|name| config.provider(&name.provider));
+    let one = |key: &str, model: &Option<String>| model.clone().map(|m| (key.to_string(), m));
+    let fallbacks = config.fallback_model.iter().enumerate();
+    let fallbacks = fallbacks.map(|(place, m)| (format!("fallback_model[{place}]"), m.clone()));
+    let named = one("model", &config.model)
+        .into_iter()
+        .chain(one("summary_model", &config.summary_model))
+        .chain(fallbacks);
+    for (key, model) in named {
+        let name = ModelName::parse(&model).and_then(|name| config.provider(&name.provider));
         if let Err(e) = name {
-            return Err(e.at(origins.of(key)));
+            return Err(e.at(origins.of(&key)));
         }
     }
+    let many = config.fallback_model.len() as u64;
+    within(origins, "fallback_model", Some(many), 0..=8)
+        .map_err(|_| wrong(origins, "fallback_model", "has more than 8 models"))?;
+    temperature(config.temperature, "temperature", origins)?;
     let files = &config.instructions;
     for (key, names) in [
         ("instructions.files", &files.files),
@@ -259,8 +266,20 @@ fn is_header(name: &str, value: &str) -> bool {
             .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
 }
 
+fn temperature(value: Option<f64>, key: &str, origins: &Origins) -> Checked {
+    match value {
+        Some(value) if !(0.0..=2.0).contains(&value) => Err(wrong(
+            origins,
+            key,
+            format!("is {value}, and must be from 0 to 2"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn model(name: &str, figures: &ModelFigures, origins: &Origins) -> Checked {
     let key = |part: &str| dotted(&["models", name, part]);
+    temperature(figures.temperature, &key("temperature"), origins)?;
     if let Err(e) = ModelName::parse(name) {
         return Err(e.at(origins.of_table(&dotted(&["models", name]))));
     }

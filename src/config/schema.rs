@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::{Env, Protocol};
+use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 use crate::core::summary::Fallback;
 use crate::core::window::Strategy;
@@ -28,6 +29,12 @@ pub struct Config {
     pub checkpoint_interval_secs: u64,
     /// None: the model's own limit.
     pub max_output_tokens: Option<u64>,
+    /// `provider/model`, asked in this order when the model is overloaded or not reached.
+    pub fallback_model: Vec<String>,
+    /// How hard models are to think. None: as each sees fit.
+    pub effort: Option<Effort>,
+    /// None: as each model's server sees fit.
+    pub temperature: Option<f64>,
     /// Model calls for one prompt. None: no limit.
     pub max_turns: Option<u64>,
     /// None: the model does not think, or decides itself.
@@ -57,6 +64,9 @@ impl Default for Config {
             permission_mode: Mode::Default,
             checkpoint_interval_secs: 600,
             max_output_tokens: None,
+            fallback_model: Vec::new(),
+            effort: None,
+            temperature: None,
             max_turns: None,
             thinking_budget_tokens: None,
             inline_max_bytes: 16 * 1024,
@@ -367,6 +377,9 @@ pub struct ModelFigures {
     pub cached_price: Option<f64>,
     pub cache_write_price: Option<f64>,
     pub output_price: Option<f64>,
+    /// How hard it is to think.
+    pub effort: Option<Effort>,
+    pub temperature: Option<f64>,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::choice::Choice;
 use super::text::one_line;
 
 /// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
@@ -178,12 +179,8 @@ pub enum Entry {
     Forked {
         from: ForkPoint,
     },
-    Chose {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mode: Option<Mode>,
-    },
+    /// Another model, mode, effort or temperature from here on.
+    Chose(Choice),
     Named {
         title: String,
     },
@@ -755,7 +752,7 @@ impl Entry {
             Entry::Continued { .. } => "continued",
             Entry::Saved { .. } => "saved",
             Entry::Forked { .. } => "forked",
-            Entry::Chose { .. } => "chose",
+            Entry::Chose(_) => "chose",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",

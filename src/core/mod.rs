@@ -7,6 +7,7 @@
 pub mod access;
 pub mod address;
 pub mod budget;
+pub mod choice;
 pub mod continuation;
 pub mod entry;
 pub mod exchange;

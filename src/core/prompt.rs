@@ -34,6 +34,8 @@ pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Reque
         instructions: state.layers.instructions.clone(),
         messages,
         max_tokens: budget.answer,
+        effort: state.effort,
+        temperature: state.temperature,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::choice::Effort;
 use super::entry::{BlobRef, ToolSpec};
 
 /// Made by [`super::prompt::request`], and for summaries by [`super::summary::request`].
@@ -20,6 +21,9 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Room for the answer, tokens.
     pub max_tokens: u64,
+    /// How hard the model is to think.
+    pub effort: Effort,
+    pub temperature: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

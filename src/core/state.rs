@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::choice::{Choice, Effort};
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
     Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,
@@ -55,6 +56,11 @@ pub struct State {
     /// `provider/model` that is asked next.
     pub model: String,
     pub mode: Mode,
+    /// What was chosen in this session; the config says the rest.
+    pub effort: Effort,
+    pub temperature: Option<f64>,
+    /// The session's own model, while a fallback answers in its place.
+    pub fallback_from: Option<String>,
     pub layers: Layers,
     /// The records that requests are made of: everything since the context last began.
     pub context: Vec<Record>,
@@ -151,6 +157,9 @@ impl State {
             version: String::new(),
             model: String::new(),
             mode: Mode::default(),
+            effort: Effort::Default,
+            temperature: None,
+            fallback_from: None,
             layers: Layers::default(),
             context: Vec::new(),
             preface: None,
@@ -306,7 +315,7 @@ impl State {
             Entry::Stopped { .. }
             | Entry::Saved { .. }
             | Entry::Forked { .. }
-            | Entry::Chose { .. }
+            | Entry::Chose(_)
             | Entry::Named { .. }
             | Entry::Learned { .. }
             | Entry::Resumed { .. } => Ok(()),
@@ -414,6 +423,7 @@ impl State {
                     .get_or_insert_with(|| text::one_line(text, 60));
                 self.owed = true;
                 self.halted = None;
+                self.leave_fallback();
                 self.progress();
                 self.turns = 0;
                 self.nonsense = 0;
@@ -475,6 +485,8 @@ impl State {
             Entry::Failed { error, .. } => {
                 self.halted = Some(Halt::Failed(error.clone()));
                 self.restarts = 0;
+                // None of the list could be asked; the next try begins with the first.
+                self.leave_fallback();
             }
             Entry::Noted { about, .. } => {
                 match about {
@@ -508,13 +520,7 @@ impl State {
             } => self.restarts = 0,
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
-            Entry::Chose { model, mode } => {
-                if let Some(model) = model {
-                    self.counts = Counts::default();
-                    self.model = model.clone();
-                }
-                self.mode = mode.unwrap_or(self.mode);
-            }
+            Entry::Chose(choice) => self.chose(choice),
             Entry::Named { title } => self.name = Some(title.clone()),
             Entry::Learned {
                 model,
@@ -595,6 +601,47 @@ impl State {
             words: self.words.as_ref(),
             ledger: &self.ledger,
         }
+    }
+
+    fn chose(&mut self, choice: &Choice) {
+        let Choice {
+            model,
+            mode,
+            effort,
+            temperature,
+            fallback,
+        } = choice;
+        if let Some(model) = model {
+            self.use_model(model.clone());
+            self.fallback_from = None;
+            self.effort = Effort::Default;
+            self.temperature = None;
+        }
+        if let Some(fallback) = fallback {
+            let before = std::mem::take(&mut self.model);
+            self.fallback_from.get_or_insert(before);
+            self.use_model(fallback.model.clone());
+        }
+        self.mode = mode.unwrap_or(self.mode);
+        self.effort = effort.unwrap_or(self.effort);
+        self.temperature = temperature.or(self.temperature);
+    }
+
+    fn use_model(&mut self, model: String) {
+        self.counts = Counts::default();
+        self.model = model;
+    }
+
+    /// A model that answered in place of the session's own is asked no longer.
+    fn leave_fallback(&mut self) {
+        if let Some(own) = self.fallback_from.take() {
+            self.use_model(own);
+        }
+    }
+
+    /// The model that the session is to use, whichever answers now.
+    pub fn own_model(&self) -> &str {
+        self.fallback_from.as_deref().unwrap_or(&self.model)
     }
 
     fn summarised(&mut self, spent: &[Spent]) {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
+use super::choice::Effort;
 use super::entry::{Block, Entry, Outcome, Record};
 use super::exchange::Range;
 use super::preface::Preface;
@@ -56,6 +57,8 @@ pub fn request(
             cache: false,
         }],
         max_tokens: (summary_tokens * 2).min(room.answer),
+        effort: Effort::Default,
+        temperature: None,
     }
 }
 

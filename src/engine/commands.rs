@@ -5,7 +5,8 @@
 //! recorded waits, and so do all behind it.
 
 use super::{Command, Engine, EngineError, Event, Write};
-use crate::core::entry::{By, CallId, Entry, Mode, SaveReason, Verdict, Via};
+use crate::core::choice::{Choice, Effort};
+use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::next::{Why, rest};
 use crate::store::{InboxId, Message, Queued, StoreError};
 use crate::world::World;
@@ -79,7 +80,7 @@ impl<W: World> Engine<W> {
                 self.leave(reason).await?;
                 return Ok(true);
             }
-            Command::Choose { model, mode } => self.choose(model, mode).await?,
+            Command::Choose(choice) => self.choose(choice).await?,
             Command::GoOn => self.go_on().await?,
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
             Command::KeepInput(text) => self.keep_input(text),
@@ -151,22 +152,36 @@ impl<W: World> Engine<W> {
     }
 
     /// Only what is another is recorded.
-    async fn choose(
-        &mut self,
-        model: Option<String>,
-        mode: Option<Mode>,
-    ) -> Result<(), EngineError> {
+    async fn choose(&mut self, mut choice: Choice) -> Result<(), EngineError> {
         // It wins over what this start was told, which may not be in the log yet.
         if let Some(chosen) = &mut self.settings.chosen {
-            chosen.model.take_if(|_| model.is_some());
-            chosen.mode.take_if(|_| mode.is_some());
+            let of_model = choice.model.is_some();
+            chosen.model.take_if(|_| of_model);
+            chosen.mode.take_if(|_| choice.mode.is_some());
+            chosen
+                .effort
+                .take_if(|_| of_model || choice.effort.is_some());
+            chosen
+                .temperature
+                .take_if(|_| of_model || choice.temperature.is_some());
         }
-        let model = model.filter(|m| *m != self.state.model);
-        let mode = mode.filter(|m| *m != self.state.mode);
-        if model.is_none() && mode.is_none() {
+        let state = &self.state;
+        // A model that is chosen again begins with the settings of the config.
+        let is_plain = state.effort == Effort::Default
+            && state.temperature.is_none()
+            && state.fallback_from.is_none();
+        choice.model.take_if(|m| is_plain && *m == state.model);
+        choice.mode.take_if(|m| *m == state.mode);
+        if choice.model.is_none() {
+            choice.effort.take_if(|e| *e == state.effort);
+            choice
+                .temperature
+                .take_if(|t| Some(*t) == state.temperature);
+        }
+        if choice.is_empty() {
             return Ok(());
         }
-        self.record(Write::of(Entry::Chose { model, mode })).await
+        self.record(Write::of(Entry::Chose(choice))).await
     }
 
     async fn edit_queued(

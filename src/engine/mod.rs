@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::entry::{By, CallId, Entry, Layers, Mode, Record, SaveReason, Verdict};
+use crate::core::choice::Choice;
+use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
@@ -59,10 +60,7 @@ pub enum Command {
     /// The words that stand unsent in the input box.
     KeepInput(String),
     /// From the next step on.
-    Choose {
-        model: Option<String>,
-        mode: Option<Mode>,
-    },
+    Choose(Choice),
     Name(String),
     /// What the model is told besides, when no call is open. It waits in the inbox, also
     /// when the rest of that waits.
@@ -136,13 +134,8 @@ pub struct Settings {
     pub renewed: Option<(String, Layers)>,
     /// What this start was told to use instead of what the session was using.
     pub chosen: Option<Choice>,
-}
-
-/// A model, a mode, or both, in place of those of the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
-    pub model: Option<String>,
-    pub mode: Option<Mode>,
+    /// Models, as `provider/model`, that are asked when the session's own cannot be, in this order.
+    pub fallbacks: Vec<String>,
 }
 
 /// A session's log: where it is kept, its end, and what is so after it.

@@ -9,11 +9,13 @@ use tokio::time::timeout;
 
 use super::attend::Stoppable;
 use super::{Engine, EngineError, Write};
-use crate::core::entry::{CallId, Entry, Fact, Guard, Outcome, Output};
+use crate::core::choice::{Choice, FallbackModel, next_fallback};
+use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::fate::{Fate, fate};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};
 use crate::core::tool::{Class, ToolCall};
+use crate::model::retry::is_transient;
 use crate::store::StoreError;
 use crate::tools::Ran;
 use crate::world::{Boundary, Images, Settled, Unready, World};
@@ -76,6 +78,10 @@ impl<W: World> Engine<W> {
                 self.draft.reset();
                 return Ok(());
             }
+            Err(error) if self.fall_back(&model, &error).await? => {
+                self.draft.reset();
+                return Ok(());
+            }
             Err(error) => Entry::Failed {
                 error,
                 draft: self.draft.words(),
@@ -85,6 +91,28 @@ impl<W: World> Engine<W> {
         self.record(Write::of(entry).clearing_stream()).await?;
         self.keep_ratio();
         Ok(())
+    }
+
+    /// Whether another model is asked in place of one that is overloaded or not reached. It is
+    /// in the log before it is asked: another start goes on with the same.
+    async fn fall_back(&mut self, model: &str, error: &Failure) -> Result<bool, EngineError> {
+        if !is_transient(error.class) {
+            return Ok(false);
+        }
+        let own = self.state.own_model();
+        let Some(next) = next_fallback(&self.settings.fallbacks, own, model) else {
+            return Ok(false);
+        };
+        let choice = Choice {
+            fallback: Some(FallbackModel {
+                model: next.clone(),
+                error: error.clone(),
+            }),
+            ..Choice::default()
+        };
+        self.record(Write::of(Entry::Chose(choice)).clearing_stream())
+            .await?;
+        Ok(true)
     }
 
     fn images(&self, request: &Request) -> Result<Images, EngineError> {

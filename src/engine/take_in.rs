@@ -1,7 +1,7 @@
 //! What waits outside of the log, and how each piece of it goes in: what this start was told
 //! to use, what this version renders, messages, and background commands that ended.
 
-use super::{Choice, Engine, EngineError, Write};
+use super::{Engine, EngineError, Write};
 use crate::core::entry::{About, Entry, Guard, Via};
 use crate::core::next::Pending;
 use crate::store::{Message, Queued, StoreError};
@@ -23,9 +23,9 @@ impl<W: World> Engine<W> {
     }
 
     pub(super) async fn record_choice(&mut self) -> Result<(), EngineError> {
-        if let Some(Choice { model, mode }) = self.settings.chosen.clone() {
-            if model.is_some() || mode.is_some() {
-                self.record(Write::of(Entry::Chose { model, mode })).await?;
+        if let Some(choice) = self.settings.chosen.clone() {
+            if !choice.is_empty() {
+                self.record(Write::of(Entry::Chose(choice))).await?;
             }
             self.settings.chosen = None;
         }

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, answer, errors, names};
+use super::{Delta, Reply, answer, effort, errors, names};
+use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
 
@@ -49,12 +50,27 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
             )
             .collect();
     }
-    let budget = target
-        .thinking_budget
+    let told = effort::anthropic(request.effort, target.model);
+    let budget = match (request.effort, told) {
+        (_, effort::Anthropic::Budget(tokens)) => Some(tokens),
+        (Effort::Default, _) => target.thinking_budget,
+        _ => None,
+    };
+    if let effort::Anthropic::Effort(effort) = told {
+        body["thinking"] = json!({"type": "adaptive"});
+        body["output_config"] = json!({"effort": effort});
+    }
+    let budget = budget
         .map(|budget| budget.min(request.max_tokens.saturating_sub(1)))
         .filter(|budget| *budget >= MIN_THINKING_TOKENS && may_think(&request.messages));
     if let Some(budget) = budget {
         body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+    }
+    // With thinking, the server takes no other temperature than its own.
+    if let Some(temperature) = request.temperature
+        && body.get("thinking").is_none()
+    {
+        body["temperature"] = temperature.into();
     }
     body
 }

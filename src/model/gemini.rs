@@ -14,7 +14,7 @@ use super::answer::{self, Answer};
 use super::gemini_schema;
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
@@ -64,11 +64,15 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     }
     let mut config = Map::new();
     config.insert("maxOutputTokens".into(), request.max_tokens.into());
-    if let Some(budget) = target.thinking_budget.filter(|budget| *budget > 0) {
+    let by_budget = || {
+        let budget = target.thinking_budget.filter(|budget| *budget > 0)?;
         let budget = budget.clamp(BUDGET.0, BUDGET.1);
-        let thinking = json!({ "includeThoughts": true, "thinkingBudget": budget });
+        Some(json!({ "includeThoughts": true, "thinkingBudget": budget }))
+    };
+    if let Some(thinking) = effort::gemini(request.effort, target.model).or_else(by_budget) {
         config.insert("thinkingConfig".into(), thinking);
     }
+    effort::put_temperature(&mut config, request.temperature);
     body.insert("generationConfig".into(), config.into());
     Value::Object(body)
 }

@@ -9,6 +9,7 @@ mod answer;
 pub mod anthropic;
 pub mod catalogue;
 pub mod discover;
+mod effort;
 pub mod errors;
 pub mod gemini;
 mod gemini_schema;

@@ -5,8 +5,8 @@
 //! The servers agree on the request and differ in the stream, so the request is plain and
 //! the decoder takes every shape that was seen.
 //!
-//! Deliberately absent: `strict`, `parallel_tool_calls`, sampling and effort, which some
-//! servers refuse; `<think>` inside text, which is text here.
+//! Deliberately absent: `strict` and `parallel_tool_calls`, which some servers refuse; `<think>`
+//! inside text, which is text here. Effort and temperature are sent when they are asked for.
 
 mod details;
 
@@ -17,7 +17,7 @@ use details::Details;
 use super::answer::{self, Answer};
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
@@ -54,6 +54,10 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         false => "max_tokens",
     };
     body.insert(limit.into(), request.max_tokens.into());
+    if let Some((field, value)) = effort::chat(request.effort, target.quirks.effort) {
+        body.insert(field.into(), value);
+    }
+    effort::put_temperature(&mut body, request.temperature);
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({ "type": "function", "function": {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, Answer};
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
@@ -46,14 +46,15 @@ pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     body.insert("stream".into(), target.stream.into());
     if reasons(target.model) {
         body.insert("include".into(), json!(["reasoning.encrypted_content"]));
-        if let Some(budget) = target.thinking_budget {
-            let effort = effort(budget);
-            body.insert(
-                "reasoning".into(),
-                json!({ "effort": effort, "summary": "auto" }),
-            );
+        let by_budget = || {
+            let word = by_budget(target.thinking_budget?);
+            Some(json!({ "effort": word, "summary": "auto" }))
+        };
+        if let Some(reasoning) = effort::responses(request.effort).or_else(by_budget) {
+            body.insert("reasoning".into(), reasoning);
         }
     }
+    effort::put_temperature(&mut body, request.temperature);
     Value::Object(body)
 }
 
@@ -65,7 +66,7 @@ fn reasons(model: &str) -> bool {
 }
 
 /// The protocol has three steps where others count tokens.
-fn effort(budget_tokens: u64) -> &'static str {
+fn by_budget(budget_tokens: u64) -> &'static str {
     match budget_tokens {
         0..=4_096 => "low",
         4_097..=16_384 => "medium",

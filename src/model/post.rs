@@ -138,6 +138,7 @@ fn bad_request(message: String) -> Failure {
 mod tests {
     use super::*;
     use crate::config::Quirks;
+    use crate::core::choice::Effort;
     use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
     use crate::model::wire::Protocol;
 
@@ -165,6 +166,8 @@ mod tests {
             instructions: String::new(),
             messages: vec![],
             max_tokens: 100,
+            effort: Effort::Default,
+            temperature: None,
         }
     }
 

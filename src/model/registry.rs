@@ -9,6 +9,7 @@ use super::retry::Retry;
 use super::script::Script;
 use super::{Backend, Delta, Reply, catalogue, http, target, window};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
+use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
 
@@ -46,10 +47,11 @@ impl Models {
             .collect())
     }
 
-    /// Asks the request's model.
+    /// Asks the request's model. What the request leaves open of effort and temperature is as
+    /// the config says: of the model, else of all.
     pub async fn call(
         &self,
-        request: &Request,
+        mut request: Request,
         blobs: target::Blobs<'_>,
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Failure> {
@@ -60,7 +62,17 @@ impl Models {
                 message: error.to_string(),
                 hint: error.hint().map(str::to_string),
             })?;
-        backend.call(request, blobs, on).await
+        let own = self.config.models.get(&request.model);
+        if request.effort == Effort::Default {
+            let of_model = own.and_then(|m| m.effort);
+            request.effort = of_model.or(self.config.effort).unwrap_or_default();
+        }
+        let of_model = || own.and_then(|m| m.temperature);
+        request.temperature = request
+            .temperature
+            .or_else(of_model)
+            .or(self.config.temperature);
+        backend.call(&request, blobs, on).await
     }
 
     /// The context window that the server names, for a model of which nothing else is known.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::{Delta, Reply};
+use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
 use crate::core::request::{Message, Part, Request, Role};
 
@@ -84,6 +85,8 @@ pub fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
             message(Role::User, vec![text("Good."), text("Go on.")]),
         ],
         max_tokens: 1000,
+        effort: Effort::Default,
+        temperature: None,
     }
 }
 

@@ -280,6 +280,7 @@ fn words(message: &Message) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::choice::Effort;
 
     fn request(said: &[(Role, &str)]) -> Request {
         let messages = said.iter().map(|(role, text)| Message {
@@ -297,6 +298,8 @@ mod tests {
             instructions: String::new(),
             messages: messages.collect(),
             max_tokens: 1000,
+            effort: Effort::Default,
+            temperature: None,
         }
     }
 

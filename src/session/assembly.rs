@@ -9,10 +9,11 @@ use super::layers::Renderer;
 use super::{
     AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, unseen_by_commands,
 };
-use crate::config::Origin;
+use crate::config::{Config, Origin};
+use crate::core::choice::{Choice, Effort};
 use crate::core::settings::Policy;
 use crate::core::state::State;
-use crate::engine::{Choice, Settings};
+use crate::engine::Settings;
 use crate::model::{Figures, Models};
 use crate::tools::{Limits, ToolContext};
 use crate::world::machine::{Machine, Shell};
@@ -71,6 +72,7 @@ impl AppContext {
         }
         let asked = Models::new(config.clone(), self.env.clone());
         warnings.extend(asked.check(&model)?);
+        let fallbacks = fallbacks(config, &asked, &mut warnings);
         let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
         if state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
@@ -86,7 +88,8 @@ impl AppContext {
             id.clone(),
             self.paths.data_dir.clone(),
         );
-        let mut models = vec![model.as_str(), state.model.as_str()];
+        let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
+        models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());
         let known = Known::read(self, &log.store, &models)?;
         let policy = Policy {
@@ -108,6 +111,7 @@ impl AppContext {
             render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
             renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
             chosen,
+            fallbacks,
         };
         let world = Rc::new(world);
         Ok(Session {
@@ -136,9 +140,41 @@ impl AppContext {
             true => Some(self.config().model_name(&self.env)?.to_string()),
             false => None,
         };
-        let model = model.filter(|m| *m != state.model);
+        // A model that is recorded again takes back what was chosen with it.
+        let is_other = |m: &String| {
+            let is_set = state.effort != Effort::Default || state.temperature.is_some();
+            *m != state.model || (as_new && is_set)
+        };
+        let model = model.filter(is_other);
         let mode = Some(self.config().permission_mode)
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
-        Ok((model.is_some() || mode.is_some()).then_some(Choice { model, mode }))
+        // What the config says of them is asked for with each request, unless it is chosen.
+        let is_flag = |key: &str| matches!(self.loaded.origins.of(key), Origin::Flag(_));
+        let is_new = model.is_some();
+        let effort = self.config().effort.filter(|_| is_flag("effort"));
+        let effort = effort.filter(|effort| is_new || *effort != state.effort);
+        let temperature = self.config().temperature.filter(|_| is_flag("temperature"));
+        let temperature = temperature.filter(|t| is_new || Some(*t) != state.temperature);
+        let choice = Choice {
+            model,
+            mode,
+            effort,
+            temperature,
+            fallback: None,
+        };
+        Ok((!choice.is_empty()).then_some(choice))
     }
+}
+
+/// The models to fall back to that could be asked. One without its key is not worth the run.
+fn fallbacks(config: &Config, asked: &Models, warnings: &mut Vec<String>) -> Vec<String> {
+    let mut could_be_asked = |model: &&String| match asked.check(model) {
+        Ok(_) => true,
+        Err(error) => {
+            warnings.push(format!("fallback_model {model} is left out: {error}"));
+            false
+        }
+    };
+    let models = config.fallback_model.iter();
+    models.filter(&mut could_be_asked).cloned().collect()
 }

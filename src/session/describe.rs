@@ -11,8 +11,9 @@
 use std::borrow::Cow;
 
 use super::short_id;
+use crate::core::choice::{Choice, FallbackModel};
 use crate::core::entry::{
-    Block, By, CallId, Entry, Fact, Guard, Image, Mode, Outcome, Record, Refusal, SaveReason, Seq,
+    Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Usage, Verdict,
 };
 use crate::core::text::count;
@@ -202,7 +203,7 @@ impl Describer {
                 );
                 event(Tone::Calm, text)
             }
-            Entry::Chose { model, mode } => event(Tone::Calm, chosen(model.as_deref(), *mode)),
+            Entry::Chose(choice) => chosen(choice),
             Entry::Named { title } => detail(format!("named {title}")),
             Entry::Learned {
                 model,
@@ -396,11 +397,22 @@ fn saved(reason: SaveReason) -> &'static str {
     }
 }
 
-fn chosen(model: Option<&str>, mode: Option<Mode>) -> String {
-    let model = model.map(|m| format!("model {m}"));
-    let mode = mode.map(|m| format!("mode {}", m.name()));
-    let said: Vec<String> = model.into_iter().chain(mode).collect();
-    said.join(", ")
+fn chosen<'a>(choice: &Choice) -> Description<'a> {
+    if let Some(FallbackModel { model, error }) = &choice.fallback {
+        return event(
+            Tone::Warn,
+            format!(
+                "{model} answers until your next message, since: {}",
+                error.message
+            ),
+        );
+    }
+    let model = choice.model.as_ref().map(|m| format!("model {m}"));
+    let mode = choice.mode.map(|m| format!("mode {}", m.name()));
+    let effort = choice.effort.map(|e| format!("effort {}", e.name()));
+    let temperature = choice.temperature.map(|t| format!("temperature {t}"));
+    let said = [model, mode, effort, temperature].into_iter().flatten();
+    event(Tone::Calm, said.collect::<Vec<_>>().join(", "))
 }
 
 fn learned<'a>(

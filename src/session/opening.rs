@@ -15,9 +15,10 @@ use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, 
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
+use crate::core::choice::Choice;
 use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
 use crate::core::state::State;
-use crate::engine::{Choice, Log};
+use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
 use crate::tools;

@@ -11,6 +11,7 @@ use super::inbox::{InboxId, take};
 use super::memories::remember;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::{Store, StoreError};
+use crate::core::choice::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 
 const WHAT: &str = "append to the session";
@@ -278,7 +279,7 @@ impl Listed {
                 self.model = Some(model.clone());
             }
             Entry::Rendered { version, .. } => self.version = Some(version.clone()),
-            Entry::Chose { model: Some(m), .. } => self.model = Some(m.clone()),
+            Entry::Chose(Choice { model: Some(m), .. }) => self.model = Some(m.clone()),
             Entry::Replied { model, .. } => self.model = Some(model.clone()),
             Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
             Entry::Said { text, .. } if self.said.is_none() && !text.trim().is_empty() => {

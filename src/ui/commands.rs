@@ -64,7 +64,7 @@ pub const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
     entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
     entry(SlashCommand::Plan, "plan", &["todos"], "", "the plan and where it stands"),
-    entry(SlashCommand::Model, "model", &["m"], "[provider/model]", "choose the model"),
+    entry(SlashCommand::Model, "model", &["m"], "[provider/model] [effort]", "choose the model, and how hard it is to think"),
     entry(SlashCommand::Permissions, "permissions", &["mode", "allow"], "[mode]", "the mode and the rules in force"),
     entry(SlashCommand::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
     entry(SlashCommand::Skills, "skills", &["skill"], "", "the skills found here"),

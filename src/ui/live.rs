@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
+use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
 use crate::core::state::State;
@@ -108,6 +109,8 @@ pub struct NotOpened {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
     pub model: String,
+    /// What was chosen in this session.
+    pub effort: Effort,
     pub mode: Mode,
     pub folder: String,
     pub title: Option<String>,
@@ -130,6 +133,7 @@ impl Now {
     pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
+            effort: state.effort,
             mode: state.mode,
             folder: state.folder.clone(),
             title: state.title().map(str::to_string),

@@ -259,7 +259,7 @@ impl World for Machine {
         let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
         // Nobody listens any more only when the call is being dropped.
         let mut on_delta = |delta| drop(deltas.send(delta));
-        self.models.call(&request, &blobs, &mut on_delta).await
+        self.models.call(request, &blobs, &mut on_delta).await
     }
 
     async fn asked_window(&self, model: &str) -> Option<u64> {
@@ -268,7 +268,7 @@ impl World for Machine {
 
     async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
         let none = |_: &BlobRef| None;
-        self.models.call(&request, &none, &mut |_| {}).await
+        self.models.call(request, &none, &mut |_| {}).await
     }
 
     async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {

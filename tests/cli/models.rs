@@ -1,7 +1,7 @@
 //! Servers that are away, that refuse, and that answer nonsense.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -553,4 +553,135 @@ fn a_limit_by_time_is_waited_for_and_what_never_succeeds_is_not() {
         );
         assert_eq!(server.requests().len(), 1, "it is not tried again");
     }
+}
+
+/// What a request says of the effort.
+fn effort_in(json: &Value, protocol: Protocol) -> Value {
+    match protocol {
+        Protocol::Chat => json["reasoning_effort"].clone(),
+        Protocol::Responses => json["reasoning"]["effort"].clone(),
+        Protocol::Anthropic => json["thinking"]["budget_tokens"].clone(),
+        Protocol::Gemini => json["generationConfig"]["thinkingConfig"]["thinkingLevel"].clone(),
+    }
+}
+
+#[test]
+fn an_effort_is_sent_in_every_protocol_and_holds_after_a_restart() {
+    for protocol in Protocol::ALL {
+        let seen_last = Arc::new(Mutex::new(Arc::new(Value::Null)));
+        let keep = Arc::clone(&seen_last);
+        let server = Server::start(move |seen| {
+            *keep.lock().unwrap() = Arc::clone(&seen.json);
+            Says::text("fine").into()
+        });
+        let home = Home::with(&server, protocol);
+        let last = |args: &[&str]| {
+            quiet(&home.run(args.iter().copied()).expect(0));
+            let json = Arc::clone(&seen_last.lock().unwrap());
+            let temperature = match protocol {
+                Protocol::Gemini => json["generationConfig"]["temperature"].clone(),
+                _ => json["temperature"].clone(),
+            };
+            (effort_in(&json, protocol), temperature)
+        };
+        let high = match protocol {
+            Protocol::Anthropic => json!(4_095),
+            _ => json!("high"),
+        };
+        let low = match protocol {
+            Protocol::Anthropic => json!(4_095),
+            _ => json!("low"),
+        };
+        assert_eq!(
+            last(&["-p", "x"]),
+            (Value::Null, Value::Null),
+            "{protocol:?}"
+        );
+        let flags = ["-p", "x", "--effort", "high", "--set", "temperature=0.5"];
+        // With thinking, Anthropic takes no temperature.
+        let temperature = match protocol {
+            Protocol::Anthropic => Value::Null,
+            _ => json!(0.5),
+        };
+        assert_eq!(
+            last(&flags),
+            (high.clone(), temperature.clone()),
+            "{protocol:?}"
+        );
+        assert_eq!(
+            last(&["-p", "-c", "more"]),
+            (high, temperature.clone()),
+            "{protocol:?}"
+        );
+        let low_now = last(&["-p", "-c", "more", "--effort", "low"]);
+        assert_eq!(low_now, (low.clone(), temperature), "{protocol:?}");
+        let more = "[models.\"local/test-model\"]\neffort = \"low\"\n";
+        home.configure(&server, protocol, more);
+        assert_eq!(last(&["-p", "another"]), (low, Value::Null), "{protocol:?}");
+        server.assert_no_violations();
+    }
+}
+
+#[test]
+fn another_model_answers_when_the_own_one_is_overloaded() {
+    let server = Server::start(|seen| match seen.model.as_str() {
+        "test-model" | "second" => Answer::error(503, "no capacity"),
+        _ => Says::text("here I am").into(),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    let more =
+        "fallback_model = [\"local/second\", \"local/third\"]\n[retry]\ntries = 2\nbase_ms = 1\n";
+    home.configure(&server, Protocol::Chat, more);
+    let asked = || -> Vec<String> { server.requests().iter().map(|r| r.model.clone()).collect() };
+    let run = home.run(["-p", "x"]).expect(0);
+    assert_eq!(run.stdout, "here I am\n");
+    let said = "local/third answers in its place until the next prompt";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let order = ["test-model", "test-model", "second", "second", "third"];
+    assert_eq!(asked(), order);
+    // The next message goes to the own model again.
+    let run = home
+        .run(["-p", "-c", "more", "--output-format", "stream-json"])
+        .expect(0);
+    assert_eq!(asked()[5..], order);
+    let lines: Vec<Value> = run
+        .stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let change = lines.iter().find(|l| l["type"] == "entry.chose").unwrap();
+    assert_eq!(change["fallback"]["model"], "local/second");
+    assert_eq!(change["fallback"]["error"]["class"], "overloaded");
+    server.assert_no_violations();
+}
+
+#[test]
+fn no_model_is_asked_in_place_of_one_that_refuses_the_key() {
+    let server = Server::start(|seen| match seen.model.as_str() {
+        "test-model" => Answer::error(401, "bad key"),
+        _ => Says::text("never").into(),
+    });
+    let home = Home::with(&server, Protocol::Chat);
+    home.configure(
+        &server,
+        Protocol::Chat,
+        "fallback_model = [\"local/second\"]\n",
+    );
+    refused(home.run(["-p", "x"]), 1, &["LOCAL_KEY"]);
+    assert_eq!(server.requests().len(), 1);
+    // One that could not be asked is left out, with a word.
+    home.configure(&server, Protocol::Chat, "fallback_model = [\"groq/x\"]\n");
+    let run = home.run(["-p", "x"]).expect(1);
+    assert!(
+        run.stderr.contains("fallback_model groq/x is left out"),
+        "{}",
+        run.stderr
+    );
+    home.configure(&server, Protocol::Chat, "fallback_model = [\"grok/x\"]\n");
+    let run = home.run(["-p", "x"]).expect(2);
+    assert!(
+        run.stderr.contains("did you mean \"groq\""),
+        "{}",
+        run.stderr
+    );
 }

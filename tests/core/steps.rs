@@ -11,6 +11,7 @@
 use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
+use rewake::core::choice::{Choice, Effort, FallbackModel};
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
 use rewake::core::fate::{Fate, fate};
@@ -654,7 +655,11 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
-        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
+        1 => Just(Entry::Chose(Choice { fallback: Some(FallbackModel {
+            model: "fallback/model".into(),
+            error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
+        }), effort: Some(Effort::High), temperature: Some(0.5), ..Choice::default() })),
+        1 => Just(Entry::Chose(Choice::of_model("other/model"))),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),
@@ -732,12 +737,14 @@ proptest! {
         let mut sent = Vec::new();
         for step in moves {
             let Some(entry) = entry_of(&state, step) else { continue };
-            let renews = matches!(entry, Entry::Continued { .. } | Entry::Chose { .. });
+            let renews = matches!(entry, Entry::Continued { .. } | Entry::Chose(_));
+            let model = state.model.clone();
             let record = Record { seq: state.next_seq(), at_ms: 0, entry };
             if state.fold(&record).is_err() {
                 continue;
             }
-            if renews {
+            // What was made by one model is sent to another in another form.
+            if renews || state.model != model {
                 sent.clear();
             }
             let now = messages(&state, usize::MAX);
@@ -766,7 +773,7 @@ proptest! {
             let policy = policy(true);
             match next(&state, &policy, &waiting) {
                 Step::RecordChoice => {
-                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan) };
+                    let chosen = Entry::Chose(Choice::of_mode(Mode::Plan));
                     prop_assert!(state.check(&chosen).is_ok());
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Home, Live};
 use rewake::config::{self, Env, Paths};
+use rewake::core::choice::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::engine::{Command, Engine, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
@@ -130,10 +131,7 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         assert_eq!(input(&home, &first).as_deref(), Some("half a tho"));
         live(
             session,
-            vec![Command::Choose {
-                model: None,
-                mode: Some(Mode::Default),
-            }],
+            vec![Command::Choose(Choice::of_mode(Mode::Default))],
         );
         assert_eq!(blanks(&home), 1);
     }
@@ -141,7 +139,7 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
     let state = |kind| log.iter().filter(|e| e.kind() == kind).count();
     assert_eq!(state("rendered"), 4);
     let model = log.iter().find_map(|e| match e {
-        Entry::Chose { model, .. } => model.clone(),
+        Entry::Chose(choice) => choice.model.clone(),
         _ => None,
     });
     assert_eq!(model.as_deref(), Some("s/y"));
@@ -288,10 +286,7 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
         Command::KeepInput("half a thought".into()),
         Command::Name("a name".into()),
         Command::Note("a command ended".into()),
-        Command::Choose {
-            model: None,
-            mode: Some(Mode::Plan),
-        },
+        Command::Choose(Choice::of_mode(Mode::Plan)),
     ];
     assert!(!answered(other));
     assert!(answered(vec![Command::GoOn]));

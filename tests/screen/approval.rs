@@ -216,7 +216,7 @@ fn another_mode_is_no_way_to_answer_ahead() {
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, None);
     stage.keys("<S-Tab>");
-    let chosen = |i: &Intent| matches!(i, Intent::Engine(Command::Choose { .. }));
+    let chosen = |i: &Intent| matches!(i, Intent::Engine(Command::Choose(_)));
     assert!(!stage.wanted.iter().any(chosen));
     stage.answers("<S-Tab>");
     assert!(stage.wanted.iter().any(chosen));
@@ -392,7 +392,7 @@ fn shift_tab_goes_round_the_modes_and_never_to_the_one_that_asks_nothing() {
     for _ in 0..3 {
         stage.keys("<S-Tab>");
         let chosen = stage.wanted.drain(..).find_map(|intent| match intent {
-            Intent::Engine(Command::Choose { mode, .. }) => mode,
+            Intent::Engine(Command::Choose(choice)) => choice.mode,
             _ => None,
         });
         let mode = chosen.unwrap();

@@ -101,7 +101,7 @@ fn a_model_is_chosen_from_a_list_or_by_its_name() {
         stage.send(Msg::Pick(picker()));
         stage.keys(keys);
         stage.wanted.into_iter().find_map(|intent| match intent {
-            Intent::UseModel(model) => Some(model),
+            Intent::UseModel(choice) => choice.model,
             _ => None,
         })
     };

@@ -1,5 +1,6 @@
 //! Finding sessions again.
 
+use rewake::core::choice::Choice;
 use rewake::core::entry::{Entry, Spent, StopReason, SummaryBy, Usage};
 use rewake::store::{SessionFilter, StoreError};
 
@@ -38,10 +39,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
             found: String::new(),
             draft: None,
         },
-        Entry::Chose {
-            model: None,
-            mode: Some(rewake::core::entry::Mode::Plan),
-        },
+        Entry::Chose(Choice::of_mode(rewake::core::entry::Mode::Plan)),
         Entry::Saved {
             reason: rewake::core::entry::SaveReason::Exit,
             tree: None,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rewake::core::choice::Choice;
 use rewake::core::entry::*;
 use rewake::store::{
     Batch, Head, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
@@ -258,10 +259,11 @@ pub fn all_kinds() -> Vec<Entry> {
             reason: SaveReason::Timer,
             tree: None,
         },
-        Entry::Chose {
+        Entry::Chose(Choice {
             model: Some("ollama/small".into()),
             mode: Some(Mode::AcceptEdits),
-        },
+            ..Choice::default()
+        }),
         Entry::Named {
             title: "The parser".into(),
         },

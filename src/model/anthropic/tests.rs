@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Quirks;
+use crate::core::choice::Effort;
 use crate::core::entry::FailureClass;
 use crate::core::entry::ToolSpec;
 
@@ -72,6 +73,8 @@ fn request(messages: Vec<Message>) -> Request {
         instructions: String::new(),
         messages,
         max_tokens: 8000,
+        effort: Effort::Default,
+        temperature: None,
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::config::Quirks;
+use crate::core::choice::Effort;
 use crate::core::entry::Block;
 use crate::core::request::{Message, Part, Role};
 use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
@@ -51,6 +52,8 @@ fn request() -> Request {
             cache: false,
         }],
         max_tokens: 100,
+        effort: Effort::Default,
+        temperature: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Each kind of entry, and what is said of it.
 
 use super::*;
+use crate::core::choice::Choice;
+use crate::core::entry::Mode;
 use crate::core::entry::{
     About, Failure, FailureClass, ForkPoint, Layers, Memory, MemoryKind, Output, StopReason, Via,
 };
@@ -201,10 +203,11 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             ),
         ),
         (
-            Entry::Chose {
+            Entry::Chose(Choice {
                 model: Some("a/b".into()),
                 mode: Some(Mode::Plan),
-            },
+                ..Choice::default()
+            }),
             ("model a/b, mode plan", Conversation),
         ),
         (Entry::Named { title: "t".into() }, ("named t", Detail)),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ratatui::text::{Line, Span};
 
 use super::{App, Intent, Overlay, Phase, Words, Yes};
+use crate::core::choice::{Choice, Effort};
 use crate::core::entry::Mode;
 use crate::core::text::one_line;
 use crate::engine::Command;
@@ -39,7 +40,7 @@ impl App {
             SlashCommand::Context => self.show("context", context_lines(self)),
             SlashCommand::Plan => self.show_plan(),
             SlashCommand::Model if words.is_empty() => return vec![Intent::Models],
-            SlashCommand::Model => return self.choose_model(words),
+            SlashCommand::Model => return self.choose_model(&words),
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
@@ -166,8 +167,35 @@ impl App {
         self.show("plan", lines);
     }
 
-    fn choose_model(&mut self, model: String) -> Vec<Intent> {
-        vec![Intent::UseModel(model)]
+    /// `provider/model`, an effort, `temperature=0.2`, or several of them.
+    fn choose_model(&mut self, words: &str) -> Vec<Intent> {
+        let mut choice = Choice::default();
+        for word in words.split_whitespace() {
+            let number = word.strip_prefix("temperature=").map(str::parse::<f64>);
+            match (Effort::named(word), number) {
+                (Some(effort), _) => choice.effort = Some(effort),
+                (None, Some(Ok(number))) if (0.0..=2.0).contains(&number) => {
+                    choice.temperature = Some(number);
+                }
+                (None, Some(_)) => {
+                    self.hint = Some("a temperature is a number from 0 to 2".to_string());
+                    return Vec::new();
+                }
+                (None, None) if word.contains('/') => choice.model = Some(word.to_string()),
+                (None, None) => {
+                    let efforts: Vec<&str> = Effort::ALL.iter().map(|e| e.name()).collect();
+                    self.hint = Some(format!(
+                        "{word:?} is neither provider/model nor an effort ({})",
+                        efforts.join(", ")
+                    ));
+                    return Vec::new();
+                }
+            }
+        }
+        match choice.model {
+            Some(_) => vec![Intent::UseModel(choice)],
+            None => vec![Intent::Engine(Command::Choose(choice))],
+        }
     }
 
     fn name_mode(&mut self, name: &str) -> Vec<Intent> {
@@ -210,7 +238,7 @@ impl App {
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
         match what {
             For::Rewind => self.rewind(&value),
-            For::Model => self.choose_model(value),
+            For::Model => self.choose_model(&value),
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => open(Which::Named {
                 id: value,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::{App, Intent, Overlay, Phase, Shell, Words};
+use crate::core::choice::Choice;
 use crate::core::entry::{Mode, Verdict};
 use crate::engine::Command;
 use crate::session::Which;
@@ -385,10 +386,7 @@ impl App {
     }
 
     pub(super) fn choose_mode(&mut self, mode: Mode) -> Vec<Intent> {
-        vec![Intent::Engine(Command::Choose {
-            model: None,
-            mode: Some(mode),
-        })]
+        vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
     }
 
     /// The newest queued message comes back into the box.

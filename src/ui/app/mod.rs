@@ -25,6 +25,7 @@ use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, Project, UiConfig};
+use crate::core::choice::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
 use crate::engine::Command;
@@ -115,7 +116,8 @@ pub enum Intent {
     Theme(String),
     Themes,
     Models,
-    UseModel(String),
+    /// A model with what is chosen for it.
+    UseModel(Choice),
     Status,
     Tail(String),
     Redraw,

@@ -164,7 +164,7 @@ impl Effects {
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
             Intent::Models => self.models(),
-            Intent::UseModel(model) => self.use_model(model, app.engine),
+            Intent::UseModel(choice) => self.use_model(choice, app.engine),
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(id),
             Intent::ChooseModel(model) => self.settings.ask(Ask::ChooseModel {

@@ -8,6 +8,7 @@ use super::Effects;
 use super::settings::Ask;
 use super::show::plain_lines;
 use crate::config::Standing;
+use crate::core::choice::Choice;
 use crate::core::entry::Mode;
 use crate::core::text::count;
 use crate::engine::Command;
@@ -43,19 +44,16 @@ impl Effects {
     }
 
     /// Only a model that could be asked: a key or a script may be read from a file.
-    pub(super) fn use_model(&self, model: String, engine: u64) {
+    pub(super) fn use_model(&self, choice: Choice, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
         let sender = self.to_screen.clone();
         let notify = move |text| drop(sender.send(Wake::Msg(Msg::Notice(Tone::Warn, text))));
         self.aside(move || {
             let models = Models::new(ctx.config().clone(), ctx.env.clone());
-            match models.check(&model) {
+            match models.check(choice.model.as_deref().unwrap_or_default()) {
                 Ok(warnings) => {
                     warnings.into_iter().for_each(notify);
-                    let command = Command::Choose {
-                        model: Some(model),
-                        mode: None,
-                    };
+                    let command = Command::Choose(choice);
                     Some(Wake::ForEngine { engine, command })
                 }
                 Err(e) => {

@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
+use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 use crate::session::context::Gauge;
 use crate::ui::app::App;
@@ -54,9 +55,13 @@ fn left(app: &App) -> Vec<Part> {
         Mode::Plan => theme.accent,
         Mode::BypassPermissions => theme.error,
     };
+    let effort = match app.now.effort {
+        Effort::Default => String::new(),
+        effort => format!(" {}", effort.name()),
+    };
     let mut parts = vec![
         vec![Span::styled(
-            format!(" {}", clean_line(&app.now.model)),
+            format!(" {}{effort}", clean_line(&app.now.model)),
             theme.text,
         )],
         vec![Span::styled(

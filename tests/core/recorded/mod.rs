@@ -6,6 +6,7 @@
 
 use rewake::config::Quirks;
 use rewake::core::budget::Budget;
+use rewake::core::choice::Effort;
 use rewake::core::entry::{Block, CallId, Entry, Layers, Mode, Outcome, Output, Record, Via};
 use rewake::core::prompt::messages;
 use rewake::core::request::Request;
@@ -236,6 +237,8 @@ fn next_request(one: &Recorded, model: &str) -> Value {
             Budget::new(100_000, 1_000, None).inline_bytes(10_000),
         ),
         max_tokens: 1_000,
+        effort: Effort::Default,
+        temperature: None,
     };
     let target = Target {
         model: "m",

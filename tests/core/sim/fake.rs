@@ -211,6 +211,10 @@ pub struct Outside {
     pub bulk: usize,
     pub summariser_fails: bool,
     pub upgraded: bool,
+    /// The session's own model is always overloaded.
+    pub overloaded: bool,
+    /// The models that were asked.
+    pub asked: Vec<String>,
     /// Answers in the log.
     pub replies: usize,
 }
@@ -242,6 +246,8 @@ impl Outside {
             bulk: 0,
             summariser_fails: false,
             upgraded: false,
+            overloaded: false,
+            asked: Vec::new(),
             replies: 0,
         }
     }
@@ -452,6 +458,9 @@ impl Fake {
     }
 }
 
+/// Answers when the session's own model does not.
+pub const FALLBACK: &str = "other/model";
+
 impl World for Fake {
     async fn call_model(
         &self,
@@ -474,7 +483,15 @@ impl World for Fake {
         }
         let turn = self.outside.borrow().replies;
         let _ = deltas.send(Delta::Text("streaming".into()));
+        self.outside.borrow_mut().asked.push(request.model.clone());
         self.pass().await;
+        if self.outside.borrow().overloaded && request.model != FALLBACK {
+            return Err(Failure {
+                class: FailureClass::Overloaded,
+                message: "busy".into(),
+                hint: None,
+            });
+        }
         let script = &self.outside.borrow().script.0;
         let blocks = script
             .get(turn)

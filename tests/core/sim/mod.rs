@@ -25,13 +25,14 @@ use fake::{Fake, Outside, Rng, Script};
 use person::Person;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
+use rewake::core::choice::Choice;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::engine::{Choice, Engine, Event, Log, OnEvent, Rest};
+use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
 use rewake::session::context::windows;
 use rewake::store::{NewFork, Store, new_id};
 use stage::{begin, fresh_store, settings};
@@ -59,6 +60,8 @@ struct Case {
     summariser_fails: bool,
     /// Each start is of another version than the session, and names another mode.
     upgraded: bool,
+    /// The model cannot be asked, and there is another.
+    overloaded: bool,
 }
 
 /// The version that takes a session up.
@@ -69,6 +72,8 @@ struct Ran {
     boundaries: u64,
     records: Vec<Record>,
     looks: BTreeMap<CallId, u32>,
+    /// The models that were asked, in order.
+    asked: Vec<String>,
 }
 
 fn policy(window: u64) -> Policy {
@@ -104,11 +109,13 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().bulk = case.bulk;
     outside.borrow_mut().summariser_fails = case.summariser_fails;
     outside.borrow_mut().upgraded = case.upgraded;
+    outside.borrow_mut().overloaded = case.overloaded;
 
     let session = begin(dir.path());
     go_on(case, dir.path(), &session, &outside);
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
+    let asked = outside.borrow().asked.clone();
     let records = check_end(dir.path(), &session, &outside);
     let waiting = waiting(dir.path(), &session, &records);
     check_messages(&records, outside.borrow().queued - waiting);
@@ -148,6 +155,7 @@ fn run(case: &Case) -> Ran {
         boundaries,
         records,
         looks,
+        asked,
     }
 }
 
@@ -207,13 +215,14 @@ fn one_process(
             }
         });
         let mut settings = settings(policy(outside.borrow().window));
+        if outside.borrow().overloaded {
+            settings.fallbacks = vec![fake::FALLBACK.to_string()];
+        }
         if outside.borrow().upgraded {
             settings.renewed =
                 (state.version != NEWER).then(|| (NEWER.to_string(), fake::layers()));
-            settings.chosen = (state.mode != Mode::AcceptEdits).then_some(Choice {
-                model: None,
-                mode: Some(Mode::AcceptEdits),
-            });
+            settings.chosen =
+                (state.mode != Mode::AcceptEdits).then(|| Choice::of_mode(Mode::AcceptEdits));
         }
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
@@ -434,10 +443,50 @@ fn every_boundary_of_another_version() {
         };
         let rendered =
             places(&|e| matches!(e, Entry::Rendered { version, .. } if version == NEWER));
-        let chosen = places(&|e| matches!(e, Entry::Chose { .. }));
+        let chosen = places(&|e| matches!(e, Entry::Chose(_)));
         let replied = places(&|e| matches!(e, Entry::Replied { .. }));
         assert_eq!((rendered.len(), chosen.len()), (1, 1), "crash at {at}");
         assert!(rendered[0] < replied[0] && chosen[0] < replied[0]);
+    }
+}
+
+/// A model that is overloaded, another that answers in its place, a message meanwhile, and a crash
+/// at every boundary: the change is recorded before the other is asked, so the same goes on.
+#[test]
+fn every_boundary_of_a_fallback() {
+    let overloaded = Case {
+        overloaded: true,
+        ..Case::default()
+    };
+    let last = run(&overloaded).boundaries;
+    for at in 0..=last {
+        for say_at in [None, Some(at + 3)] {
+            let ran = run(&Case {
+                crashes: vec![at],
+                say_at,
+                ..overloaded.clone()
+            });
+            let count =
+                |is: &dyn Fn(&Entry) -> bool| ran.records.iter().filter(|r| is(&r.entry)).count();
+            let is_change = |e: &Entry| matches!(e, Entry::Chose(c) if c.fallback.is_some());
+            let said = count(&|e| matches!(e, Entry::Said { .. }));
+            assert!(count(&is_change) >= 1, "crash at {at}");
+            let mut changes = 0;
+            for record in &ran.records {
+                match &record.entry {
+                    Entry::Said { .. } => changes = 0,
+                    entry => changes += usize::from(is_change(entry)),
+                }
+                assert!(changes <= 1, "crash at {at}: twice for one message");
+            }
+            let failed = count(&|e| matches!(e, Entry::Failed { .. }));
+            let other =
+                |e: &Entry| matches!(e, Entry::Replied { model, .. } if model != fake::FALLBACK);
+            assert_eq!((failed, count(&other)), (0, 0), "crash at {at}");
+            // The own model is asked once for each message, and once more for the crash at most.
+            let own = ran.asked.iter().filter(|m| *m != fake::FALLBACK).count();
+            assert!(own <= said + 1, "crash at {at}: asked {own} times");
+        }
     }
 }
 
@@ -460,6 +509,7 @@ fn random(seeds: std::ops::Range<u64>) {
             bulk: [0, 500, 5_000][rng.below(3) as usize],
             summariser_fails: rng.below(2) == 0,
             upgraded: seed % 4 == 0,
+            overloaded: seed % 5 == 0,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rewake::config::Config;
 use rewake::core::budget::Budget;
+use rewake::core::choice::Choice;
 use rewake::core::entry::*;
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
@@ -162,8 +163,11 @@ fn say(text: &str) -> Command {
 }
 
 fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
-    let model = model.map(str::to_string);
-    Command::Choose { model, mode }
+    Command::Choose(Choice {
+        model: model.map(str::to_string),
+        mode,
+        ..Choice::default()
+    })
 }
 
 /// Asks about one command.
@@ -411,7 +415,7 @@ fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
         Does::Compact | Does::GoOn => {}
     }
     if matches!(does, Does::Mode | Does::Model) {
-        assert_eq!(times(|e| matches!(e, Entry::Chose { .. })), 1);
+        assert_eq!(times(|e| matches!(e, Entry::Chose(_))), 1);
     }
     if does == Does::Name {
         assert_eq!(times(|e| matches!(e, Entry::Named { .. })), 1);

@@ -84,5 +84,6 @@ pub fn settings(policy: Policy) -> Settings {
         render: Box::new(|_| fake::layers()),
         renewed: None,
         chosen: None,
+        fallbacks: vec![],
     }
 }

@@ -154,6 +154,7 @@ impl Turn {
             render: Box::new(|_| Layers::default()),
             renewed: None,
             chosen: None,
+            fallbacks: vec![],
         };
         let (_commands, inbox) = unbounded_channel();
         let log = Log { store, head, state };
