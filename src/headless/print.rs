@@ -18,7 +18,6 @@ use crate::engine::{ContextChange, ContextFigures, Event};
 use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
 use crate::session::Session;
-use crate::store::now_ms;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -183,9 +182,11 @@ impl Printer {
             Delta::Text(text) => self.line(|| json!({"type": "delta.text", "text": text})),
             Delta::Thinking(text) => self.line(|| json!({"type": "delta.thinking", "text": text})),
             Delta::Call { name } => self.line(|| json!({"type": "delta.call", "name": name})),
-            Delta::Retry { after_ms, failure } => {
-                // When it is asked again, for who counts down.
-                let until_ms = now_ms().saturating_add_unsigned(*after_ms);
+            Delta::Retry {
+                after_ms,
+                until_ms,
+                failure,
+            } => {
                 self.line(|| {
                     json!({
                         "type": "retry", "after_ms": after_ms, "until_ms": until_ms,

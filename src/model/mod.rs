@@ -54,6 +54,8 @@ pub enum Delta {
     /// The stream was cut and the request is sent again: what was shown is void.
     Retry {
         after_ms: u64,
+        /// When it is sent: UTC, milliseconds since 1970.
+        until_ms: i64,
         failure: Failure,
     },
 }

@@ -12,6 +12,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{Delta, wait};
 use crate::core::entry::{Failure, FailureClass};
 
@@ -172,8 +174,11 @@ impl Tries {
         if is_limit || is_asked {
             self.so_far.waited += wait;
         }
+        let after_ms = wait.as_millis().try_into().unwrap_or(u64::MAX);
+        let now_ms = Timestamp::now().as_millisecond();
         on(Delta::Retry {
-            after_ms: wait.as_millis().try_into().unwrap_or(u64::MAX),
+            after_ms,
+            until_ms: now_ms.saturating_add_unsigned(after_ms),
             failure,
         });
         tokio::time::sleep(wait).await;

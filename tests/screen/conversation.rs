@@ -81,10 +81,21 @@ fn an_answer_that_is_asked_for_again_says_why() {
     };
     stage.engine_event(EngineEvent::Delta(Delta::Retry {
         after_ms: 4_000,
+        until_ms: stage.app.now_ms + 4_000,
         failure,
     }));
     stage.does_not_see("void");
-    stage.sees("the server is busy; asked again in 4 s");
+    stage.sees("the server is busy; retrying in 4 s");
+    for (ms, shown) in [
+        (1_000, "retrying in 3 s"),
+        (1_500, "retrying in 2 s"),
+        (500, "retrying in 1 s"),
+    ] {
+        stage.app.now_ms += ms;
+        stage.sees(&format!("the server is busy; {shown}"));
+    }
+    stage.app.now_ms += 5_000;
+    stage.sees("the server is busy; retrying now");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What lies over the conversation: help, context, lists, questions.
 
 use rewake::core::entry::CallId;
+use rewake::engine::Command;
 use rewake::session::Which;
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::overlay::{For, Picker, PickerItem};
@@ -138,7 +139,7 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     stage.asks(id, "why", None);
     // Keys go to what is read; the question is there when that is closed.
     stage.keys("y");
-    let answered = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Decide { .. }));
+    let answered = |i: &Intent| matches!(i, Intent::Engine(Command::Decide { .. }));
     assert!(!stage.wanted.iter().any(answered));
     stage.keys("<Esc>");
     stage.sees("bash asks");
@@ -146,4 +147,28 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;
     stage.log(entry::allowed(id));
+}
+
+#[test]
+fn an_effort_is_chosen_with_the_model_or_alone() {
+    let chosen = |keys: &str| {
+        let mut stage = Stage::opened(80, 24);
+        stage.keys(keys);
+        let choice = stage.wanted.into_iter().find_map(|intent| match intent {
+            Intent::UseModel(choice) | Intent::Engine(Command::Choose(choice)) => Some(choice),
+            _ => None,
+        });
+        choice.map(|c| (c.model, c.effort.map(|e| e.name()), c.temperature))
+    };
+    assert_eq!(
+        chosen("/model high<Enter>"),
+        Some((None, Some("high"), None))
+    );
+    assert_eq!(
+        chosen("/model a/b low temperature=0.5<Enter>"),
+        Some((Some("a/b".to_string()), Some("low"), Some(0.5)))
+    );
+    for wrong in ["hard", "temperature=9", "temperature=x"] {
+        assert_eq!(chosen(&format!("/model {wrong}<Enter>")), None, "{wrong}");
+    }
 }

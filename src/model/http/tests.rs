@@ -199,7 +199,10 @@ async fn a_rate_limit_is_waited_for_as_the_server_asks() {
     let (base, _) = serve(vec![slow, whole()]).await;
     let (deltas, reply) = ask(&provider(&base)).await;
     assert!(reply.is_ok());
-    let Delta::Retry { after_ms, failure } = &deltas[0] else {
+    let Delta::Retry {
+        after_ms, failure, ..
+    } = &deltas[0]
+    else {
         panic!("{deltas:?}");
     };
     assert_eq!((*after_ms, failure.class), (20, FailureClass::RateLimit));

@@ -180,8 +180,13 @@ impl<'a> StreamLines<'a> {
             let line = format!("  writing a call of {} …", clean_line(name));
             after.push(Line::styled(line, theme.dim));
         }
-        if let Some(retry) = &stream.retry {
-            after.extend(paragraph(retry, theme.warn, "  ", layout));
+        if let Some((why, until_ms)) = &stream.retry {
+            let retry = match until_ms - layout.now_ms {
+                // Rounded up: at 1 s it is not over.
+                left @ 1.. => format!("{why}; retrying in {} s", (left + 999) / 1_000),
+                _ => format!("{why}; retrying now"),
+            };
+            after.extend(paragraph(&retry, theme.warn, "  ", layout));
         }
         after.push(Line::default());
         let words: &[Line<'static>] = match stream.has_words {

@@ -47,7 +47,8 @@ pub struct Stream {
     /// The tools of the calls that were begun.
     pub calls: Vec<String>,
     /// Why the model is asked again, and when.
-    pub retry: Option<String>,
+    /// Why the model is asked again, and when (UTC, milliseconds since 1970).
+    pub retry: Option<(String, i64)>,
 }
 
 impl Stream {
@@ -67,10 +68,11 @@ impl Stream {
                 self.thinking.push_str(text);
             }
             Delta::Call { name } => self.calls.push(name.clone()),
-            Delta::Retry { after_ms, failure } => {
-                let wait = after_ms.div_ceil(1000);
+            Delta::Retry {
+                until_ms, failure, ..
+            } => {
                 *self = Stream {
-                    retry: Some(format!("{}; asked again in {wait} s", failure.message)),
+                    retry: Some((failure.message.clone(), *until_ms)),
                     ..Stream::default()
                 };
             }
