@@ -5,7 +5,18 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::Protocol;
+/// How a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    Anthropic,
+    OpenaiResponses,
+    OpenaiChat,
+    Gemini,
+    /// Plays a file of answers.
+    Script,
+}
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

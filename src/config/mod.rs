@@ -34,7 +34,7 @@ pub mod trust;
 mod trusted;
 pub mod write;
 
-pub use builtin::{EffortField, Quirks};
+pub use builtin::{EffortField, Protocol, Quirks};
 pub use env::Env;
 pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text};
@@ -45,7 +45,7 @@ pub use origin::{Origin, Origins};
 pub use paths::Paths;
 pub use project::{Content, Difference, Given, Project, Standing, project_file};
 pub use provider::{
-    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, Protocol, ProviderConfig,
+    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, ProviderConfig,
     default_model,
 };
 pub use schema::{

@@ -5,24 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
-
-use super::builtin::{Builtin, Quirks, builtin, builtins, elsewhere};
+use super::builtin::{Builtin, Protocol, Quirks, builtin, builtins, elsewhere};
 use super::error::nearest;
 use super::{Config, ConfigError, Env, ProviderEntry};
-
-/// How a server is spoken to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    Anthropic,
-    OpenaiResponses,
-    OpenaiChat,
-    Gemini,
-    /// Plays a file of answers.
-    Script,
-}
 
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
 #[derive(Clone, PartialEq, Eq)]

@@ -1,55 +1,7 @@
-//! What a session uses that a person, a flag or a failure can change: model, mode, effort,
-//! temperature. Part of the log, so that it holds after a restart.
+//! What is known of choosing: how hard a model is to think, and which model is asked when
+//! another cannot be. [`super::entry::Choice`] is what is recorded of it.
 
 use serde::{Deserialize, Serialize};
-
-use super::entry::{Failure, Mode};
-
-/// What is another from here on. `None` leaves what is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Choice {
-    /// `provider/model`. It begins with the effort and the temperature of the config.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Another model answers until the user's next message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<FallbackModel>,
-}
-
-impl Choice {
-    pub fn of_model(model: impl Into<String>) -> Choice {
-        Choice {
-            model: Some(model.into()),
-            ..Choice::default()
-        }
-    }
-
-    pub fn of_mode(mode: Mode) -> Choice {
-        Choice {
-            mode: Some(mode),
-            ..Choice::default()
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        *self == Choice::default()
-    }
-}
-
-/// The model that answers in place of one that could not be asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FallbackModel {
-    /// `provider/model`.
-    pub model: String,
-    /// Why the one before could not be asked.
-    pub error: Failure,
-}
 
 /// How hard a model is to think. Each protocol has its own field for it, and takes the nearest
 /// of its own steps.

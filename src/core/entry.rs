@@ -13,7 +13,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::choice::Choice;
+use super::choice::Effort;
 use super::text::one_line;
 
 /// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
@@ -212,6 +212,52 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
+}
+
+/// What is another from here on. `None` leaves what is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Choice {
+    /// `provider/model`. It begins with the effort and the temperature of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Another model answers until the user's next message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<FallbackModel>,
+}
+
+impl Choice {
+    pub fn of_model(model: impl Into<String>) -> Choice {
+        Choice {
+            model: Some(model.into()),
+            ..Choice::default()
+        }
+    }
+
+    pub fn of_mode(mode: Mode) -> Choice {
+        Choice {
+            mode: Some(mode),
+            ..Choice::default()
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Choice::default()
+    }
+}
+
+/// The model that answers in place of one that could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackModel {
+    /// `provider/model`.
+    pub model: String,
+    /// Why the one before could not be asked.
+    pub error: Failure,
 }
 
 /// Images that a server refused.

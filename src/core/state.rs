@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::choice::{Choice, Effort};
+use super::choice::Effort;
+use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
     Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,

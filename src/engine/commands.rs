@@ -5,7 +5,8 @@
 //! recorded waits, and so do all behind it.
 
 use super::{Command, Engine, EngineError, Event, Write};
-use crate::core::choice::{Choice, Effort};
+use crate::core::choice::Effort;
+use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::next::{Why, rest};
 use crate::store::{InboxId, Message, Queued, StoreError};

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 
 use super::attend::Stoppable;
 use super::{Engine, EngineError, Write};
-use crate::core::choice::{Choice, FallbackModel, next_fallback};
+use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
+use crate::core::entry::{Choice, FallbackModel};
 use crate::core::fate::{Fate, fate};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};

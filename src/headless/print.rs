@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{RunResult, is_denied};
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
 use crate::core::text::one_line;

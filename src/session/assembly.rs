@@ -10,7 +10,8 @@ use super::{
     AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
-use crate::core::choice::{Choice, Effort};
+use crate::core::choice::Effort;
+use crate::core::entry::Choice;
 use crate::core::settings::Policy;
 use crate::core::state::State;
 use crate::engine::Settings;

@@ -11,11 +11,11 @@
 use std::borrow::Cow;
 
 use super::short_id;
-use crate::core::choice::{Choice, FallbackModel};
 use crate::core::entry::{
     Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Usage, Verdict,
 };
+use crate::core::entry::{Choice, FallbackModel};
 use crate::core::text::count;
 use crate::core::tool::ToolCall;
 use crate::tools;

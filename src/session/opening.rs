@@ -15,7 +15,7 @@ use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, 
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
 use crate::core::state::State;
 use crate::engine::Log;

@@ -11,7 +11,7 @@ use super::inbox::{InboxId, take};
 use super::memories::remember;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::{Store, StoreError};
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 
 const WHAT: &str = "append to the session";

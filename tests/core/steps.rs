@@ -11,8 +11,9 @@
 use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
-use rewake::core::choice::{Choice, Effort, FallbackModel};
+use rewake::core::choice::Effort;
 use rewake::core::entry::*;
+use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
 use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Home, Live};
 use rewake::config::{self, Env, Paths};
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::engine::{Command, Engine, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};

@@ -1,7 +1,7 @@
 //! A log, written down entry by entry as a test speaks of it. What could not follow in a real
 //! log fails the test.
 
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::{
     Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome, Output,
     Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,

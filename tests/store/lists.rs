@@ -1,6 +1,6 @@
 //! Finding sessions again.
 
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Spent, StopReason, SummaryBy, Usage};
 use rewake::store::{SessionFilter, StoreError};
 

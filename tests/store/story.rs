@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::store::{
     Batch, Head, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,

@@ -1,7 +1,7 @@
 //! Each kind of entry, and what is said of it.
 
 use super::*;
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::Mode;
 use crate::core::entry::{
     About, Failure, FailureClass, ForkPoint, Layers, Memory, MemoryKind, Output, StopReason, Via,

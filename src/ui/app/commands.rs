@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use ratatui::text::{Line, Span};
 
 use super::{App, Intent, Overlay, Phase, Words, Yes};
-use crate::core::choice::{Choice, Effort};
+use crate::core::choice::Effort;
+use crate::core::entry::Choice;
 use crate::core::entry::Mode;
 use crate::core::text::one_line;
 use crate::engine::Command;

@@ -25,7 +25,7 @@ use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, Project, UiConfig};
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
 use crate::engine::Command;

@@ -8,7 +8,7 @@ use super::Effects;
 use super::settings::Ask;
 use super::show::plain_lines;
 use crate::config::Standing;
-use crate::core::choice::Choice;
+use crate::core::entry::Choice;
 use crate::core::entry::Mode;
 use crate::core::text::count;
 use crate::engine::Command;

@@ -25,7 +25,7 @@ use fake::{Fake, Outside, Rng, Script};
 use person::Person;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::permission::Permission;

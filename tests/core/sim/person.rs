@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rewake::config::Config;
 use rewake::core::budget::Budget;
-use rewake::core::choice::Choice;
+use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
