@@ -8,7 +8,7 @@ use crate::model::catalogue::{ModelInfo, Prices, snapshot};
 use crate::model::{Figures, split_name};
 use crate::report::{Trouble, exit, line, note};
 
-pub fn run(config: &Config, filter: &str, json: bool) -> Result<u8, Trouble> {
+pub(super) fn run(config: &Config, filter: &str, json: bool) -> Result<u8, Trouble> {
     let filter = filter.trim();
     let known = known(config);
     let found: Vec<&Known> = known.iter().filter(|known| known.fits(filter)).collect();

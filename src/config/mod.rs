@@ -30,9 +30,9 @@ mod project;
 mod provider;
 mod schema;
 mod setting;
-pub mod trust;
+pub(crate) mod trust;
 mod trusted;
-pub mod write;
+pub(crate) mod write;
 
 pub use builtin::{EffortField, Protocol, Quirks};
 pub use env::Env;

@@ -36,7 +36,7 @@ fn openai(effort: Effort) -> Option<&'static str> {
 }
 
 /// Of Chat Completions: name and value.
-pub fn chat(effort: Effort, field: EffortField) -> Option<(&'static str, Value)> {
+pub(super) fn chat(effort: Effort, field: EffortField) -> Option<(&'static str, Value)> {
     let word = openai(effort)?;
     Some(match field {
         EffortField::ReasoningEffort => ("reasoning_effort", word.into()),
@@ -52,7 +52,7 @@ pub fn chat(effort: Effort, field: EffortField) -> Option<(&'static str, Value)>
 }
 
 /// `reasoning` of the Responses API.
-pub fn responses(effort: Effort) -> Option<Value> {
+pub(super) fn responses(effort: Effort) -> Option<Value> {
     Some(match openai(effort)? {
         "none" => json!({ "effort": "none" }),
         word => json!({ "effort": word, "summary": "auto" }),
@@ -61,7 +61,7 @@ pub fn responses(effort: Effort) -> Option<Value> {
 
 /// What a model of Anthropic is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anthropic {
+pub(super) enum Anthropic {
     /// `thinking.budget_tokens`
     Budget(u64),
     /// `output_config.effort`; the model thinks as it sees fit.
@@ -69,7 +69,7 @@ pub enum Anthropic {
     Nothing,
 }
 
-pub fn anthropic(effort: Effort, model: &str) -> Anthropic {
+pub(super) fn anthropic(effort: Effort, model: &str) -> Anthropic {
     let Some(tokens) = budget(effort) else {
         return Anthropic::Nothing;
     };
@@ -100,7 +100,7 @@ fn claude_version(model: &str) -> (u32, u32) {
 }
 
 /// `thinkingConfig` of Gemini.
-pub fn gemini(effort: Effort, model: &str) -> Option<Value> {
+pub(super) fn gemini(effort: Effort, model: &str) -> Option<Value> {
     if effort == Effort::Default {
         return None;
     }
@@ -129,7 +129,7 @@ pub fn gemini(effort: Effort, model: &str) -> Option<Value> {
 }
 
 /// Puts a temperature into a body.
-pub fn put_temperature(body: &mut Map<String, Value>, temperature: Option<f64>) {
+pub(super) fn put_temperature(body: &mut Map<String, Value>, temperature: Option<f64>) {
     if let Some(temperature) = temperature {
         body.insert("temperature".into(), temperature.into());
     }
