@@ -55,6 +55,7 @@ pub struct Content {
     pub keys: BTreeMap<String, Given>,
 }
 
+/// A value that a workspace's own config gives and that needs trust.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Given {
     /// Of the value as TOML: blake3 in hex.
@@ -146,10 +147,14 @@ pub enum Standing {
     Unbound,
 }
 
+/// A key in which a workspace's own config is not what was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
+    /// The dotted key.
     pub key: String,
+    /// The value that is there now, short. `None` when it is gone.
     pub shown: Option<String>,
+    /// `changed`, `new` or `gone`.
     pub how: &'static str,
 }
 

@@ -163,11 +163,17 @@ fn ollama_url(host: &str) -> String {
 /// `provider/model`. The model's own name may hold slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelName {
+    /// The provider's name in the config: the part before the first slash.
     pub provider: String,
+    /// The provider's own name of the model: all behind the first slash.
     pub model: String,
 }
 
 impl ModelName {
+    /// Splits a name at its first slash.
+    ///
+    /// # Errors
+    /// When there is no slash, or nothing on one side of it.
     pub fn parse(text: &str) -> Result<ModelName, ConfigError> {
         match text.split_once('/') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelName {

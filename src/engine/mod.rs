@@ -101,10 +101,13 @@ pub enum Event<'a> {
 /// Why the engine came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
+    /// There is nothing to do without a person or a signal.
     Waiting(Why),
+    /// It was told to leave. Commands go on.
     Left(SaveReason),
 }
 
+/// Why the engine could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -115,6 +118,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What a person can do about it. `None`: nothing is known that helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Store(error) => error.hint(),
@@ -141,7 +145,9 @@ pub struct Settings {
 /// A model, a mode, or both, in place of those of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
+    /// `provider/model`. `None`: the session's own stays.
     pub model: Option<String>,
+    /// `None`: the session's own stays.
     pub mode: Option<Mode>,
 }
 
@@ -162,6 +168,7 @@ const BUSY_TRIES: u32 = 2;
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
+/// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     store: Store,
     head: Head,
@@ -228,6 +235,7 @@ impl<W: World> Engine<W> {
         }
     }
 
+    /// The fold of what is in the log.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -52,6 +52,7 @@ pub enum Delta {
     },
     /// The stream was cut and the request is sent again: what was shown is void.
     Retry {
+        /// The pause before the request is sent again, milliseconds.
         after_ms: u64,
         failure: Failure,
     },
@@ -62,6 +63,7 @@ pub enum Delta {
 pub struct Reply {
     pub blocks: Vec<Block>,
     pub usage: Usage,
+    /// Why the answer ended.
     pub stop: StopReason,
 }
 

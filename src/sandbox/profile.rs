@@ -100,12 +100,15 @@ impl Repository {
     }
 }
 
+/// What of the network a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
+    /// Nothing, not even loopback.
     None,
     /// A network namespace of its own with loopback alone.
     Private,
+    /// All that the machine can reach.
     Open,
 }
 
@@ -150,9 +153,12 @@ impl Default for Limits {
     }
 }
 
+/// What one command may do, worked out for this machine. The keeper carries it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
+    /// The level it was made for.
     pub access: Access,
+    /// The kernel it was made for.
     pub kernel: Kernel,
     pub network: Network,
     /// Readable and executable, with all below. No links in it.
@@ -167,7 +173,9 @@ pub struct Profile {
     pub hidden: Vec<PathBuf>,
     /// Not writable, though it lies below `write`. What exists is held where mounts can be had.
     pub protected: Vec<PathBuf>,
+    /// The command's own temporary folder.
     pub tmp: PathBuf,
+    /// Where changes of protected files are put.
     pub quarantine: PathBuf,
     /// Names of variables that are given on although they look secret.
     pub pass_env: Vec<String>,

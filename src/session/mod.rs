@@ -84,6 +84,7 @@ pub enum Which {
     },
 }
 
+/// Why a session could not be opened, read or driven.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     #[error(transparent)]
@@ -118,6 +119,7 @@ impl SessionError {
         )
     }
 
+    /// What a person can do about it. `None`: nothing is known that helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Store(e) => e.hint(),
@@ -176,6 +178,7 @@ pub enum Parting {
 }
 
 impl AppContext {
+    /// The config of this start, checked and complete.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
@@ -235,14 +238,23 @@ impl AppContext {
         })
     }
 
+    /// The root that counts as here, as sessions are recorded with it.
     pub fn workspace(&self) -> String {
         self.here.root.to_string_lossy().into_owned()
     }
 
+    /// Opens the store of this start's data folder, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
         Store::open(&self.paths.data_dir)
     }
 
+    /// The runs of all sessions, in the data folder.
+    ///
+    /// # Errors
+    /// [`SessionError::OwnExe`]: keepers are started from this program's own file.
     pub fn runs(&self) -> Result<Runs, SessionError> {
         let exe = command::own_exe().map_err(SessionError::OwnExe)?;
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))

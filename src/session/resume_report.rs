@@ -21,6 +21,7 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// In one word, as lists show it.
     pub fn word(self) -> &'static str {
         match self {
             Ending::Done => "done",

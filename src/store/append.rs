@@ -18,12 +18,14 @@ const WHAT: &str = "append to the session";
 /// A title made from the first words said is cut here, characters.
 const TITLE_CHARS: usize = 80;
 
+/// A session that is not there yet.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// See [`super::new_id`].
     pub id: String,
     /// The canonical root: what counts as "here".
     pub workspace: String,
+    /// The folder that the session works in.
     pub folder: String,
 }
 

@@ -18,6 +18,7 @@ const FORBIDDEN: &str =
 const DISK_ERROR: &str = "the disk or its file system reports an error (or a quota is used up): look \
                           at the system log, and copy the data folder to another disk";
 
+/// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process or thread appended to the session.

@@ -23,9 +23,11 @@ const WHAT_SEARCH: &str = "search";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey(i64);
 
+/// A session's place in the list: all that is read of it before it is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub key: SessionKey,
+    /// As it was named, or the first words said. `None`: neither.
     pub title: Option<String>,
 }
 

@@ -28,14 +28,18 @@ pub struct Sought<'a> {
     pub limit: u32,
 }
 
+/// A memory that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
     /// The session that recorded it, and its entry.
     pub session: String,
     pub seq: Seq,
+    /// `episodic`, `semantic` or `procedural`.
     pub kind: String,
+    /// What it is about, in a few words. `None`: the model gave none.
     pub topic: Option<String>,
     pub text: String,
+    /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// More is better.
     pub score: f64,

@@ -35,10 +35,12 @@ pub struct SessionInfo {
     pub bytes: u64,
 }
 
+/// Which sessions a list has. By default all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
     /// Only those of this workspace.
     pub workspace: Option<&'a str>,
+    /// Only those that are unfinished.
     pub unfinished: bool,
 }
 

@@ -72,6 +72,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// Begins to count: the time runs from here. `cancel` ends the look when it is set.
     pub fn new(limits: Limits, cancel: &'a AtomicBool) -> Watch<'a> {
         Watch {
             limits,

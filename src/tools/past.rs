@@ -20,6 +20,7 @@ pub struct Past<'a> {
 /// Looks at the store, and gives the text for the model.
 pub type LookBack = Box<dyn FnOnce(&mut Past<'_>) -> Result<String, String> + Send>;
 
+/// Runs a look at the store. What it gives counts as recalled: it is not found again.
 pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
     match look(past) {
         Ok(text) => Ran::done(text).with(Some(Fact::Recalled)),

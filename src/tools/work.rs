@@ -13,6 +13,7 @@ use crate::core::tool::Class;
 pub(super) type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
 pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
 
+/// What there is to do of a call. Its variant decides the effect class.
 pub enum Work {
     /// Looks at files or at nothing; ends soon after the flag is set.
     Look(Look),
@@ -38,6 +39,7 @@ pub struct ShellCommand {
 }
 
 impl Work {
+    /// How the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
             Work::Look(_) | Work::LookBack(_) | Work::Commands(_) => Class::Idempotent,

@@ -31,6 +31,7 @@ pub struct Shell {
     pub env_remove: Vec<String>,
 }
 
+/// The [`World`] of one session on this machine.
 pub struct Machine {
     ctx: ToolContext,
     shell: Shell,
