@@ -96,6 +96,7 @@ pub struct Opening {
     pub now: Now,
 }
 
+/// Why a session was not opened.
 #[derive(Debug)]
 pub struct NotOpened {
     pub message: String,
@@ -127,6 +128,7 @@ pub struct Now {
 }
 
 impl Now {
+    /// The part of `state` that the screen shows. `gauging` says how full the context is.
     pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
@@ -191,6 +193,7 @@ impl Live {
         let _ = self.commands.send(command);
     }
 
+    /// For who sends commands to the engine by itself.
     pub fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
     }

@@ -189,10 +189,12 @@ pub enum Yes {
 /// A shell command of the user, by its number.
 pub type ShellId = u64;
 
+/// A shell command that the user typed with `!` and that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
     pub id: ShellId,
     pub command: String,
+    /// When it was begun: UTC, milliseconds since 1970.
     pub since_ms: i64,
     /// It was asked to end.
     pub is_stopped: bool,
@@ -243,15 +245,19 @@ impl LaunchInfo {
     }
 }
 
+/// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
+    /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
     pub theme: Theme,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
     pub figures: Figures,
+    /// The time of the last message: UTC, milliseconds since 1970.
     pub now_ms: i64,
+    /// Columns and rows of the terminal.
     pub size: (u16, u16),
     /// Height of the conversation when it was last drawn.
     pub seen_height: usize,
@@ -259,10 +265,13 @@ pub struct App {
     /// The number of the engine that is listened to.
     pub engine: u64,
     pub phase: Phase,
+    /// The session that is open. `None`: there is none.
     pub id: Option<String>,
     pub now: Now,
+    /// What the session cost so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
     pub transcript: Transcript,
+    /// The call that a person is asked about now.
     pub asked: Option<Approval>,
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
@@ -301,6 +310,7 @@ pub struct App {
 }
 
 impl App {
+    /// A screen before anything is open.
     pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
         App {
             launch,
@@ -410,6 +420,7 @@ impl App {
         }
     }
 
+    /// Takes one message in, and says what is to be done outside because of it.
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         let mut intents = self.updated(msg);
@@ -587,6 +598,7 @@ impl App {
         }
     }
 
+    /// Whether keys answer what asks now.
     pub fn readiness(&self) -> Readiness {
         match self.has_words_in_front() {
             true => Readiness::Behind,
@@ -632,10 +644,12 @@ impl App {
         self.keep_input()
     }
 
+    /// Whether the program is being left.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
     }
 
+    /// Has the engine keep what stands in the input box.
     pub fn keep_input(&mut self) -> Vec<Intent> {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
@@ -658,10 +672,12 @@ impl App {
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
     }
 
+    /// Whether a session is being opened, or the engine works.
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }
 
+    /// What the lines of the conversation are made with, and the conversation itself.
     pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
         let layout = LayoutContext {
             width: self.size.0,

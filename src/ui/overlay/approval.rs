@@ -9,6 +9,7 @@ use crate::core::entry::CallId;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Shown};
 
+/// The question whether a call may run, and where its answer stands.
 #[derive(Debug)]
 pub struct Approval {
     /// Which question of this run it is.
@@ -33,6 +34,7 @@ pub struct Approval {
     pub end_seen: bool,
 }
 
+/// What is asked as lines, with the look that they were made for.
 #[derive(Debug)]
 pub struct Laid {
     pub width: u16,
@@ -58,18 +60,24 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Whether there are more lines than rows.
     pub fn overflows(self) -> bool {
         self.lines > self.rows
     }
 }
 
+/// One of the answers that are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
+    /// The call runs, this once.
     Once,
+    /// The call runs, and a rule allows those like it from now on.
     Always,
+    /// The call does not run. A reason for the model may be typed.
     Deny,
 }
 
+/// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing yet.
@@ -92,6 +100,8 @@ pub enum Answer {
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
+    /// A question of which nothing was drawn yet. `number` tells it from the others of this
+    /// run; `rule` is what "always" would write.
     pub fn new(
         number: u64,
         id: CallId,
@@ -115,6 +125,8 @@ impl Approval {
         }
     }
 
+    /// The answers that are offered, in their order. "Always" only where there is a rule for
+    /// it.
     pub fn choices(&self) -> Vec<Choice> {
         match self.rule {
             Some(_) => vec![Choice::Once, Choice::Always, Choice::Deny],
@@ -148,6 +160,7 @@ impl Approval {
         true
     }
 
+    /// Takes a key. A yes counts only when the end of what is asked was on the screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
             return self.reason_key(key);
