@@ -137,6 +137,7 @@ fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<S
 /// How a workspace's own config stands to what the person trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Standing {
+    /// The folder is not trusted.
     #[default]
     Untrusted,
     /// All that needs trust is what was trusted.
@@ -202,6 +203,7 @@ impl Standing {
 /// The workspace's own config as it was found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Project {
+    /// What of it needs trust.
     pub content: Content,
     pub standing: Standing,
     /// Why none of it is used.

@@ -26,13 +26,16 @@ pub enum Protocol {
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderConfig {
+    /// As the config and model names call it.
     pub name: String,
     pub protocol: Protocol,
     /// Without a slash at the end. Empty for [`Protocol::Script`].
     pub base_url: String,
     /// Variables that may hold the key, in the order they are looked at.
     pub api_key_env: Vec<String>,
+    /// Read when none of the variables holds a key.
     pub api_key_file: Option<PathBuf>,
+    /// Sent with each request, besides those of the protocol. Values may be secrets.
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
     pub idle_timeout_ms: u64,
@@ -40,6 +43,7 @@ pub struct ProviderConfig {
     pub progress_timeout_ms: u64,
     /// From the request to the last byte of its answer.
     pub answer_timeout_ms: u64,
+    /// Certificates in PEM that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// Always there for [`Protocol::Script`].
     pub script: Option<PathBuf>,

@@ -102,7 +102,9 @@ pub struct ContextConfig {
     pub strategy: Strategy,
     /// Messages that stay in full when a window closes by `messages`.
     pub keep: u64,
+    /// With `messages`: a summary is made at so many messages.
     pub max_messages: u64,
+    /// With `tokens`: a summary is made at so many tokens at the latest.
     pub max_tokens: u64,
     /// A pause as long as this ends a window when windows close by `minutes`.
     pub idle_minutes: u64,

@@ -24,6 +24,7 @@ pub type Seq = u64;
 pub struct Record {
     /// The place of the entry in its chain.
     pub seq: Seq,
+    /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub entry: Entry,
 }
@@ -97,6 +98,7 @@ pub enum Entry {
     Said {
         /// The words as they were given.
         text: String,
+        /// Images that came with the words, in their order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
         /// How the words came in.
@@ -175,6 +177,7 @@ pub enum Entry {
         first: Seq,
         /// The place of the last entry that the summary stands for.
         last: Seq,
+        /// The summary itself, as it stands in requests.
         summary: String,
         /// Who wrote the summary.
         by: SummaryBy,
@@ -601,6 +604,7 @@ impl Outcome {
 pub enum Fact {
     /// The file's content is known to the model: absolute path and blake3 in hex.
     Seen {
+        /// Absolute, links followed.
         path: String,
         hash: String,
     },
@@ -766,6 +770,7 @@ pub enum FailureClass {
 pub enum About {
     /// The background command with this id ended.
     BackgroundEnded {
+        /// The id that the model was given: as in `Fact::Background`.
         id: String,
         /// `None` when it did not exit by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ pub enum Fate {
     Ask {
         /// What a person is told of the reason for the question.
         why: String,
+        /// `None`: "always" is not offered.
         rule: Option<Rule>,
     },
     /// It never runs; this is its result.

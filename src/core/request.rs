@@ -74,9 +74,11 @@ pub enum Part {
         given_id: Option<String>,
         /// The name of the tool, as in the call.
         name: String,
+        /// What the model reads.
         text: String,
         /// Each with its media type. Their bytes are in the blobs of the store.
         images: Vec<(String, BlobRef)>,
+        /// The call failed, was denied or was cut short.
         is_error: bool,
     },
 }

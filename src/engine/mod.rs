@@ -42,6 +42,7 @@ pub enum Command {
         message: Message,
         blobs: Vec<Vec<u8>>,
     },
+    /// A person's verdict on a call that was asked about.
     Decide {
         call: CallId,
         verdict: Verdict,
@@ -131,10 +132,13 @@ impl EngineError {
 
 /// What the engine is started with, beside its log.
 pub struct Settings {
+    /// What `next` decides by.
     pub policy: Policy,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
+    /// How summaries are asked for.
     pub summarising: Summarising,
+    /// What renders the layers anew when the context begins again.
     pub render: Render,
     /// Another version took the session up: its version and what it renders.
     pub renewed: Option<(String, Layers)>,
@@ -154,6 +158,7 @@ pub struct Choice {
 /// A session's log: where it is kept, its end, and what is so after it.
 pub struct Log {
     pub store: Store,
+    /// The end of the log: an append goes on from there.
     pub head: Head,
     /// The fold of the log up to `head`.
     pub state: State,

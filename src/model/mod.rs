@@ -44,6 +44,7 @@ use crate::core::request::Request;
 /// What a stream gives while it runs. Shown and kept as a draft, never an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
+    /// A piece of the words for the user.
     Text(String),
     Thinking(String),
     /// A call begins; its arguments follow with the whole answer.
@@ -54,6 +55,7 @@ pub enum Delta {
     Retry {
         /// The pause before the request is sent again, milliseconds.
         after_ms: u64,
+        /// What broke the last try.
         failure: Failure,
     },
 }
@@ -61,7 +63,9 @@ pub enum Delta {
 /// One whole answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
+    /// In the order the model gave them.
     pub blocks: Vec<Block>,
+    /// What the provider counted. 0 where it counted nothing.
     pub usage: Usage,
     /// Why the answer ended.
     pub stop: StopReason,
@@ -70,7 +74,9 @@ pub struct Reply {
 /// A model that can be asked.
 #[derive(Debug, Clone)]
 pub enum Backend {
+    /// A server that is asked over HTTP.
     Http(http::Client, provider::Provider),
+    /// Answers from a file, for tests and the demo.
     Script(script::Script),
 }
 

@@ -131,7 +131,9 @@ fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
 /// Who says how large a context window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowFrom {
+    /// The config, for this model.
     Config,
+    /// The list of models that comes with the program.
     Catalogue,
     /// The model is not known.
     Nothing,

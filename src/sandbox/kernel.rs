@@ -35,7 +35,9 @@ pub struct Kernel {
 /// What runs without a question on this kernel, as far as the sandbox goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unasked {
+    /// Commands at level `read`.
     pub read: bool,
+    /// Commands at level `workspace`.
     pub workspace: bool,
 }
 

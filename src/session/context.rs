@@ -124,7 +124,9 @@ impl Known {
 /// What a gauge is read with.
 #[derive(Clone)]
 pub struct Gauging {
+    /// What is known of the windows of models.
     pub known: Known,
+    /// When the context is compacted.
     pub windows: Windows,
 }
 
@@ -143,13 +145,17 @@ pub struct Gauge {
     pub source: Source,
     /// A request over this is not sent.
     pub hard: u64,
+    /// The next request, by its parts, tokens.
     pub parts: Parts,
+    /// Windows that were summarised.
     pub compacted: u32,
+    /// How often the context began again from a note.
     pub continuations: u32,
     /// Learnt in this session, by model.
     pub limits: BTreeMap<String, u64>,
     /// Read from the provider's cache, of all that was asked.
     pub cached: u64,
+    /// Tokens of all prompts of the session, those for summaries included.
     pub asked: u64,
     /// Of what was asked, for summaries and notes.
     pub summarising: u64,

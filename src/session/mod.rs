@@ -70,16 +70,20 @@ pub enum Which {
     New,
     /// The newest one here, and never an older one.
     Newest {
+        /// A fork of it is opened, not the session itself.
         fork: bool,
     },
     /// An id, or the beginning of one.
     Named {
         id: String,
+        /// A fork of it is opened, not the session itself.
         fork: bool,
     },
     /// A copy that goes its own way behind this entry.
     ForkAt {
+        /// An id, or the beginning of one.
         id: String,
+        /// The last entry that the copy shares.
         seq: Seq,
     },
 }
@@ -96,6 +100,7 @@ pub enum SessionError {
     Folder { session: String, why: HereError },
     #[error("cannot read session {session}: {why}")]
     Illegal { session: String, why: Illegal },
+    /// This workspace, given by its root, has no session to go on with.
     #[error("there is no session in {0}")]
     NothingHere(PathBuf),
     /// What was asked for is not there, and neither is what was recorded here.
@@ -104,6 +109,7 @@ pub enum SessionError {
         why: Box<SessionError>,
         hint: String,
     },
+    /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
     #[error("cannot start the runtime: {0}")]
@@ -143,6 +149,7 @@ pub struct Session {
     pub id: String,
     pub lock: SessionLock,
     pub log: Log,
+    /// Where its tools act.
     pub world: Rc<Machine>,
     pub settings: Settings,
     pub figures: Figures,
@@ -174,6 +181,7 @@ struct Opened {
 pub enum Parting {
     /// Behind its last entry.
     End,
+    /// Behind this entry.
     Behind(Seq),
 }
 

@@ -32,6 +32,7 @@ pub struct NewSession {
 /// What one transaction records.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
+    /// The time that all of its entries get: UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// May be empty: then only the rest is done.
     pub entries: Vec<Entry>,

@@ -35,6 +35,7 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaidIn {
     pub key: SessionKey,
+    /// The place of the entry.
     pub seq: Seq,
     /// One line around the first hit.
     pub snippet: String,

@@ -18,6 +18,7 @@ const CANDIDATES: u32 = 100;
 /// What is looked for: in entries ([`Store::recall`]) or in memories ([`Store::memories`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
+    /// Words, as a person or a model writes them.
     pub query: &'a str,
     /// For memories a session means its workspace.
     pub scope: Scope<'a>,
@@ -25,6 +26,7 @@ pub struct Sought<'a> {
     pub kinds: &'a [&'a str],
     /// What is newer counts more.
     pub now_ms: i64,
+    /// At most so many are given.
     pub limit: u32,
 }
 

@@ -35,6 +35,7 @@ pub struct Branch {
     pub upto: Seq,
     /// Entries in its chain.
     pub entries: u64,
+    /// The time of its last entry: UTC, milliseconds since 1970.
     pub updated_ms: i64,
 }
 

@@ -43,8 +43,11 @@ impl Default for Limits {
 /// Why a tool did not look further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
+    /// The user stopped it.
     Cancelled,
+    /// So much time was over.
     Time(Duration),
+    /// So many paths were looked at.
     Paths(u64),
     Bytes(u64),
 }

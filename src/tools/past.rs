@@ -11,7 +11,9 @@ use crate::store::{Store, StoreError};
 /// The store, as a session sees it.
 pub struct Past<'a> {
     pub store: &'a mut Store,
+    /// The id of the session that looks.
     pub session: &'a str,
+    /// UTC, milliseconds since 1970.
     pub now_ms: i64,
     /// Bytes that a result may have.
     pub room: usize,

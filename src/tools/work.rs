@@ -32,7 +32,9 @@ pub enum Work {
 /// What a keeper is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
+    /// The line for the shell.
     pub line: String,
+    /// The model is asked again while it runs.
     pub background: bool,
     /// `None`: as long as the config says.
     pub limit_ms: Option<u64>,

@@ -34,12 +34,16 @@ use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
 pub enum Msg {
+    /// A key, and when it came.
     Key(KeyEvent, Instant),
+    /// What was pasted, and when it came.
     Paste(String, Instant),
     Mouse(MouseEvent),
+    /// Columns and rows of the terminal.
     Resize(u16, u16),
     /// From the engine of this number. Events of older engines are dropped.
     Engine(u64, EngineEvent),
+    /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
@@ -75,6 +79,7 @@ pub enum Msg {
 
 /// What is to be done outside.
 pub enum Intent {
+    /// For the engine that is open.
     Engine(Command),
     Open {
         which: Which,
@@ -82,6 +87,7 @@ pub enum Intent {
     },
     /// Looks on while another process works in it.
     Watch(String),
+    /// What the user sent.
     Say(Words),
     /// Whether a part of the text names images.
     Look(Look),
@@ -91,17 +97,23 @@ pub enum Intent {
     },
     /// It is ended, with all that it started.
     StopShell(ShellId),
+    /// The text is edited in the user's own editor.
     Editor(String),
+    /// Put into the clipboard.
     Copy(String),
+    /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Fetches entries before this one.
     Earlier(Seq),
     /// "Always": written into the user's config.
     AllowAlways(String),
     History(history::HistoryRequest),
     Ps,
+    /// Ends the command of this run.
     StopRun(String),
     Diff,
     Doctor,
+    /// Shows memories that these words find; without words, the newest.
     Memory(String),
     Skills,
     Permissions,
@@ -115,8 +127,10 @@ pub enum Intent {
     Theme(String),
     Themes,
     Models,
+    /// The `provider/model` of the session from now on.
     UseModel(String),
     Status,
+    /// Shows the end of what this run printed.
     Tail(String),
     Redraw,
     /// What a start offers is looked for again.
@@ -130,6 +144,7 @@ pub enum Intent {
     Reload,
     /// The folder, with this and no other content.
     Trust(Content),
+    /// The folder is not trusted any more: its own config is not used.
     Distrust,
     Suspend,
     Quit,
@@ -143,9 +158,12 @@ pub enum Phase {
     /// No session is open.
     Nothing,
     Opening,
+    /// The engine does something, or waits for a model or a command.
     Working {
+        /// UTC, milliseconds since 1970.
         since_ms: i64,
     },
+    /// There is nothing to do without a person.
     Resting(Why),
     /// Another process works; this one looks on.
     Watching,
@@ -165,6 +183,7 @@ pub enum Overlay {
     /// Words that are searched for in the conversation.
     Search {
         words: String,
+        /// The words are not found.
         missed: bool,
         /// The block that was found last.
         at: Option<usize>,
@@ -173,12 +192,14 @@ pub enum Overlay {
         question: String,
         /// What the keys do.
         keys: &'static str,
+        /// What a yes does.
         yes: Yes,
     },
 }
 
 /// What a yes does.
 pub enum Yes {
+    /// Does these, in their order.
     Do(Vec<Intent>),
     /// What waits only for this goes on; what was stopped stays so.
     GoOn,
@@ -203,6 +224,7 @@ pub struct Shell {
 /// Whether what asks can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
+    /// The next key is an answer.
     Armed,
     /// The keyboard was not quiet for long enough.
     Quiet,
@@ -213,6 +235,7 @@ pub enum Readiness {
 /// Whether what happens is kept, for the status line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
+    /// When something was kept last: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
     /// Why it is not, and what helps.
     pub trouble: Option<String>,
@@ -224,6 +247,7 @@ pub struct LaunchInfo {
     pub folder: String,
     /// The root that counts as here.
     pub workspace: String,
+    /// What `~` stands for in folders that are shown.
     pub home: Option<String>,
     pub version: &'static str,
 }

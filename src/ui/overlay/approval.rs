@@ -21,6 +21,7 @@ pub struct Approval {
     pub why: String,
     /// What "always" writes into the user's config.
     pub rule: Option<String>,
+    /// The answer that Enter gives.
     pub at: Choice,
     /// The reason for a denial, while it is typed.
     pub reason: Option<String>,
@@ -38,6 +39,7 @@ pub struct Approval {
 #[derive(Debug)]
 pub struct Laid {
     pub width: u16,
+    /// The look of the app that the lines were made for.
     pub generation: u64,
     pub layout: Layout,
     pub lines: Vec<Line<'static>>,
@@ -84,9 +86,11 @@ pub enum Answer {
     Open,
     /// A yes before the end was seen.
     Unread,
+    /// The call runs, this once.
     Once,
     /// And write this rule.
     Always(String),
+    /// The call does not run. This reason is for the model.
     Deny(String),
     /// The reason is given up, and the choice is open again.
     Back,

@@ -15,12 +15,19 @@ pub struct Card {
 /// What a key came to. Sessions are given by their ids.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Chosen {
+    /// The card stays.
     Nothing,
+    /// Take the session up.
     Resume(String),
+    /// Work in a fork of it.
     Fork(String),
+    /// Look on while another process works in it.
     Watch(String),
+    /// Have the other process leave it, and take it up.
     TakeOver(String),
+    /// Begin a new session.
     New,
+    /// Look through all sessions.
     History,
     Quit,
     /// The beginning of words: for the box.

@@ -29,6 +29,7 @@ pub struct FirstRun {
 /// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setup {
+    /// The screen stays.
     Nothing,
     /// Use this `provider/model`.
     Model(String),

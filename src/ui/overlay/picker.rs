@@ -25,6 +25,7 @@ pub struct PickerItem {
 /// A list to choose from, which what is typed narrows.
 #[derive(Debug)]
 pub struct Picker {
+    /// What is chosen from it.
     pub what: For,
     pub title: String,
     /// Said below the title.
@@ -41,8 +42,11 @@ pub struct Picker {
 /// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Picked {
+    /// The list stays.
     Nothing,
+    /// Nothing is chosen.
     Closed,
+    /// The value of the row that was chosen, or what was typed where that may be chosen.
     Value(String),
     /// A running command is to be stopped.
     Stop(String),

@@ -52,6 +52,7 @@ pub enum Kind {
     /// The model's words; those of an answer that was cut are marked.
     Words {
         text: String,
+        /// The answer was cut, so they end in the middle.
         cut: bool,
     },
     /// What the model thought.
@@ -88,6 +89,7 @@ pub struct Call {
     pub status: Status,
     /// The last lines that a running command printed.
     pub tail: String,
+    /// The plan that the call set, once it has its result.
     pub plan: Option<Plan>,
 }
 
