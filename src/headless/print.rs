@@ -19,6 +19,7 @@ use crate::report::{exit, note, raw};
 use crate::session::Session;
 use crate::store::now_ms;
 
+/// What a headless run prints on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,

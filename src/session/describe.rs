@@ -81,10 +81,14 @@ pub(crate) enum Level {
     Detail,
 }
 
+/// How grave a line is that a person reads. The theme has a style for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
+    /// Nothing to do about it.
     Calm,
+    /// To be noticed.
     Warn,
+    /// Something failed.
     Bad,
 }
 

@@ -31,6 +31,7 @@ pub enum Target {
     InWorkspace(String),
 }
 
+/// The new content of a file.
 pub struct Content {
     pub bytes: Vec<u8>,
     /// How many places were replaced; `None` when all of the file was.
@@ -38,6 +39,7 @@ pub struct Content {
 }
 
 impl Content {
+    /// Content that stands in place of all there was.
     pub fn whole(bytes: Vec<u8>) -> Content {
         Content {
             bytes,

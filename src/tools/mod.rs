@@ -101,6 +101,7 @@ pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     }
 }
 
+/// A call as a model makes it, described by [`describe`].
 pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
     ToolCall::new(id, name, arguments, describe)
 }
@@ -159,10 +160,12 @@ impl Ran {
         }
     }
 
+    /// A result without a fact or blobs.
     pub fn done(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::done(text))
     }
 
+    /// A failure without a fact or blobs. `text` tells the model what is wrong.
     pub fn error(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::error(text))
     }
