@@ -100,13 +100,13 @@ impl Default for UiConfig {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ContextConfig {
     pub strategy: Strategy,
-    /// Messages that stay in full when a window closes by `messages`.
+    /// Messages that stay in full after a compaction by `messages`.
     pub keep: u64,
     /// With `messages`: a summary is made at so many messages.
     pub max_messages: u64,
     /// With `tokens`: a summary is made at so many tokens at the latest.
     pub max_tokens: u64,
-    /// A pause as long as this ends a window when windows close by `minutes`.
+    /// A pause as long as this brings a compaction where the strategy is `minutes`.
     pub idle_minutes: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
