@@ -112,6 +112,9 @@ pub enum Entry {
         call: CallId,
         verdict: Verdict,
         by: By,
+        /// The rule that is allowed with it for the rest of this session, as written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// About to act: all that is needed to settle the call after a crash.
     Started {
@@ -183,6 +186,9 @@ pub enum Entry {
         model: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
+        /// A rule of this session that is taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        without: Option<String>,
     },
     Named {
         title: String,

@@ -107,6 +107,14 @@ enum Anchor {
     Root,
 }
 
+/// For what a rule is kept that a person allows when a call asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleScope {
+    Session,
+    Project,
+    Everywhere,
+}
+
 /// Where patterns are anchored: clean absolute paths, each as named and as it really is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bases {

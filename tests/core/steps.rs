@@ -253,6 +253,7 @@ fn what_is_next() {
         call: id(2, 0),
         verdict,
         by: By::Person,
+        rule: None,
     };
     check(
         then(turn(vec![bash("ask")]), vec![decided(Verdict::Allow)]),
@@ -654,7 +655,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
-        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
+        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None, without: None }),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),
@@ -694,6 +695,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
+                rule: None,
             }
         }
     })
@@ -766,7 +768,7 @@ proptest! {
             let policy = policy(true);
             match next(&state, &policy, &waiting) {
                 Step::RecordChoice => {
-                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan) };
+                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan), without: None };
                     prop_assert!(state.check(&chosen).is_ok());
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
@@ -785,7 +787,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}

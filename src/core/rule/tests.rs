@@ -343,3 +343,49 @@ fn a_level_is_denied_from_there_on() {
         assert_eq!(found, want, "{line:?} {access} with {deny:?}");
     }
 }
+
+#[test]
+fn what_a_rule_no_longer_gives_is_said_with_the_one_that_would() {
+    let wanted = |allow: &str| {
+        let rules = rules(allow, "");
+        let lacking = rules.lacking();
+        let texts: Vec<String> = lacking.iter().map(|(_, w)| w.to_string()).collect();
+        texts.join(" ")
+    };
+    for (allow, want) in [
+        ("Bash(npm install:*)", "Network(npm install:*)"),
+        (
+            "Bash(npm install left-pad)",
+            "Network(npm install left-pad)",
+        ),
+        ("Bash(git push:*)", "Full(git push:*)"),
+        (
+            "Bash(docker:*);;Bash(curl:*)",
+            "Full(docker:*) Network(curl:*)",
+        ),
+        ("Bash(npm install:*);;Network(npm install:*)", ""),
+        ("Bash(curl:*);;Full(curl:*)", ""),
+        ("Bash(curl:*);;Network", ""),
+        ("Bash(git push:*);;Network(git push:*)", "Full(git push:*)"),
+        ("Bash(npm test:*);;Bash(git commit:*);;Bash", ""),
+        ("Bash(npm:*)", ""),
+        ("Network(curl:*);;Edit(curl)", ""),
+    ] {
+        assert_eq!(wanted(allow), want, "{allow}");
+    }
+    let notice = |allow: &str| grants::lacking_notice(&rules(allow, "").lacking());
+    assert_eq!(notice("Bash(npm test:*)"), None);
+    assert_eq!(
+        notice("Bash(npm install:*)").unwrap(),
+        "the rule Bash(npm install:*) no longer gives access to the network; to allow that, add to \
+         permissions.allow: Network(npm install:*)"
+    );
+    let many =
+        "Bash(curl:*);;Bash(wget:*);;Bash(npx:*);;Bash(npm i:*);;Bash(npm ci:*);;Bash(ssh:*)";
+    let many = notice(many).unwrap();
+    assert!(
+        many.starts_with("6 rules such as Bash(curl:*) no longer give"),
+        "{many}"
+    );
+    assert!(many.ends_with("Network(npm ci:*) and 1 more"), "{many}");
+}
