@@ -304,6 +304,39 @@ fn what_is_next() {
 }
 
 #[test]
+fn rules_of_a_session_are_folded_from_its_log() {
+    let with = |rule: &str| Entry::Decided {
+        call: id(2, 0),
+        verdict: Verdict::Allow,
+        by: By::Person,
+        rule: Some(rule.to_string()),
+    };
+    let rules = |entries: Vec<Entry>| -> Vec<String> {
+        let rules = state(entries).session_rules;
+        rules.iter().map(ToString::to_string).collect()
+    };
+    let allowed = |rule| [said("go"), replied(vec![bash("ask")]), with(rule)].to_vec();
+    assert_eq!(rules(allowed("Bash(make:*)")), ["Bash(make:*)"]);
+    // What another version wrote and this one cannot read allows nothing.
+    assert_eq!(rules(allowed("Later(x)")), [""; 0]);
+    let without = |rule: &str| Entry::Chose {
+        model: None,
+        mode: None,
+        without: Some(rule.to_string()),
+    };
+    let taken_back = |rule| [allowed("Bash(make:*)"), vec![without(rule)]].concat();
+    assert_eq!(rules(taken_back("Bash(make:*)")), [""; 0]);
+    assert_eq!(rules(taken_back("Bash(x)")), ["Bash(make:*)"]);
+    // A copy of the session is another session.
+    let from = ForkPoint {
+        session: "s".into(),
+        seq: 3,
+    };
+    let copy = [allowed("Bash(make:*)"), vec![Entry::Forked { from }]].concat();
+    assert_eq!(rules(copy), [""; 0]);
+}
+
+#[test]
 fn what_cannot_run_is_closed() {
     let close = |blocks: Vec<Block>, stop| {
         let reply = Entry::Replied {
