@@ -177,7 +177,7 @@ fn rules_are_listed_with_their_place_and_taken_back_after_a_question() {
             item(own(RuleScope::Session, ""), "allow", "Bash(make:*)"),
         ];
         let mut picker = Picker::new(For::Rule, "permissions: 4 rules", items);
-        picker.note = Some("default: changes and commands ask · Enter takes a rule back".into());
+        picker.note = Some("Enter takes a rule back · default: changes and commands ask".into());
         Msg::Pick(picker)
     };
     scene!("permissions", |stage: &mut Stage| {

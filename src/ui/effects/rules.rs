@@ -112,7 +112,7 @@ impl Effects {
         let mut picker = Picker::new(For::Rule, &format!("permissions: {rules}"), items);
         let mode = app.now.mode;
         picker.note = Some(format!(
-            "{}: {} · Enter takes a rule back",
+            "Enter takes a rule back · {}: {}",
             mode.name(),
             explain(mode)
         ));
