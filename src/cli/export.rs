@@ -7,7 +7,12 @@ use crate::report::{Trouble, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, to_file};
 
-pub fn run(ctx: &AppContext, id: &str, format: Format, file: Option<&Path>) -> Result<u8, Trouble> {
+pub(super) fn run(
+    ctx: &AppContext,
+    id: &str,
+    format: Format,
+    file: Option<&Path>,
+) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
     let id = store.find(id)?.id;
     match file {

@@ -13,7 +13,7 @@ pub(super) const FOLDER: &str = "permissions";
 const NAME_DIGITS: usize = 32;
 
 /// Where the rules for this project are kept.
-pub fn file(paths: &Paths, root: &Path) -> PathBuf {
+pub(crate) fn file(paths: &Paths, root: &Path) -> PathBuf {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     let name = format!("{}.toml", &hash[..NAME_DIGITS]);

@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 40;
 
 /// What became of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     /// False when it said so already.
     pub is_changed: bool,
     /// As it was read, and as it was written.
@@ -29,7 +29,7 @@ pub struct Change {
 
 /// A file of the user's own that is changed at a person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     pub file: PathBuf,
     /// What it begins as when it is not there.
     beginning: String,
@@ -37,7 +37,7 @@ pub struct Target {
 
 impl Target {
     /// The config: what holds everywhere.
-    pub fn config(paths: &Paths) -> Target {
+    pub(crate) fn config(paths: &Paths) -> Target {
         Target {
             file: paths.config_file(),
             beginning: String::new(),
@@ -45,7 +45,7 @@ impl Target {
     }
 
     /// The rules of one project.
-    pub fn project(paths: &Paths, root: &Path) -> Target {
+    pub(crate) fn project(paths: &Paths, root: &Path) -> Target {
         Target {
             file: granted::file(paths, root),
             beginning: granted::beginning(root),
@@ -54,7 +54,7 @@ impl Target {
 }
 
 /// Takes a rule out of a list of `permissions`: `allow`, `ask` or `deny`.
-pub fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, ConfigError> {
+pub(crate) fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, ConfigError> {
     change(target, |document| {
         let rules = document
             .get_mut("permissions")
@@ -106,7 +106,7 @@ fn take_out(list: &mut Array, at: usize) {
 }
 
 /// Adds a rule to `permissions.allow`.
-pub fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> {
+pub(crate) fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> {
     change(target, |document| {
         let permissions = document
             .entry("permissions")
@@ -128,7 +128,7 @@ pub fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> {
 }
 
 /// Sets a key at the top of the file.
-pub fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
+pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
     change(&Target::config(paths), |document| {
         match document.get_mut(key) {
             Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
@@ -148,7 +148,11 @@ pub fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
 }
 
 /// Names a server on this machine that speaks Chat Completions. Not when the name is taken.
-pub fn local_server(paths: &Paths, name: &str, base_url: &str) -> Result<Change, ConfigError> {
+pub(crate) fn local_server(
+    paths: &Paths,
+    name: &str,
+    base_url: &str,
+) -> Result<Change, ConfigError> {
     change(&Target::config(paths), |document| {
         let providers = document.entry("providers").or_insert_with(|| {
             let mut table = Table::new();

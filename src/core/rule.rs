@@ -12,7 +12,7 @@
 //! words, a folder for what is in it), one that allows reads narrowly: exactly what it says.
 
 mod flags;
-pub mod grants;
+pub(crate) mod grants;
 #[cfg(test)]
 mod tests;
 

@@ -20,7 +20,7 @@ const MAX_BLANK_COLUMNS: usize = 8;
 const MAX_INDENT_COLUMNS: usize = 32;
 const TAB_COLUMNS: usize = 4;
 /// Blank lines in a row that are shown as they are.
-pub const MAX_BLANK_LINES: usize = 2;
+pub(crate) const MAX_BLANK_LINES: usize = 2;
 
 /// Behind a sign that has two forms, it asks for the emoji.
 const EMOJI_FORM: char = '\u{fe0f}';
@@ -39,14 +39,14 @@ enum Reading {
 
 /// Every character that is not seen, or that a terminal would obey, as a mark. Line ends and
 /// tabs are kept; CR LF becomes LF.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     marked(text, Reading::Prose)
 }
 
 /// A command line as lines: [`visible`], and besides blanks that only look like spaces are
 /// marks, many blanks or line breaks are a count, and letters that look like Latin ones have
 /// their number behind them.
-pub fn command(text: &str) -> String {
+pub(crate) fn command(text: &str) -> String {
     let marked = marked(text, Reading::Command);
     let marked = with_lookalikes_marked(&marked);
     let lines: Vec<&str> = marked.split('\n').collect();
@@ -73,7 +73,7 @@ pub fn command(text: &str) -> String {
 
 /// One line, with runs of blanks that are long enough to hide something as their count.
 /// `begins`: blanks in front are its indentation.
-pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
+pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut kept) = (line, 0);
     let mut most = if begins {
@@ -105,7 +105,7 @@ pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
 
 /// What a command printed, without the sequences that only move a cursor, erase or colour.
 /// None of them holds text; those that do (a window title, a link) stay, and are marks later.
-pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
         return Cow::Borrowed(text);
     }
@@ -122,7 +122,7 @@ pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a joiner or a variation selector typed behind `before` is part of writing.
-pub fn joins_behind(before: Option<char>, c: char) -> bool {
+pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(|c| is_pictograph(c) || is_joining(c) || c == EMOJI_FORM)
@@ -133,7 +133,7 @@ pub fn joins_behind(before: Option<char>, c: char) -> bool {
 }
 
 /// A word has letters that look like Latin ones and are not, beside Latin ones or alone.
-pub fn has_lookalike(text: &str) -> bool {
+pub(crate) fn has_lookalike(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric())
         .any(is_lookalike_word)
 }
@@ -291,7 +291,7 @@ fn name(run: &str) -> &'static str {
 }
 
 /// `3,000`
-pub fn figure(n: usize) -> String {
+pub(crate) fn figure(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

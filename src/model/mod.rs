@@ -6,27 +6,27 @@
 //! future of a call may be dropped at any time; that ends the request.
 
 mod answer;
-pub mod anthropic;
-pub mod catalogue;
-pub mod discover;
-pub mod errors;
-pub mod gemini;
+pub(crate) mod anthropic;
+pub(crate) mod catalogue;
+pub(crate) mod discover;
+pub(crate) mod errors;
+pub(crate) mod gemini;
 mod gemini_schema;
-pub mod http;
+pub(crate) mod http;
 mod image;
 mod names;
-pub mod openai_chat;
-pub mod openai_responses;
+pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
 mod patience;
 mod plain;
 mod post;
-pub mod provider;
+pub(crate) mod provider;
 mod read;
 mod registry;
-pub mod retry;
+pub(crate) mod retry;
 #[cfg(test)]
 mod samples;
-pub mod script;
+pub(crate) mod script;
 pub mod sse;
 pub mod target;
 mod too_long;

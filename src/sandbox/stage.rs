@@ -59,7 +59,7 @@ mod linux {
     use super::super::{files, mounts, rights};
     use crate::core::access::Access;
 
-    pub fn run(words: &[&str]) -> ExitCode {
+    pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
             [super::PROBE] => probe(),
             [order, report] => act(order, report),
@@ -99,7 +99,7 @@ mod linux {
     }
 
     /// Takes the rights of this process away. It has to have one thread.
-    pub fn apply(profile: &Profile) -> Result<(), String> {
+    pub(crate) fn apply(profile: &Profile) -> Result<(), String> {
         rights::offer_to_out_of_memory();
         rights::limit(&profile.limits)?;
         let wanted = wanted(profile);
@@ -124,7 +124,7 @@ mod linux {
     }
 
     /// Whether the command has to be a child of what was set up, and not the same process.
-    pub fn has_own_processes(profile: &Profile) -> bool {
+    pub(crate) fn has_own_processes(profile: &Profile) -> bool {
         wanted(profile).processes
     }
 

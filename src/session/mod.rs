@@ -5,9 +5,9 @@
 
 mod assembly;
 pub mod context;
-pub mod describe;
+pub(crate) mod describe;
 mod driver;
-pub mod export;
+pub(crate) mod export;
 mod last;
 mod layers;
 mod lost;

@@ -15,7 +15,7 @@ use super::paths::{self, ToolContext, path_key};
 use crate::core::entry::{Fact, Guard, Outcome};
 
 /// The new content: from the path, as it is in guards, and the old content.
-pub type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
+pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
 
 /// What a checked call does.
 pub struct FileChange {

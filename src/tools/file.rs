@@ -24,7 +24,7 @@ use crate::store::database;
 /// Files over this are not edited or overwritten as a whole.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-pub enum Kind {
+pub(super) enum Kind {
     Missing,
     Folder,
     Regular(Metadata),
@@ -32,7 +32,7 @@ pub enum Kind {
     Special(&'static str),
 }
 
-pub fn kind(path: &Path) -> io::Result<Kind> {
+pub(super) fn kind(path: &Path) -> io::Result<Kind> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Kind::Missing),
@@ -54,7 +54,7 @@ pub fn kind(path: &Path) -> io::Result<Kind> {
 
 /// Opens a regular file for reading. Without blocking, should it just have become a FIFO. The
 /// open session store is never opened: see [`database`].
-pub fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     if database::is_open_here(path) {
         return Err(io::Error::other(IN_USE));
     }
@@ -69,12 +69,12 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-pub fn hash(bytes: &[u8]) -> String {
+pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
 /// The hash of the file's content; `None` when there is no file. Memory stays flat.
-pub fn hash_at(path: &Path) -> io::Result<Option<String>> {
+pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
     match kind(path)? {
         Kind::Missing => Ok(None),
         Kind::Folder => Err(io::Error::other("it is a folder")),
@@ -98,7 +98,7 @@ pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Why the file (or, for a new one, its folder) cannot be replaced; `Ok` when it can.
-pub fn replaceable(path: &Path) -> Result<(), String> {
+pub(super) fn replaceable(path: &Path) -> Result<(), String> {
     match kind(path) {
         Err(e) => return Err(e.to_string()),
         Ok(Kind::Folder) => return Err("it is a folder".to_string()),
@@ -125,14 +125,14 @@ pub fn replaceable(path: &Path) -> Result<(), String> {
 }
 
 /// New content beside its target, synced, not yet in its place. Dropped, it leaves nothing.
-pub struct Staged {
+pub(super) struct Staged {
     temp: NamedTempFile,
     target: PathBuf,
 }
 
 /// How a commit failed, and what is true of the target then.
 #[derive(Debug)]
-pub enum CommitError {
+pub(super) enum CommitError {
     /// Somebody else changed the target: it is as they left it.
     Changed,
     /// The target is as it was.
@@ -146,7 +146,7 @@ fn temp_prefix(hash: &str) -> String {
     format!(".rewake-{}-", hash.get(..16).unwrap_or(hash))
 }
 
-pub fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     let folder = target.parent().ok_or(ErrorKind::InvalidInput)?;
     make_folders(folder)?;
     let old = match kind(target)? {
@@ -186,7 +186,7 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
 
 impl Staged {
     /// Puts the content in its place if the target still has the hash `before`.
-    pub fn commit(self, before: Option<&str>) -> Result<(), CommitError> {
+    pub(super) fn commit(self, before: Option<&str>) -> Result<(), CommitError> {
         let now = hash_at(&self.target).map_err(CommitError::NotReplaced)?;
         if now.as_deref() != before {
             return Err(CommitError::Changed);
@@ -215,7 +215,7 @@ fn persist(temp: NamedTempFile, target: &Path) -> Result<(), CommitError> {
 }
 
 /// Makes the file's name durable.
-pub fn sync_parent(target: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), sync_folder)
 }
 
@@ -245,7 +245,7 @@ fn make_folders(folder: &Path) -> io::Result<()> {
 /// Removes what a killed process left beside the target on the way to content `after`.
 /// Should another one be writing that same content there just now, its commit fails and
 /// says so; nothing is harmed.
-pub fn remove_leftovers(target: &Path, after: &str) {
+pub(super) fn remove_leftovers(target: &Path, after: &str) {
     let prefix = temp_prefix(after);
     let Some(Ok(entries)) = target.parent().map(Path::read_dir) else {
         return;

@@ -21,7 +21,7 @@ use crate::core::permission::Permission;
 const MAX_PATHS: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     pattern: String,
     path: Option<String>,
 }

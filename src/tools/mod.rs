@@ -15,7 +15,7 @@
 //! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
 //! of what is found below that path, [`Hidden`] says what may be shown.
 
-pub mod bash;
+pub(crate) mod bash;
 mod bash_stop;
 mod checked;
 mod diff;
@@ -42,7 +42,7 @@ mod save_skill;
 mod schema;
 mod shown;
 mod tool;
-pub mod walk;
+pub(crate) mod walk;
 mod whole;
 mod work;
 mod write;

@@ -13,13 +13,13 @@ use crate::store::{Store, StoreError};
 /// How far away a session may be that a call names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PastScope {
+pub(super) enum PastScope {
     /// In another project.
     All,
 }
 
 impl PastScope {
-    pub const NAMES: [&str; 1] = ["all"];
+    pub(super) const NAMES: [&str; 1] = ["all"];
 }
 
 /// The store, as a session sees it.

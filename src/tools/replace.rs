@@ -27,14 +27,14 @@ pub struct Replacement {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Edited {
+pub(super) struct Edited {
     pub text: String,
     /// Places, over all edits.
     pub replaced: usize,
 }
 
 /// `name` is that of the file, for the error.
-pub fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
+pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
     let text = std::str::from_utf8(old).map_err(|e| {
         format!(
             "cannot edit {name}: it is not UTF-8 text (byte {})\nhint: use a command",

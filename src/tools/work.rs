@@ -10,8 +10,8 @@ use super::{Ran, ToolContext};
 use crate::command::Runs;
 use crate::core::tool::Class;
 
-pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
-pub type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
+pub(super) type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
+pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
 
 pub enum Work {
     /// Looks at files or at nothing; ends soon after the flag is set.

@@ -198,7 +198,7 @@ impl Rule {
 }
 
 /// One line for [`Rules::lacking`]; `None` when nothing is lacking.
-pub fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
+pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
     const MOST: usize = 5;
     let (first, _) = lacking.first()?;
     let of: Vec<String> = lacking

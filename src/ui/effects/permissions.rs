@@ -7,7 +7,7 @@ use crate::session::AppContext;
 use crate::ui::overlay::{PickerItem, RulePlace};
 
 /// What denies first, what allows last, as they are judged.
-pub fn items(ctx: &AppContext, session_rules: &[String]) -> Vec<PickerItem> {
+pub(super) fn items(ctx: &AppContext, session_rules: &[String]) -> Vec<PickerItem> {
     let permissions = &ctx.config().permissions;
     let lists = [
         ("deny", &permissions.deny),

@@ -22,7 +22,7 @@ use crate::ui::{Wake, style};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is wanted of the settings.
-pub enum Ask {
+pub(super) enum Ask {
     /// A file may have changed: whose change it is is known best at once.
     Look,
     /// Something may have come to its end.
@@ -54,14 +54,18 @@ pub enum Ask {
 }
 
 /// The thread that has the settings. It ends when this is dropped.
-pub struct Settings {
+pub(super) struct Settings {
     asks: Sender<Ask>,
     waiting: Arc<AtomicUsize>,
     is_settling: Arc<AtomicBool>,
 }
 
 impl Settings {
-    pub fn start(ctx: Arc<AppContext>, acting: Arc<Acting>, to_screen: Sender<Wake>) -> Settings {
+    pub(super) fn start(
+        ctx: Arc<AppContext>,
+        acting: Arc<Acting>,
+        to_screen: Sender<Wake>,
+    ) -> Settings {
         let (asks, asked) = mpsc::channel();
         let runs = ctx.runs().ok();
         let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
@@ -90,7 +94,7 @@ impl Settings {
     }
 
     /// Never waits.
-    pub fn ask(&self, ask: Ask) {
+    pub(super) fn ask(&self, ask: Ask) {
         // One is enough.
         if matches!(ask, Ask::Settle) && self.is_settling.swap(true, Ordering::SeqCst) {
             return;
@@ -102,7 +106,7 @@ impl Settings {
     }
 
     /// All that was asked for is done.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 }

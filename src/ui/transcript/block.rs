@@ -30,7 +30,7 @@ pub(super) struct Laid {
 
 /// Lines are made again when any of it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     pub width: u16,
     /// Of the theme, and of what is known of colours of code.
     pub generation: u64,
