@@ -128,6 +128,9 @@ pub enum Entry {
         verdict: Verdict,
         /// Who decided. Hooks do not exist yet: so far always `Person`.
         by: By,
+        /// The rule that is allowed with it for the rest of this session, as written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// About to act: all that is needed to settle the call after a crash.
     Started {
@@ -217,6 +220,9 @@ pub enum Entry {
         /// `None`: the mode stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
+        /// A rule of this session that is taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        without: Option<String>,
     },
     /// A person named the session.
     Named {

@@ -20,6 +20,36 @@ pub enum Access {
     Write,
 }
 
+/// A tool that looks at what was recorded before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookBack {
+    Memory,
+    History,
+}
+
+/// How far a tool looks back. Each reaches all that the ones before it reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// The session itself.
+    Session,
+    /// The other sessions of the workspace.
+    Workspace,
+    /// Those of other workspaces too.
+    All,
+}
+
+impl Reach {
+    pub const ALL: [Reach; 3] = [Reach::Session, Reach::Workspace, Reach::All];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Reach::Session => "session",
+            Reach::Workspace => "workspace",
+            Reach::All => "all",
+        }
+    }
+}
+
 /// What a call needs the rules to permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
@@ -37,6 +67,8 @@ pub enum Permission {
     },
     /// To run a line of shell.
     Command { line: String },
+    /// To look at what was recorded before, and so far.
+    LookBack { tool: LookBack, reach: Reach },
     /// To call a tool of a server, by its full name.
     Foreign { name: String },
 }

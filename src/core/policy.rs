@@ -18,7 +18,7 @@ mod tests;
 use super::entry::Mode;
 use super::offer;
 use super::path;
-use super::permission::{Access, Permission};
+use super::permission::{Access, LookBack, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 pub use protected::is_protected;
@@ -95,6 +95,7 @@ pub fn decide(
         }
         Permission::Glob { pattern, path } => evaluation.glob(pattern, path.as_deref()),
         Permission::Command { line } => evaluation.line(line),
+        Permission::LookBack { tool, reach } => evaluation.look_back(*tool, *reach),
         Permission::Foreign { name } => evaluation.foreign(name),
     };
     match finding {
@@ -375,6 +376,28 @@ impl<'a> Evaluation<'a> {
             return Finding::Fine;
         }
         Finding::Unknown { why, rule: None }
+    }
+
+    /// What was recorded in other workspaces is looked at only by leave.
+    fn look_back(&self, tool: LookBack, reach: Reach) -> Finding {
+        let refuses = |rule: &&Rule| rule.refuses_look_back(tool, reach);
+        if let Some(rule) = self.rules.deny.iter().find(refuses) {
+            return denied(rule);
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.rules.ask.iter().find(refuses) {
+            return asked(rule);
+        }
+        let allows = |rule: &Rule| rule.allows_look_back(tool, reach);
+        if reach < Reach::All || self.rules.allow.iter().any(allows) {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: "looks at sessions of other projects".to_string(),
+            rule: offer::for_look_back(tool),
+        }
     }
 
     fn foreign(&self, name: &str) -> Finding {

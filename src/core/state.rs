@@ -17,6 +17,7 @@ use super::exchange;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
+use super::rule::Rule;
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
@@ -115,6 +116,8 @@ pub struct State {
     pub words: Option<(Seq, String)>,
     /// What became relevant again was not looked for yet.
     pub recall_due: bool,
+    /// Rules that a person allowed for this session, oldest first.
+    pub session_rules: Vec<Rule>,
 }
 
 /// No part of what is so: two states are equal by what was folded. (A function may have several
@@ -198,6 +201,7 @@ impl State {
             ledger: Ledger::default(),
             words: None,
             recall_due: false,
+            session_rules: Vec::new(),
         }
     }
 
@@ -463,8 +467,18 @@ impl State {
                 );
                 self.keep(record);
             }
-            Entry::Decided { call, verdict, .. } => {
+            Entry::Decided {
+                call,
+                verdict,
+                rule,
+                by: _,
+            } => {
                 self.on_call(*call, |open| open.decided = Some(verdict.clone()));
+                // One that another version wrote, and that is not understood, allows nothing.
+                let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
+                if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
+                    self.session_rules.push(rule);
+                }
             }
             Entry::Started { call, guard } => {
                 self.on_call(*call, |open| open.guard = Some(guard.clone()));
@@ -529,7 +543,15 @@ impl State {
             } => self.restarts = 0,
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
-            Entry::Chose { model, mode } => {
+            Entry::Chose {
+                model,
+                mode,
+                without,
+            } => {
+                if let Some(without) = without {
+                    self.session_rules
+                        .retain(|rule| rule.to_string() != *without);
+                }
                 if let Some(model) = model {
                     self.counts = Counts::default();
                     self.model = model.clone();
@@ -696,6 +718,8 @@ impl State {
     fn forked(&mut self, record: &Record, from: &ForkPoint) {
         self.forked_from = Some(from.clone());
         self.background.clear();
+        // They were allowed for that session.
+        self.session_rules.clear();
         if self.first_open().is_some() {
             self.owed = true;
         }

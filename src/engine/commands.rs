@@ -73,7 +73,12 @@ impl<W: World> Engine<W> {
     async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => self.send(message, &blobs)?,
-            Command::Decide { call, verdict } => self.decide(call, verdict).await?,
+            Command::Decide {
+                call,
+                verdict,
+                rule,
+            } => self.decide(call, verdict, rule).await?,
+            Command::TakeBackRule(rule) => self.take_back(rule).await?,
             Command::Stop => return self.stop().await,
             Command::Leave(reason) => {
                 self.leave(reason).await?;
@@ -120,11 +125,17 @@ impl<W: World> Engine<W> {
     }
 
     /// A verdict that comes too late is of no use and no harm.
-    async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
+    async fn decide(
+        &mut self,
+        call: CallId,
+        verdict: Verdict,
+        rule: Option<String>,
+    ) -> Result<(), EngineError> {
         let decided = Entry::Decided {
             call,
             verdict,
             by: By::Person,
+            rule,
         };
         match self.state.check(&decided) {
             Ok(()) => self.record(Write::of(decided)).await,
@@ -166,7 +177,25 @@ impl<W: World> Engine<W> {
         if model.is_none() && mode.is_none() {
             return Ok(());
         }
-        self.record(Write::of(Entry::Chose { model, mode })).await
+        let chose = Entry::Chose {
+            model,
+            mode,
+            without: None,
+        };
+        self.record(Write::of(chose)).await
+    }
+
+    async fn take_back(&mut self, rule: String) -> Result<(), EngineError> {
+        let mut rules = self.state.session_rules.iter();
+        if !rules.any(|known| known.to_string() == rule) {
+            return Ok(());
+        }
+        let chose = Entry::Chose {
+            model: None,
+            mode: None,
+            without: Some(rule),
+        };
+        self.record(Write::of(chose)).await
     }
 
     async fn edit_queued(

@@ -46,7 +46,11 @@ pub enum Command {
     Decide {
         call: CallId,
         verdict: Verdict,
+        /// Allowed with it for the rest of this session.
+        rule: Option<String>,
     },
+    /// A rule that was allowed for this session is taken back.
+    TakeBackRule(String),
     /// Stop what is in progress.
     Stop,
     /// Do what waits after a stop or a failure, and lift a stop after a crash loop.

@@ -25,7 +25,12 @@ impl<W: World> Engine<W> {
     pub(super) async fn record_choice(&mut self) -> Result<(), EngineError> {
         if let Some(Choice { model, mode }) = self.settings.chosen.clone() {
             if model.is_some() || mode.is_some() {
-                self.record(Write::of(Entry::Chose { model, mode })).await?;
+                self.record(Write::of(Entry::Chose {
+                    model,
+                    mode,
+                    without: None,
+                }))
+                .await?;
             }
             self.settings.chosen = None;
         }

@@ -164,7 +164,12 @@ impl Describer {
                 };
                 self.replied(record.seq, blocks, kind)
             }
-            Entry::Decided { call, verdict, by } => self.decided(*call, verdict, *by),
+            Entry::Decided {
+                call,
+                verdict,
+                by,
+                rule,
+            } => self.decided(*call, verdict, *by, rule.as_deref()),
             Entry::Started { call, guard } => self.started(*call, guard),
             Entry::Finished {
                 call,
@@ -206,7 +211,11 @@ impl Describer {
                 );
                 event(Tone::Calm, text)
             }
-            Entry::Chose { model, mode } => event(Tone::Calm, chosen(model.as_deref(), *mode)),
+            Entry::Chose {
+                without: Some(rule),
+                ..
+            } => event(Tone::Calm, format!("{rule} is taken back in this session")),
+            Entry::Chose { model, mode, .. } => event(Tone::Calm, chosen(model.as_deref(), *mode)),
             Entry::Named { title } => detail(format!("named {title}")),
             Entry::Learned {
                 model,
@@ -251,14 +260,24 @@ impl Describer {
         }
     }
 
-    fn decided<'a>(&self, id: CallId, verdict: &Verdict, by: By) -> Description<'a> {
+    fn decided<'a>(
+        &self,
+        id: CallId,
+        verdict: &Verdict,
+        by: By,
+        rule: Option<&str>,
+    ) -> Description<'a> {
         let by = match by {
             By::Person => "by you",
             By::Start => "by rewake",
             By::Hook => "by a hook",
         };
         let (status, title) = match verdict {
-            Verdict::Allow => (CallStatus::Allowed, format!("allowed {by}")),
+            Verdict::Allow => {
+                let rule = rule.map(|rule| format!(", with {rule} for this session"));
+                let title = format!("allowed {by}{}", rule.unwrap_or_default());
+                (CallStatus::Allowed, title)
+            }
             Verdict::Deny { reason } => (CallStatus::Denied, format!("denied {by}: {reason}")),
         };
         // What was denied gets a result that says so.

@@ -134,6 +134,8 @@ pub struct Now {
     pub acting: bool,
     /// The place of the last entry.
     pub seq: u64,
+    /// Rules that were allowed for this session.
+    pub session_rules: Vec<String>,
 }
 
 impl Now {
@@ -143,6 +145,11 @@ impl Now {
             model: state.model.clone(),
             mode: state.mode,
             folder: state.folder.clone(),
+            session_rules: state
+                .session_rules
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             title: state.title().map(str::to_string),
             plan: state.plan.clone(),
             usage: state.usage,

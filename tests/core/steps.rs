@@ -253,6 +253,7 @@ fn what_is_next() {
         call: id(2, 0),
         verdict,
         by: By::Person,
+        rule: None,
     };
     check(
         then(turn(vec![bash("ask")]), vec![decided(Verdict::Allow)]),
@@ -300,6 +301,39 @@ fn what_is_next() {
         then(turn(vec![bash("x")]), vec![Entry::Forked { from }]),
         Step::CallModel,
     );
+}
+
+#[test]
+fn rules_of_a_session_are_folded_from_its_log() {
+    let with = |rule: &str| Entry::Decided {
+        call: id(2, 0),
+        verdict: Verdict::Allow,
+        by: By::Person,
+        rule: Some(rule.to_string()),
+    };
+    let rules = |entries: Vec<Entry>| -> Vec<String> {
+        let rules = state(entries).session_rules;
+        rules.iter().map(ToString::to_string).collect()
+    };
+    let allowed = |rule| [said("go"), replied(vec![bash("ask")]), with(rule)].to_vec();
+    assert_eq!(rules(allowed("Bash(make:*)")), ["Bash(make:*)"]);
+    // What another version wrote and this one cannot read allows nothing.
+    assert_eq!(rules(allowed("Later(x)")), [""; 0]);
+    let without = |rule: &str| Entry::Chose {
+        model: None,
+        mode: None,
+        without: Some(rule.to_string()),
+    };
+    let taken_back = |rule| [allowed("Bash(make:*)"), vec![without(rule)]].concat();
+    assert_eq!(rules(taken_back("Bash(make:*)")), [""; 0]);
+    assert_eq!(rules(taken_back("Bash(x)")), ["Bash(make:*)"]);
+    // A copy of the session is another session.
+    let from = ForkPoint {
+        session: "s".into(),
+        seq: 3,
+    };
+    let copy = [allowed("Bash(make:*)"), vec![Entry::Forked { from }]].concat();
+    assert_eq!(rules(copy), [""; 0]);
 }
 
 #[test]
@@ -654,7 +688,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
-        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None }),
+        1 => Just(Entry::Chose { model: Some("other/model".into()), mode: None, without: None }),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),
@@ -694,6 +728,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
+                rule: None,
             }
         }
     })
@@ -766,7 +801,7 @@ proptest! {
             let policy = policy(true);
             match next(&state, &policy, &waiting) {
                 Step::RecordChoice => {
-                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan) };
+                    let chosen = Entry::Chose { model: None, mode: Some(Mode::Plan), without: None };
                     prop_assert!(state.check(&chosen).is_ok());
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
@@ -785,7 +820,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}

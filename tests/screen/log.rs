@@ -141,6 +141,7 @@ pub mod entry {
             call,
             verdict: Verdict::Allow,
             by: By::Person,
+            rule: None,
         }
     }
 
@@ -285,6 +286,7 @@ pub mod entry {
         Entry::Chose {
             model: None,
             mode: Some(mode),
+            without: None,
         }
     }
 }

@@ -41,6 +41,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
         Entry::Chose {
             model: None,
             mode: Some(rewake::core::entry::Mode::Plan),
+            without: None,
         },
         Entry::Saved {
             reason: rewake::core::entry::SaveReason::Exit,

@@ -153,6 +153,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 reason: "no".into(),
             },
             by: By::Person,
+            rule: None,
         },
         Entry::Started {
             call: call(2),
@@ -261,6 +262,7 @@ pub fn all_kinds() -> Vec<Entry> {
         Entry::Chose {
             model: Some("ollama/small".into()),
             mode: Some(Mode::AcceptEdits),
+            without: None,
         },
         Entry::Named {
             title: "The parser".into(),

@@ -10,7 +10,7 @@ use crate::core::offer;
 use crate::core::path;
 use crate::core::permission::Access;
 use crate::core::rule::{Likeness, Rule};
-use crate::core::shell::{self, Doubt, Redirect, SimpleCommand};
+use crate::core::shell::{self, Doubt, Redirect, SimpleCommand, Word};
 
 /// Words of the shell that change what later commands mean.
 #[rustfmt::skip]
@@ -19,6 +19,16 @@ const CHANGES_SHELL: &[&str] = &[
     "local", "mapfile", "popd", "pushd", "read", "readarray", "readonly", "set", "shopt", "source", "trap", "typeset",
     "unalias", "unset",
 ];
+
+/// Programs that change the files they are given.
+#[rustfmt::skip]
+const CHANGES_FILES: &[&str] = &[
+    "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "perl", "rm", "rmdir", "rsync", "sed",
+    "shred", "tee", "touch", "truncate", "unlink",
+];
+
+/// Sub-commands of git that do.
+const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
 
 /// More places than this a line cannot be in.
 const MAX_PLACES: usize = 8;
@@ -56,6 +66,14 @@ impl<'a> Evaluation<'a> {
         let refuses = |rule: &&Rule| rule.refuses_text(text);
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
+        }
+        let words = match self.has_rules_for_paths() {
+            true => shell::loose_words(text).concat(),
+            false => Vec::new(),
+        };
+        let named = self.named(words.iter(), &[self.folder().to_string()], Access::Read);
+        if let Some(finding @ Finding::Denied(_)) = named {
+            return finding;
         }
         let finding = self.unknown(
             false,
@@ -98,12 +116,19 @@ impl<'a> Evaluation<'a> {
         if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = checked {
             return finding;
         }
+        let named = self.arguments(command, reads.is_ok(), shell);
+        if let Some(finding @ Finding::Denied(_)) = named {
+            return finding;
+        }
         if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(reads.is_ok()), &reads) {
             // It may be a matter of spelling.
             return Finding::Denied(format!("{plan} ({why})"));
         }
         if self.mode == Mode::BypassPermissions {
             return Finding::Fine;
+        }
+        if let Some(finding) = named {
+            return finding;
         }
         if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
             return asked(rule);
@@ -141,6 +166,77 @@ impl<'a> Evaluation<'a> {
                 || rule.refuses_words(&command.spelled()) >= least
                 || (runs >= least && rule.refuses_text(&inner))
         })
+    }
+
+    /// The strictest that rules for paths say of the words of a command, whatever it does with
+    /// them. Of one that only looks, the files that it looks at are judged elsewhere.
+    fn arguments(&self, command: &SimpleCommand, looks: bool, shell: &Shell) -> Option<Finding> {
+        let (name, rest) = command.words.split_first()?;
+        // What follows `HEAD:` is a path that git shows.
+        if (looks && name.text != "git") || !self.has_rules_for_paths() {
+            return None;
+        }
+        let changed = changes(&name.text, rest);
+        let mut finding = None;
+        for (at, word) in rest.iter().enumerate().filter(|(_, word)| !word.expands) {
+            let mut words = vec![word.text.clone()];
+            if word.glob {
+                for place in &shell.places {
+                    match (self.disk.matches)(place, &word.text) {
+                        Ok(names) => words.extend(names),
+                        Err(why) => {
+                            let why =
+                                format!("which files `{}` names is not known: {why}", word.text);
+                            finding = stricter(finding, Some(Finding::Asked(why)));
+                        }
+                    }
+                }
+            }
+            if changed.contains(&at) {
+                let named = self.named(words.iter(), &shell.places, Access::Write);
+                finding = stricter(finding, named);
+            }
+            finding = stricter(
+                finding,
+                self.named(words.iter(), &shell.places, Access::Read),
+            );
+        }
+        if harmless::runs_others(&command.words) != Likeness::No {
+            let inner: Vec<&str> = rest.iter().map(|w| w.text.as_str()).collect();
+            let words: Vec<String> = shell::loose_words(&inner.join(" ")).concat();
+            let named = self.named(words.iter(), &shell.places, Access::Read);
+            finding = stricter(finding, named);
+        }
+        finding
+    }
+
+    /// The strictest that rules for paths say of words that may name files.
+    fn named<'w>(
+        &self,
+        words: impl Iterator<Item = &'w String>,
+        places: &[String],
+        access: Access,
+    ) -> Option<Finding> {
+        let mut asks = None;
+        for path in words.flat_map(|word| paths_in(word)) {
+            for place in places {
+                let spots = self.spots(place, path);
+                let refuses = |rule: &&Rule| {
+                    let is_named = |spot: &String| rule.refuses_path(access, spot, &self.bases);
+                    rule.is_about_paths() && spots.iter().any(is_named)
+                };
+                if let Some(rule) = self.rules.deny.iter().find(refuses) {
+                    return Some(denied(rule));
+                }
+                asks = asks.or_else(|| self.rules.ask.iter().find(refuses));
+            }
+        }
+        asks.map(asked)
+    }
+
+    fn has_rules_for_paths(&self) -> bool {
+        let mut rules = self.rules.deny.iter().chain(&self.rules.ask);
+        rules.any(Rule::is_about_paths)
     }
 
     fn allows_command(&self, command: &SimpleCommand) -> bool {
@@ -281,6 +377,44 @@ impl<'a> Evaluation<'a> {
             }
         }
     }
+}
+
+/// Which of a command's operands it changes, removes or replaces.
+fn changes(name: &str, rest: &[Word]) -> Vec<usize> {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let is_option = |start: &str| rest.iter().any(|w| w.text.starts_with(start));
+    let verb = rest.iter().find(|w| !w.text.starts_with('-'));
+    match name {
+        // The others are only read.
+        "cp" | "install" | "ln" | "rsync" if !is_option("-t") && !is_option("--target") => {
+            rest.len().checked_sub(1).into_iter().collect()
+        }
+        "sed" | "perl" if !is_option("-i") && !is_option("--in-place") => Vec::new(),
+        "git" if !verb.is_some_and(|v| GIT_CHANGES.contains(&v.text.as_str())) => Vec::new(),
+        _ if CHANGES_FILES.contains(&name) => (0..rest.len()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.or_stricter(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What a word of a command may name: itself, what follows `--file=`, `if=` or `HEAD:`, and what
+/// is attached to a letter, as in `-f.env`.
+fn paths_in(word: &str) -> impl Iterator<Item = &str> {
+    let attached = word
+        .strip_prefix('-')
+        .filter(|rest| !rest.starts_with('-'))
+        .and_then(|rest| rest.get(rest.chars().next()?.len_utf8()..));
+    let behind = |mark: char| word.split_once(mark).map(|(_, rest)| rest);
+    [Some(word), attached, behind('='), behind(':')]
+        .into_iter()
+        .flatten()
+        .filter(|path| !path.is_empty())
 }
 
 fn through(folder: &str) -> String {

@@ -78,6 +78,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         call: CALL,
         verdict,
         by,
+        rule: None,
     };
     let failure = Failure {
         class: FailureClass::Auth,
@@ -204,6 +205,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             Entry::Chose {
                 model: Some("a/b".into()),
                 mode: Some(Mode::Plan),
+                without: None,
             },
             ("model a/b, mode plan", Conversation),
         ),

@@ -27,6 +27,7 @@ use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, Project, UiConfig};
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
+use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
 use crate::session::{Details, Offer, Which};
@@ -105,8 +106,14 @@ pub enum Intent {
     Details(Vec<Offer>),
     /// Fetches entries before this one.
     Earlier(Seq),
-    /// "Always": written into the user's config.
-    AllowAlways(String),
+    /// Written into a file of the user's own.
+    AllowRule(RuleScope, String),
+    /// Taken out of a list of a file of the user's own.
+    RemoveRule {
+        scope: RuleScope,
+        list: String,
+        rule: String,
+    },
     History(history::HistoryRequest),
     Ps,
     /// Ends the command of this run.

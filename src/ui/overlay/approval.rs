@@ -6,6 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use crate::core::entry::CallId;
+use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Shown};
 
@@ -19,7 +20,7 @@ pub struct Approval {
     pub shown: Shown,
     /// Why it asks.
     pub why: String,
-    /// What "always" writes into the user's config.
+    /// What may be allowed with it, for as long as the answer says.
     pub rule: Option<String>,
     /// The answer that Enter gives.
     pub at: Choice,
@@ -73,8 +74,8 @@ impl Extent {
 pub enum Choice {
     /// The call runs, this once.
     Once,
-    /// The call runs, and a rule allows those like it from now on.
-    Always,
+    /// And the rule, for as long as this.
+    Rule(RuleScope),
     /// The call does not run. A reason for the model may be typed.
     Deny,
 }
@@ -88,8 +89,8 @@ pub enum Answer {
     Unread,
     /// The call runs, this once.
     Once,
-    /// And write this rule.
-    Always(String),
+    /// And keep this rule.
+    Rule(RuleScope, String),
     /// The call does not run. This reason is for the model.
     Deny(String),
     /// The reason is given up, and the choice is open again.
@@ -133,7 +134,13 @@ impl Approval {
     /// it.
     pub fn choices(&self) -> Vec<Choice> {
         match self.rule {
-            Some(_) => vec![Choice::Once, Choice::Always, Choice::Deny],
+            Some(_) => vec![
+                Choice::Once,
+                Choice::Rule(RuleScope::Session),
+                Choice::Rule(RuleScope::Project),
+                Choice::Rule(RuleScope::Everywhere),
+                Choice::Deny,
+            ],
             None => vec![Choice::Once, Choice::Deny],
         }
     }
@@ -179,7 +186,13 @@ impl Approval {
         match key.code {
             KeyCode::Enter => return self.choose(self.at),
             KeyCode::Char('y' | '1') => return self.choose(Choice::Once),
-            KeyCode::Char('a') => return self.choose(Choice::Always),
+            KeyCode::Char('a') => return self.choose(Choice::Rule(RuleScope::Project)),
+            KeyCode::Char('s') if self.rule.is_some() => {
+                return self.choose(Choice::Rule(RuleScope::Session));
+            }
+            KeyCode::Char('e') if self.rule.is_some() => {
+                return self.choose(Choice::Rule(RuleScope::Everywhere));
+            }
             KeyCode::Char('n' | 'd') => return self.choose(Choice::Deny),
             KeyCode::Up | KeyCode::Left => self.step(false),
             KeyCode::Down | KeyCode::Right | KeyCode::Tab => self.step(true),
@@ -201,10 +214,10 @@ impl Approval {
 
     fn choose(&mut self, choice: Choice) -> Answer {
         match (choice, &self.rule) {
-            (Choice::Always, None) => Answer::Open,
-            (Choice::Once | Choice::Always, _) if !self.end_seen => Answer::Unread,
+            (Choice::Rule(_), None) => Answer::Open,
+            (Choice::Once | Choice::Rule(_), _) if !self.end_seen => Answer::Unread,
             (Choice::Once, _) => Answer::Once,
-            (Choice::Always, Some(rule)) => Answer::Always(rule.clone()),
+            (Choice::Rule(scope), Some(rule)) => Answer::Rule(scope, rule.clone()),
             (Choice::Deny, _) => {
                 self.at = Choice::Deny;
                 self.reason = Some(String::new());
@@ -284,9 +297,18 @@ mod tests {
         assert_eq!(press(&mut asks(None), "\n"), Answer::Once);
         assert_eq!(press(&mut asks(None), "y"), Answer::Once);
         assert_eq!(press(&mut asks(None), "a"), Answer::Open);
-        let rule = Answer::Always("Bash(make)".into());
-        assert_eq!(press(&mut asks(Some("Bash(make)")), "a"), rule);
-        assert_eq!(press(&mut asks(Some("Bash(make)")), "\t\n"), rule);
+        for (keys, scope) in [
+            ("s", RuleScope::Session),
+            ("a", RuleScope::Project),
+            ("e", RuleScope::Everywhere),
+            ("\t\n", RuleScope::Session),
+            ("\t\t\n", RuleScope::Project),
+            ("\t\t\t\n", RuleScope::Everywhere),
+        ] {
+            let rule = Answer::Rule(scope, "Bash(make)".into());
+            assert_eq!(press(&mut asks(Some("Bash(make)")), keys), rule, "{keys}");
+        }
+        assert_eq!(press(&mut asks(None), "s"), Answer::Typed);
         let no = Answer::Deny("use just".into());
         assert_eq!(press(&mut asks(None), "nuse just\n"), no);
         assert_eq!(press(&mut asks(None), "\t\nuse just\n"), no);
@@ -305,7 +327,7 @@ mod tests {
         asked.end_seen = false;
         asked.extent = Extent { rows: 4, lines: 9 };
         asked.drawn();
-        for yes in ["y", "a", "\n"] {
+        for yes in ["y", "a", "s", "e", "\n"] {
             assert_eq!(press(&mut asked, yes), Answer::Unread);
         }
         assert_eq!(press(&mut asked, "vv"), Answer::Open);

@@ -11,6 +11,10 @@ pub enum For {
     Resume,
     /// A running command.
     Run,
+    /// A rule that holds.
+    Rule,
+    /// Whether a rule is to be taken back.
+    RemoveRule,
 }
 
 /// One row of a picker.

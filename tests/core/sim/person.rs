@@ -327,7 +327,11 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             // Whoever presses twice decides once.
             Event::Asked { call, .. } => {
                 let (allow, reason) = (Verdict::Allow, "no".to_string());
-                let decide = |verdict| Command::Decide { call, verdict };
+                let decide = |verdict| Command::Decide {
+                    call,
+                    verdict,
+                    rule: None,
+                };
                 seen_by_user.send([decide(allow), decide(Verdict::Deny { reason })]);
             }
             Event::Kept(Err(_)) => {

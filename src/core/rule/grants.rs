@@ -1,0 +1,221 @@
+//! How much access the rules give a command line: `Bash(…)` at most the workspace,
+//! `Network(…)` the network, `Full(…)` no sandbox.
+//!
+//! Invariant: more than the workspace is given only to a line whose every word is literal, and
+//! only when every part of it has a rule of that level.
+
+use super::{CommandPattern, Likeness, Rule, Rules, Scope, Tool};
+use crate::core::access::Access;
+use crate::core::harmless;
+use crate::core::shell::SimpleCommand;
+
+impl Rule {
+    /// The access that a rule of commands gives where it allows, and begins at where it refuses.
+    pub(crate) fn level(&self) -> Option<Access> {
+        match self.tool {
+            Tool::Bash => Some(Access::Workspace),
+            Tool::Network => Some(Access::Network),
+            Tool::Full => Some(Access::Full),
+            _ => None,
+        }
+    }
+
+    /// Access from which on a rule that refuses speaks of a command.
+    fn refuses_from(&self) -> Option<Access> {
+        match self.tool {
+            Tool::Bash => Some(Access::Read),
+            _ => self.level(),
+        }
+    }
+
+    fn pattern(&self) -> Option<&CommandPattern> {
+        self.level().and_then(|_| self.command())
+    }
+
+    fn grants_line(&self, line: &str) -> bool {
+        self.level().is_some()
+            && (self.scope == Scope::All || self.pattern().is_some_and(|p| p.is_line(line)))
+    }
+
+    fn grants_part(&self, part: &SimpleCommand) -> bool {
+        let Some(pattern) = self.pattern() else {
+            return self.level().is_some() && self.scope == Scope::All;
+        };
+        let settings = part.assignments.iter().all(harmless::is_setting);
+        pattern.allows(&part.spelled()) || (settings && pattern.allows(&part.words))
+    }
+}
+
+impl Rules {
+    /// The most access that the rules which allow give this line, `None` when they do not allow
+    /// it. `parts` are those that [`crate::core::shell::split`] made of it; none when it could not.
+    /// Files that it is redirected to are judged for themselves, and so is what is denied.
+    pub(crate) fn grants(&self, line: &str, parts: &[SimpleCommand]) -> Option<Access> {
+        let is_literal = !parts.is_empty() && parts.iter().all(is_literal);
+        let counts = |rule: &&Rule| is_literal || rule.level() == Some(Access::Workspace);
+        let rules: Vec<&Rule> = self.allow.iter().filter(counts).collect();
+        let most = |fits: &dyn Fn(&Rule) -> bool| {
+            let fitting = rules.iter().filter(|rule| fits(rule));
+            fitting.filter_map(|rule| rule.level()).max()
+        };
+        let whole = most(&|rule| rule.grants_line(line));
+        let runs = |part: &&SimpleCommand| !part.words.is_empty() || !part.assignments.is_empty();
+        let each = parts
+            .iter()
+            .filter(runs)
+            .map(|part| most(&|rule| rule.grants_part(part)))
+            .min()
+            .flatten();
+        whole.max(each)
+    }
+
+    /// The rule that denies the line this much access, and how surely it speaks of it.
+    pub(crate) fn denies_access(
+        &self,
+        access: Access,
+        line: &str,
+        parts: &[SimpleCommand],
+    ) -> Option<(&Rule, Likeness)> {
+        refusing(&self.deny, access, line, parts)
+    }
+
+    /// The rule that asks before the line gets this much access, and how surely it speaks of it.
+    pub(crate) fn asks_for_access(
+        &self,
+        access: Access,
+        line: &str,
+        parts: &[SimpleCommand],
+    ) -> Option<(&Rule, Likeness)> {
+        refusing(&self.ask, access, line, parts)
+    }
+}
+
+/// The surest of the rules that refuse, the first of those. A rule for a level speaks of all
+/// access from that level on.
+fn refusing<'a>(
+    rules: &'a [Rule],
+    access: Access,
+    line: &str,
+    parts: &[SimpleCommand],
+) -> Option<(&'a Rule, Likeness)> {
+    let mut found: Option<(&Rule, Likeness)> = None;
+    for rule in rules {
+        if rule.refuses_from().is_none_or(|from| access < from) {
+            continue;
+        }
+        let likeness = likeness(rule, line, parts);
+        if likeness > found.map_or(Likeness::No, |(_, known)| known) {
+            found = Some((rule, likeness));
+        }
+    }
+    found
+}
+
+fn likeness(rule: &Rule, line: &str, parts: &[SimpleCommand]) -> Likeness {
+    let Some(pattern) = rule.pattern() else {
+        return Likeness::Yes;
+    };
+    if pattern.is_line(line) || (parts.is_empty() && pattern.refuses_text(line)) {
+        return Likeness::Yes;
+    }
+    let of_part = |part: &SimpleCommand| {
+        let runs = harmless::runs_others(&part.words);
+        let texts = part.words.iter().skip(1).map(|w| w.text.as_str());
+        let inner = texts.collect::<Vec<_>>().join(" ");
+        let hidden = match runs != Likeness::No && pattern.refuses_text(&inner) {
+            true => runs,
+            false => Likeness::No,
+        };
+        let words = pattern.refuses(&part.words);
+        words.max(pattern.refuses(&part.spelled())).max(hidden)
+    };
+    parts.iter().map(of_part).max().unwrap_or(Likeness::No)
+}
+
+fn is_literal(part: &SimpleCommand) -> bool {
+    let values = part.assignments.iter().map(|a| &a.value);
+    let targets = part.redirects.iter().map(|r| &r.target);
+    let mut words = part.words.iter().chain(values).chain(targets);
+    words.all(|word| word.is_literal())
+}
+
+/// Commands that do little without the network, or without leave to leave the sandbox. The
+/// first that fits counts.
+#[rustfmt::skip]
+const NEED_MORE: &[(&[&str], Access)] = {
+    use Access::{Full, Network};
+    &[
+        (&["npm", "install"], Network), (&["npm", "i"], Network), (&["npm", "ci"], Network),
+        (&["npm", "update"], Network), (&["npx"], Network), (&["pnpm", "install"], Network),
+        (&["pnpm", "add"], Network), (&["yarn", "install"], Network), (&["yarn", "add"], Network),
+        (&["bun", "install"], Network), (&["cargo", "fetch"], Network), (&["cargo", "install"], Network),
+        (&["cargo", "update"], Network), (&["cargo", "add"], Network), (&["go", "get"], Network),
+        (&["go", "mod", "download"], Network), (&["pip", "install"], Network), (&["pip3", "install"], Network),
+        (&["uv", "sync"], Network), (&["uv", "add"], Network), (&["poetry", "install"], Network),
+        (&["bundle", "install"], Network), (&["composer", "install"], Network), (&["curl"], Network),
+        (&["wget"], Network), (&["git", "push"], Full), (&["git", "pull"], Full), (&["git", "fetch"], Full),
+        (&["git", "clone"], Full), (&["ssh"], Full), (&["scp"], Full), (&["sftp"], Full), (&["rsync"], Full),
+        (&["gh"], Full), (&["glab"], Full), (&["docker"], Full), (&["podman"], Full), (&["kubectl"], Full),
+        (&["gpg"], Full), (&["sudo"], Full), (&["apt"], Full), (&["apt-get"], Full), (&["brew"], Full),
+    ]
+};
+
+impl Rules {
+    /// What rules of the form `Bash(…)` do not give although their commands want it: each with
+    /// the rule that would, where there is none yet. To be said once at a start.
+    pub(crate) fn lacking(&self) -> Vec<(&Rule, Rule)> {
+        let lacking = self.allow.iter().filter_map(|rule| {
+            let needed = rule.needs()?;
+            let name = match needed {
+                Access::Full => "Full",
+                _ => "Network",
+            };
+            let what = rule.written.strip_prefix("Bash")?;
+            let wanted = Rule::parse(&format!("{name}{what}")).ok()?;
+            let is_given = |known: &Rule| {
+                known.level() >= Some(needed)
+                    && (known.scope == wanted.scope || known.scope == Scope::All)
+            };
+            (!self.allow.iter().any(is_given)).then_some((rule, wanted))
+        });
+        lacking.collect()
+    }
+}
+
+impl Rule {
+    /// More access than a rule of the form `Bash(…)` gives, for the command that it names.
+    fn needs(&self) -> Option<Access> {
+        if self.tool != Tool::Bash {
+            return None;
+        }
+        let words = &self.command()?.words;
+        let begins = |known: &[&str]| {
+            words.len() >= known.len() && words.iter().zip(known).all(|(word, known)| word == known)
+        };
+        let found = NEED_MORE.iter().find(|(known, _)| begins(known));
+        found.map(|(_, access)| *access)
+    }
+}
+
+/// One line for [`Rules::lacking`]; `None` when nothing is lacking.
+pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
+    const MOST: usize = 5;
+    let (first, _) = lacking.first()?;
+    let of: Vec<String> = lacking
+        .iter()
+        .take(MOST)
+        .map(|(_, wanted)| wanted.to_string())
+        .collect();
+    let more = match lacking.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let subject = match lacking.len() {
+        1 => format!("the rule {first} no longer gives"),
+        n => format!("{n} rules such as {first} no longer give"),
+    };
+    Some(format!(
+        "{subject} access to the network; to allow that, add to permissions.allow: {}{more}",
+        of.join(", ")
+    ))
+}
