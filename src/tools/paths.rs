@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use similar::TextDiff;
 
+use super::handle::Folder;
 use super::limit::Limits;
+use crate::core::permission::Permission;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 
@@ -30,6 +32,9 @@ pub struct ToolContext {
     /// An output larger than this is paged or cut.
     pub inline_max_bytes: usize,
     pub hidden: Arc<Hidden>,
+    /// Where the call that is run leads, as it was judged: it acts there and nowhere else,
+    /// whatever its path leads to by now. `None`: its path is followed.
+    pub judged: Option<PathBuf>,
     /// How far a call may look.
     pub limits: Limits,
 }
@@ -72,8 +77,35 @@ pub fn real_path(path: &str) -> String {
     }
 }
 
+/// Where a call that needs this permission leads, its links followed; `None` when it is not
+/// about a path.
+///
+/// # Errors
+/// Why that cannot be known, for the model.
+pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<PathBuf>, String> {
+    let path = match permission {
+        Permission::Path { path, .. } => path.clone(),
+        Permission::WriteInWorkspace { path } => in_workspace(path, ctx)?,
+        Permission::Glob { pattern, path } => super::glob::start(pattern, path.as_deref()),
+        Permission::None | Permission::Command { .. } | Permission::Foreign { .. } => {
+            return Ok(None);
+        }
+    };
+    resolve(&path, ctx).map(Some)
+}
+
+/// A path from the workspace's root, as an absolute one.
+pub(super) fn in_workspace(path: &str, ctx: &ToolContext) -> Result<String, String> {
+    let path = ctx.root.join(path);
+    let text = path.to_str().map(str::to_string);
+    text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+}
+
 /// The file that is meant, links followed. It need not exist.
 pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
+    if let Some(judged) = &ctx.judged {
+        return Ok(judged.clone());
+    }
     let lexical = absolute(path, ctx)?;
     follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
 }
@@ -192,7 +224,7 @@ pub(super) fn missing(path: &str, resolved: &Path) -> String {
 
 fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
     let wanted = wanted.to_string_lossy().to_lowercase();
-    let Ok(entries) = folder.read_dir() else {
+    let Ok(entries) = Folder::open(folder).and_then(|f| f.names(Path::new(""))) else {
         return Vec::new();
     };
     let mut near: Vec<(f32, String)> = entries
