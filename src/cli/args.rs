@@ -46,7 +46,7 @@ Exit codes:
     disable_help_subcommand = true,
     max_term_width = 100
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
@@ -199,7 +199,7 @@ enum PsAction {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum OutputFormat {
+pub(crate) enum OutputFormat {
     /// The last answer
     #[default]
     Text,
@@ -219,7 +219,7 @@ fn mode() -> clap::builder::PossibleValuesParser {
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Invocation {
+pub(crate) enum Invocation {
     Run(Run),
     /// The words of the query; empty: all sessions.
     History {
@@ -260,7 +260,7 @@ pub enum Invocation {
 
 /// A command for `rewake sandbox`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sandboxed {
+pub(crate) struct Sandboxed {
     pub access: Access,
     /// What the kernel is to lack besides.
     pub pretend: String,
@@ -270,7 +270,7 @@ pub struct Sandboxed {
 
 /// The agent itself, with a terminal or without.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub(crate) struct Run {
     pub prompt: Option<String>,
     /// `None`: the terminal.
     pub headless: Option<OutputFormat>,
@@ -280,7 +280,7 @@ pub struct Run {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Session {
+pub(crate) enum Session {
     New,
     /// The newest one here.
     Newest {
@@ -299,17 +299,17 @@ pub enum Session {
 
 impl Cli {
     /// Reads the arguments of a process, its name first.
-    pub fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    pub(crate) fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(prompts_bound(argv))
     }
 
     /// The folder to work in, as typed.
-    pub fn cd(&self) -> Option<&PathBuf> {
+    pub(crate) fn cd(&self) -> Option<&PathBuf> {
         self.common.cd.as_ref()
     }
 
     /// What the flags say of the config. A flag of its own is over `--set`.
-    pub fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
+    pub(crate) fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
         let run = &self.run;
         let mut settings = self
             .common
@@ -338,7 +338,7 @@ impl Cli {
     }
 
     /// What is meant, or what contradicts itself.
-    pub fn invocation(self) -> Result<Invocation, clap::Error> {
+    pub(crate) fn invocation(self) -> Result<Invocation, clap::Error> {
         let Some(command) = self.command else {
             return run(self.prompt, self.run).map(Invocation::Run);
         };

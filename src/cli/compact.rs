@@ -44,7 +44,7 @@ impl Compaction {
     }
 }
 
-pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let which = Which::Named {
         id: id.to_string(),
         fork: false,

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use super::args::Cli;
 use crate::report::{Trouble, exit, raw};
 
-pub fn run(shell: Shell) -> Result<u8, Trouble> {
+pub(super) fn run(shell: Shell) -> Result<u8, Trouble> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "rewake", &mut script);
     raw(&script);
@@ -16,7 +16,7 @@ pub fn run(shell: Shell) -> Result<u8, Trouble> {
 }
 
 /// One page: the command, then each subcommand with its options.
-pub fn man() -> Result<u8, Trouble> {
+pub(super) fn man() -> Result<u8, Trouble> {
     let mut page = Vec::new();
     let written = render(Cli::command(), &mut page);
     written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;

@@ -40,7 +40,7 @@ const SLOW: &str = "sh test.sh";
 /// Nothing in the demo takes so long.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-pub fn run() -> Result<u8, Trouble> {
+pub(super) fn run() -> Result<u8, Trouble> {
     let scene = Scene::set().map_err(|e| failed(&format!("cannot set the scene: {e}")))?;
     line(
         "A small project with a failing test, in a temporary folder. The model is played; all else is real.\n",

@@ -39,7 +39,12 @@ impl Report {
     }
 }
 
-pub fn run(env: &Env, paths: &Paths, here: &Here, settings: &[Setting]) -> Result<u8, Trouble> {
+pub(super) fn run(
+    env: &Env,
+    paths: &Paths,
+    here: &Here,
+    settings: &[Setting],
+) -> Result<u8, Trouble> {
     let mut report = Report { wrong: 0 };
     report.ok(
         "folder",

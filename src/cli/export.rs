@@ -7,7 +7,7 @@ use crate::report::{Trouble, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, Replace, to_file};
 
-pub fn run(
+pub(super) fn run(
     ctx: &AppContext,
     id: &str,
     format: Format,

@@ -3,7 +3,7 @@
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, Parting, now_ms, short_id};
 
-pub fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
     let mut store = ctx.open_store()?;
     let info = store.find(id)?;
     let parting = at.map_or(Parting::End, Parting::Behind);

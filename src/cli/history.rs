@@ -8,7 +8,7 @@ use crate::store::{Order, Scope, SessionFilter};
 const MAX_SESSIONS: u32 = 100;
 const MAX_HITS: u32 = 50;
 
-pub fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     match query.trim() {
         "" => list(ctx),
         query => search(ctx, query),

@@ -17,7 +17,7 @@ use crate::config::{LogLevel, Paths};
 const KEPT_DAYS: usize = 14;
 
 /// Logs go to the file until the guard is dropped.
-pub fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
+pub(super) fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
     let today = jiff::Zoned::now().date();
     let file = open(&paths.state_dir.join("log"), &today.to_string()).ok()?;
     // The default is to lose lines in silence when the writer is behind.

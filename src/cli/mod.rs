@@ -3,7 +3,7 @@
 //! One file for each subcommand. What they print and their exit codes go through
 //! [`crate::report`]; the rooms below that return values and errors.
 
-pub mod args;
+pub(crate) mod args;
 mod compact;
 mod completion;
 mod demo;

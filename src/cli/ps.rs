@@ -5,7 +5,7 @@ use crate::core::text::one_line;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, clock, now_ms, short_id};
 
-pub fn list(ctx: &AppContext) -> Result<u8, Trouble> {
+pub(super) fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let mut shown = 0;
     for info in ctx.runs()?.list() {
         if let Some(state) = state(&info) {
@@ -46,7 +46,7 @@ fn state(info: &RunInfo) -> Option<String> {
 }
 
 /// Stops the one command whose id begins with `run`.
-pub fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
+pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     let run = run.trim();
     if run.is_empty() {
         // Every id begins with nothing, so an unset variable in a script would stop a command.

@@ -14,7 +14,7 @@ use crate::ui;
 /// What is piped in is read up to this size.
 const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
-pub fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let Some(format) = run.headless else {
         return on_screen(ctx, run);
     };

@@ -16,7 +16,7 @@ use crate::session::AppContext;
 /// How a shell says that a command was ended by a signal.
 const BY_SIGNAL: i32 = 128;
 
-pub fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
     let Some((program, args)) = wanted.command.split_first() else {
         return Err(ConfigError::new("there is no command to run").into());
     };

@@ -19,7 +19,7 @@ const RESULT_BYTES: usize = 2_000;
 /// Of the arguments of a call.
 const CALL_CHARS: usize = 300;
 
-pub fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
     let info = store.find(id)?;
     let mut records = Vec::new();

@@ -1,7 +1,7 @@
 //! Times as the subcommands print them.
 
 /// A UTC time in the user's own zone: `2026-11-21 14:05`.
-pub fn local_time(at_ms: i64) -> String {
+pub(super) fn local_time(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map(|t| {
             t.to_zoned(jiff::tz::TimeZone::system())

@@ -7,7 +7,7 @@ use crate::workspace::Here;
 /// As many keys are listed.
 const MAX_LISTED: usize = 50;
 
-pub fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
+pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     let root = here.root.display();
     let content = trust::content(&here.root).map_err(|error| match error.hint() {
         Some(_) => error,
@@ -28,7 +28,7 @@ pub fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-pub fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
+pub(super) fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     let root = here.root.display();
     match trust::untrust(paths, &here.root)? {
         true => line(&format!("{root} is trusted no longer")),

@@ -42,7 +42,7 @@ pub(super) struct Confined {
 
 impl Confined {
     /// Before the command starts: what is there now is what comes back.
-    pub fn new(profile: &Profile) -> Confined {
+    pub(super) fn new(profile: &Profile) -> Confined {
         let now = Instant::now();
         Confined {
             profile: profile.clone(),
@@ -54,12 +54,12 @@ impl Confined {
         }
     }
 
-    pub fn began(&mut self, child: u32) {
+    pub(super) fn began(&mut self, child: u32) {
         self.family = Family::of(child);
     }
 
     /// True: a limit is passed, and the command is to be ended.
-    pub fn is_over_a_limit(&mut self, now: Instant) -> bool {
+    pub(super) fn is_over_a_limit(&mut self, now: Instant) -> bool {
         if self.after.limit.is_some() {
             return false;
         }
@@ -84,12 +84,12 @@ impl Confined {
         self.after.limit.is_some()
     }
 
-    pub fn next_look(&self) -> Instant {
+    pub(super) fn next_look(&self) -> Instant {
         self.count_at.min(self.measure_at)
     }
 
     /// The first process is over, or was ended for `forced`.
-    pub fn is_over(&mut self, forced: bool) {
+    pub(super) fn is_over(&mut self, forced: bool) {
         let Some(family) = &self.family else { return };
         family.reap();
         if forced || self.profile.ends_all() {
@@ -100,7 +100,7 @@ impl Confined {
     }
 
     /// When nothing more of it can happen that would be undone.
-    pub fn finish(mut self) -> Aftermath {
+    pub(super) fn finish(mut self) -> Aftermath {
         let changes = self.watched.compare();
         self.after.more_changed = count(changes.len().saturating_sub(MAX_CHANGES));
         let told = changes.iter().take(MAX_CHANGES);

@@ -37,18 +37,18 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    pub fn at(path: impl Into<PathBuf>) -> RunFolder {
+    pub(super) fn at(path: impl Into<PathBuf>) -> RunFolder {
         RunFolder { path: path.into() }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Makes the folder with all that a keeper needs. When it returns, the folder, its entries
     /// and the room for the status are durable. What a power cut may take of the spec is not
     /// missed: whoever could read it would be in another boot, where nothing is run.
-    pub fn create(&self, prepared: &Prepared) -> io::Result<()> {
+    pub(super) fn create(&self, prepared: &Prepared) -> io::Result<()> {
         let private = |recursive| {
             let mut builder = DirBuilder::new();
             builder.mode(0o700).recursive(recursive);
@@ -72,38 +72,38 @@ impl RunFolder {
         File::open(parent)?.sync_all()
     }
 
-    pub fn prepared(&self) -> io::Result<Prepared> {
+    pub(super) fn prepared(&self) -> io::Result<Prepared> {
         let mut json = Vec::new();
         let file = File::open(self.path.join(SPEC))?;
         file.take(SPEC_MAX_BYTES).read_to_end(&mut json)?;
         Ok(serde_json::from_slice(&json)?)
     }
 
-    pub fn script(&self) -> PathBuf {
+    pub(super) fn script(&self) -> PathBuf {
         self.path.join(SCRIPT)
     }
 
-    pub fn output(&self) -> PathBuf {
+    pub(super) fn output(&self) -> PathBuf {
         self.path.join(OUTPUT)
     }
 
-    pub fn open_output(&self) -> io::Result<File> {
+    pub(super) fn open_output(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.output())
     }
 
-    pub fn tail(&self) -> PathBuf {
+    pub(super) fn tail(&self) -> PathBuf {
         self.path.join(TAIL)
     }
 
-    pub fn create_tail(&self) -> io::Result<File> {
+    pub(super) fn create_tail(&self) -> io::Result<File> {
         self.create_file(TAIL)
     }
 
-    pub fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 
-    pub fn open_status(&self) -> io::Result<File> {
+    pub(super) fn open_status(&self) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
             .write(true)
@@ -111,7 +111,7 @@ impl RunFolder {
     }
 
     /// True for the one who decides whether the command is run.
-    pub fn claim(&self) -> io::Result<bool> {
+    pub(super) fn claim(&self) -> io::Result<bool> {
         match self.create_file(CLAIM) {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -119,13 +119,13 @@ impl RunFolder {
         }
     }
 
-    pub fn is_claimed(&self) -> io::Result<bool> {
+    pub(super) fn is_claimed(&self) -> io::Result<bool> {
         self.path.join(CLAIM).try_exists()
     }
 
     /// Removes the folder unless somebody holds its lock; true when it is gone. The lock is
     /// held meanwhile, and `status` goes first: no keeper can begin in a half removed folder.
-    pub fn remove(&self) -> io::Result<bool> {
+    pub(super) fn remove(&self) -> io::Result<bool> {
         let status = match self.open_status() {
             Ok(status) => Some(status),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,

@@ -37,7 +37,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub fn open(folder: &RunFolder, cap: u64) -> io::Result<Capture> {
+    pub(super) fn open(folder: &RunFolder, cap: u64) -> io::Result<Capture> {
         Ok(Capture {
             head: folder.open_output()?,
             folder: folder.clone(),
@@ -51,7 +51,7 @@ impl Capture {
         })
     }
 
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub(super) fn take(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let written = self.keep(bytes);
         let beyond = &bytes[written..];
@@ -91,12 +91,12 @@ impl Capture {
         written
     }
 
-    pub fn tail_due(&self) -> Option<Instant> {
+    pub(super) fn tail_due(&self) -> Option<Instant> {
         self.tail_due
     }
 
     /// Brings the tail on disk up to date.
-    pub fn write_tail(&mut self) {
+    pub(super) fn write_tail(&mut self) {
         if self.tail_due.take().is_some()
             && let Err(e) = self.try_write_tail()
         {
@@ -113,7 +113,7 @@ impl Capture {
     }
 
     /// Durable when it returns, as far as the disk allows.
-    pub fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.write_tail();
         if let Err(e) = self.sync() {
             self.fail(e);
@@ -158,7 +158,7 @@ pub(super) struct Stored<'a> {
 
 impl Stored<'_> {
     /// At most `max_bytes`: all, or the head and the end in equal parts.
-    pub fn read(&self, max_bytes: u64) -> io::Result<Printed> {
+    pub(super) fn read(&self, max_bytes: u64) -> io::Result<Printed> {
         let tail_bytes = length(self.tail)?.min(self.total.saturating_sub(self.kept));
         let whole = self.kept + tail_bytes == self.total;
         if whole && self.total <= max_bytes {

@@ -30,7 +30,7 @@ pub(super) struct Leaf {
 
 impl Leaf {
     /// A value that stands alone, checked against the schema.
-    pub fn checked(self) -> Result<Leaf, ConfigError> {
+    pub(super) fn checked(self) -> Result<Leaf, ConfigError> {
         let mut table = Table::new();
         insert(&mut table, &self.path, self.value.clone());
         match Config::deserialize(table) {
@@ -40,7 +40,7 @@ impl Leaf {
     }
 
     /// Paths are absolute from here on.
-    pub fn resolved(mut self, env: &Env, base: &Path) -> Leaf {
+    pub(super) fn resolved(mut self, env: &Env, base: &Path) -> Leaf {
         let is_path = match self.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["providers", _, key] => PATH_KEYS.contains(&key),
             ["shell", "path"] => true,

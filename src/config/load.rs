@@ -13,10 +13,14 @@ use super::project::{Project, project_file};
 use super::provider::base_urls_of;
 use super::{Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, project, trust};
 
+/// The config of one start, checked and complete, and what there is to say of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
+    /// The values in use, of all layers together.
     pub config: Config,
+    /// Where each value came from.
     pub origins: Origins,
+    /// What the user should know and what stops nothing.
     pub warnings: Vec<Warning>,
     /// The workspace's own config.
     pub project: Project,

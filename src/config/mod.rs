@@ -29,9 +29,9 @@ mod project;
 mod provider;
 mod schema;
 mod setting;
-pub mod trust;
+pub(crate) mod trust;
 mod trusted;
-pub mod write;
+pub(crate) mod write;
 
 pub use env::Env;
 pub use error::{ConfigError, Warning};

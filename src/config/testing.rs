@@ -7,7 +7,7 @@ use super::{ConfigError, Env, Loaded, Paths, Setting, load, trust};
 pub(super) struct Fixture(tempfile::TempDir);
 
 impl Fixture {
-    pub fn new() -> Fixture {
+    pub(super) fn new() -> Fixture {
         let fixture = Fixture(tempfile::tempdir().unwrap());
         for dir in [&fixture.paths().config_dir, &fixture.root(), &fixture.cwd()] {
             std::fs::create_dir(dir).unwrap();
@@ -15,15 +15,15 @@ impl Fixture {
         fixture
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.0.path().join("root")
     }
 
-    pub fn cwd(&self) -> PathBuf {
+    pub(super) fn cwd(&self) -> PathBuf {
         self.0.path().join("cwd")
     }
 
-    pub fn paths(&self) -> Paths {
+    pub(super) fn paths(&self) -> Paths {
         Paths {
             config_dir: self.0.path().join("config"),
             data_dir: self.0.path().join("data"),
@@ -31,22 +31,22 @@ impl Fixture {
         }
     }
 
-    pub fn user(&self, text: &str) {
+    pub(super) fn user(&self, text: &str) {
         std::fs::write(self.paths().config_file(), text).unwrap();
     }
 
-    pub fn project(&self, text: &str) {
+    pub(super) fn project(&self, text: &str) {
         let dir = self.root().join(".rewake");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), text).unwrap();
     }
 
-    pub fn trust(&self) {
+    pub(super) fn trust(&self) {
         let content = trust::content(&self.root()).unwrap();
         trust::trust(&self.paths(), &self.root(), &content).unwrap();
     }
 
-    pub fn load(&self, vars: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigError> {
+    pub(super) fn load(&self, vars: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigError> {
         let env = Env::new(vars.iter().copied(), self.cwd());
         let flags: Vec<Setting> = sets
             .iter()
@@ -60,7 +60,7 @@ impl Fixture {
     }
 
     /// Without the temporary folder, which differs from run to run.
-    pub fn short(&self, text: &str) -> String {
+    pub(super) fn short(&self, text: &str) -> String {
         let dir: &Path = self.0.path();
         text.replace(&format!("{}/", dir.display()), "")
     }

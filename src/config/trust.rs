@@ -68,14 +68,14 @@ impl Trusted {
 ///
 /// # Errors
 /// The folder's own config cannot be read as a whole: then nobody can say what it holds.
-pub fn content(root: &Path) -> Result<Content, ConfigError> {
+pub(crate) fn content(root: &Path) -> Result<Content, ConfigError> {
     let layer = read_layer(&project_file(root));
     Ok(Content::of(&layer.digest, &layer.leaves?))
 }
 
 /// Trusts the folder with this content, whatever is there by now. False when that was trusted
 /// already.
-pub fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
+pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
     if content.keys.len() > MAX_KEYS {
         return Err(ConfigError::new(format!(
             "cannot trust {}: it sets {} keys, and at most {MAX_KEYS} can be trusted",
@@ -106,7 +106,7 @@ pub fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, Conf
 }
 
 /// The person was asked, and does not trust it now.
-pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
     change(paths, |trusted| {
         let is_new = trusted.declined.insert(name, now()).is_none();
@@ -115,7 +115,7 @@ pub fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 }
 
 /// Whether a person was asked about the folder and did not trust it.
-pub fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub(crate) fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(root)?;
     Ok(read(&file(paths))?.declined.contains_key(&name))
 }
@@ -125,7 +125,7 @@ fn now() -> String {
 }
 
 /// False when it was not trusted. A folder that is gone can be named by its old path.
-pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
+pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = match canonical(root) {
         Ok(name) => name,
         Err(_) => root.to_string_lossy().into_owned(),
@@ -138,7 +138,7 @@ pub fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 }
 
 /// Where it is kept.
-pub fn file(paths: &Paths) -> PathBuf {
+pub(crate) fn file(paths: &Paths) -> PathBuf {
     paths.config_dir.join(FILE)
 }
 

@@ -28,7 +28,7 @@ pub(super) enum Record {
 
 impl Record {
     /// The file was trusted byte for byte as it is.
-    pub fn is_of(&self, digest: &Digest) -> bool {
+    pub(super) fn is_of(&self, digest: &Digest) -> bool {
         match self {
             Record::Bound(trusted) => {
                 matches!(digest, Digest::Of(_)) && trusted.file == digest.hex()

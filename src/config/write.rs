@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 40;
 
 /// What became of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     /// False when it said so already.
     pub is_changed: bool,
     /// As it was read, and as it was written.
@@ -28,7 +28,7 @@ pub struct Change {
 }
 
 /// Adds a rule to `permissions.allow`.
-pub fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
+pub(crate) fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
     change(paths, |document| {
         let permissions = document
             .entry("permissions")
@@ -50,7 +50,7 @@ pub fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
 }
 
 /// Sets a key at the top of the file.
-pub fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
+pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
     change(paths, |document| match document.get_mut(key) {
         Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
         Some(Item::Value(known)) => {
@@ -68,7 +68,11 @@ pub fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
 }
 
 /// Names a server on this machine that speaks Chat Completions. Not when the name is taken.
-pub fn local_server(paths: &Paths, name: &str, base_url: &str) -> Result<Change, ConfigError> {
+pub(crate) fn local_server(
+    paths: &Paths,
+    name: &str,
+    base_url: &str,
+) -> Result<Change, ConfigError> {
     change(paths, |document| {
         let providers = document.entry("providers").or_insert_with(|| {
             let mut table = Table::new();

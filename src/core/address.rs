@@ -11,7 +11,7 @@ const HASH_DIGITS: usize = 64;
 const MAX_BYTES: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub(crate) enum Address {
     /// Both ends included.
     Entries {
         /// An id or the beginning of one; `None`: the session it is read in.
@@ -25,7 +25,7 @@ pub enum Address {
 
 impl Address {
     /// Errors say what an address looks like, in words the model can act on.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let wrong = || {
             format!(
                 "{:?} is no address; one is `entry 812`, `entries 812-860`, `SESSION:812` or \

@@ -11,16 +11,22 @@ use super::tool::{Class, MAX_CALLS};
 /// What becomes of a call that was not begun.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
+    /// It runs now, without a question.
     Run,
     /// `rule` is what "always" would write.
     Ask {
+        /// What a person is told of the reason for the question.
         why: String,
+        /// `None`: "always" is not offered.
         rule: Option<Rule>,
     },
     /// It never runs; this is its result.
     Close(Outcome),
 }
 
+/// Says what becomes of a call that was not begun. A person's verdict comes before the rules; a
+/// stop, or a call that makes no sense, comes before both. Where nobody can be asked, what
+/// would be asked is denied.
 pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     if let Some(outcome) = hopeless(state, open) {
         return Fate::Close(outcome);

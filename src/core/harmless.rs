@@ -39,11 +39,11 @@ use super::path;
 use super::rule::Likeness;
 use super::shell::{Assignment, SimpleCommand, Word};
 
-pub use builtin::assigns;
+pub(crate) use builtin::assigns;
 
 /// What a harmless command reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reads {
+pub(crate) struct Reads {
     /// Everything that may be a path, as written, relative ones seen from where it runs.
     pub paths: Vec<String>,
     /// Patterns of the shell: each file that they match is looked at.
@@ -158,7 +158,7 @@ const RUNNERS: &[&str] = &[
 ];
 
 /// Whether a command runs another one that its words name, as `sudo` or `sh -c`.
-pub fn runs_others(words: &[Word]) -> Likeness {
+pub(crate) fn runs_others(words: &[Word]) -> Likeness {
     let Some((name, rest)) = words.split_first() else {
         return Likeness::No;
     };
@@ -204,7 +204,7 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
 }
 
 /// What a command on the list looks at, or why it is not harmless, in words for a person.
-pub fn reads(command: &SimpleCommand) -> Result<Reads, String> {
+pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
         return Err(format!("sets `{}`", a.name));
     }
@@ -232,7 +232,7 @@ pub fn reads(command: &SimpleCommand) -> Result<Reads, String> {
 }
 
 /// Variables that only change how something is shown.
-pub fn is_setting(assignment: &Assignment) -> bool {
+pub(crate) fn is_setting(assignment: &Assignment) -> bool {
     let name = assignment.name.as_str();
     let known = matches!(
         name,

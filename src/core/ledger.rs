@@ -179,7 +179,7 @@ impl Ledger {
 }
 
 /// Tool and subject in one line.
-pub fn name(call: &ToolCall) -> String {
+pub(crate) fn name(call: &ToolCall) -> String {
     let described = call.described.as_ref();
     let subject = described.map_or("", |d| &d.subject);
     one_line(&format!("{} {subject}", call.name), LINE_CHARS)

@@ -9,7 +9,7 @@
 
 /// Tokens the model takes, and tokens the provider counted. Either may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub limit: Option<u64>,
     pub counted: Option<u64>,
 }
@@ -48,7 +48,7 @@ const BEFORE_LIMIT: [&str; 25] = [
 ];
 
 /// `message`: that of a failure, with the provider's words at its end.
-pub fn figures(message: &str) -> Figures {
+pub(crate) fn figures(message: &str) -> Figures {
     let text = provider_words(message).to_lowercase();
     let numbers = numbers(&text);
     let said = BEFORE_LIMIT

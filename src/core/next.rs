@@ -32,6 +32,7 @@ pub struct Pending {
     pub ended: Option<String>,
     /// A message or a note waits in the inbox and may be taken out.
     pub message: bool,
+    /// How far the summary is that is made in the background.
     pub summary: BackgroundSummary,
     /// [`recall_point`] for which the log and the memories were searched already.
     pub recalled: Option<Seq>,
@@ -40,8 +41,10 @@ pub struct Pending {
 /// The summary that is made while the loop goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackgroundSummary {
+    /// No summary is being made.
     #[default]
     None,
+    /// The summary model was asked and has not answered yet.
     Running,
     /// It was made, or could not be made.
     Ready(Range),
@@ -82,9 +85,11 @@ pub enum Step {
     Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
+    /// Do nothing until something comes from outside.
     Wait(Why),
 }
 
+/// Why the loop waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Nothing is owed.

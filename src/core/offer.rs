@@ -39,7 +39,7 @@ const NEVER: &[&str] = &[
 const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
 
 /// For a command whose words are the only reason to ask.
-pub fn for_command(command: &SimpleCommand) -> Option<Rule> {
+pub(crate) fn for_command(command: &SimpleCommand) -> Option<Rule> {
     let name = command.words.first()?;
     if !command.assignments.is_empty() || NEVER.contains(&name.text.as_str()) {
         return None;
@@ -90,7 +90,12 @@ fn is_plain(word: &Word) -> bool {
 /// For a path: the folder it is in, or the path itself when that folder is too much.
 /// `spots` are the path as named and as it really is; a rule that would not cover both
 /// is not offered.
-pub fn for_path(access: Access, spots: &[String], bases: &Bases, narrow: bool) -> Option<Rule> {
+pub(crate) fn for_path(
+    access: Access,
+    spots: &[String],
+    bases: &Bases,
+    narrow: bool,
+) -> Option<Rule> {
     let named = spots.first()?;
     let (tool, is_folder) = match access {
         Access::Read => ("Read", false),
@@ -125,7 +130,7 @@ pub fn for_path(access: Access, spots: &[String], bases: &Bases, narrow: bool) -
 }
 
 /// For a tool of somebody else.
-pub fn for_foreign(name: &str) -> Option<Rule> {
+pub(crate) fn for_foreign(name: &str) -> Option<Rule> {
     let rule = Rule::parse(name).ok()?;
     (!name.contains('*') && rule.covers_foreign(name)).then_some(rule)
 }

@@ -4,7 +4,7 @@
 //! path decides on its real path too.
 
 /// `path` seen from `base`. Not cleaned: `link/..` is for the disk to say.
-pub fn join(base: &str, path: &str) -> String {
+pub(crate) fn join(base: &str, path: &str) -> String {
     if path.starts_with('/') {
         path.to_string()
     } else {
@@ -13,7 +13,7 @@ pub fn join(base: &str, path: &str) -> String {
 }
 
 /// Without `.`, `..`, empty parts and a trailing `/`, by the text alone.
-pub fn clean(path: &str) -> String {
+pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -28,7 +28,7 @@ pub fn clean(path: &str) -> String {
 }
 
 /// What is left of a clean `path` below `folder`; empty for the folder itself.
-pub fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+pub(crate) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
     match rest.strip_prefix('/') {
         Some(rest) => Some(rest),
@@ -36,16 +36,8 @@ pub fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     }
 }
 
-/// The folder that holds a clean path.
-pub fn parent(path: &str) -> &str {
-    match path.rsplit_once('/') {
-        Some(("", _)) | None => "/",
-        Some((parent, _)) => parent,
-    }
-}
-
 /// As file systems compare that ignore case and, as HFS+, characters without width.
-pub fn fold(name: &str) -> String {
+pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .filter(|c| {
             !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -57,17 +49,17 @@ pub fn fold(name: &str) -> String {
 
 /// Whether a path's parts match a pattern's: `**` is any number of parts, `*` and `?` are
 /// characters of one part.
-pub fn parts_match(pattern: &[&str], path: &[&str]) -> bool {
+pub(crate) fn parts_match(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path)[path.len()]
 }
 
 /// Whether the path, or a folder above it, matches.
-pub fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
+pub(crate) fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path).contains(&true)
 }
 
 /// Whether a text matches a pattern of `*` (any characters) and `?` (one).
-pub fn text_matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn text_matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     reached(&pattern, &text, |p| *p == '*', |p, c| *p == '?' || p == c)[text.len()]
@@ -123,8 +115,6 @@ mod tests {
         }
         assert_eq!(join("/w/", "a/../b"), "/w/a/../b");
         assert_eq!(join("/w", "/etc"), "/etc");
-        assert_eq!(parent("/a/b"), "/a");
-        assert_eq!(parent("/a"), "/");
     }
 
     #[test]

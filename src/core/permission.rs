@@ -8,13 +8,19 @@ pub const FOREIGN_PREFIX: &str = "mcp__";
 /// What a call does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// Reads one file.
     Read,
+    /// Searches the contents of files below the path.
     Grep,
+    /// Lists the names of files below the path.
     Glob,
+    /// Changes parts of a file.
     Edit,
+    /// Writes the whole of a file.
     Write,
 }
 
+/// What a call needs the rules to permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// No permission: the call sees and changes only the session and the user's own store.
@@ -26,6 +32,7 @@ pub enum Permission {
     /// To list the files that a pattern finds, below a path.
     Glob {
         pattern: String,
+        /// The folder to list. `None`: the session's folder.
         path: Option<String>,
     },
     /// To run a line of shell.

@@ -38,7 +38,7 @@ pub struct Carried<'a> {
 
 /// The preface of a summary: the summary, the plan and the user's last words as they are
 /// now. Rendered once, so that it is sent in the same bytes until the next compaction.
-pub fn render(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
+pub(crate) fn render(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
          memory_page reads them.\n\n{summary}\n"
@@ -75,6 +75,6 @@ fn extras(carried: &Carried<'_>, last: Seq) -> String {
 }
 
 /// What the preface has besides the summary, at most.
-pub fn extras_bytes(carried: &Carried<'_>) -> usize {
+pub(crate) fn extras_bytes(carried: &Carried<'_>) -> usize {
     250 + extras(carried, Seq::MAX).len()
 }

@@ -35,8 +35,11 @@ const NAMES: [(&str, Tool); 6] = [
 /// What is allowed, asked about, or denied: deny beats ask beats allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
+    /// What runs without a question.
     pub allow: Vec<Rule>,
+    /// What is asked about, whatever allows it.
     pub ask: Vec<Rule>,
+    /// What never runs.
     pub deny: Vec<Rule>,
 }
 

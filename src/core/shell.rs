@@ -25,11 +25,11 @@ const RESERVED: [&str; 24] = [
 
 /// Why a line could not be split with certainty, in words for a person: "it has …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doubt(pub &'static str);
+pub(crate) struct Doubt(pub &'static str);
 
 /// A simple command: `NAME=value ... word ... >target`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SimpleCommand {
+pub(crate) struct SimpleCommand {
     pub assignments: Vec<Assignment>,
     pub words: Vec<Word>,
     /// Only those that name a file: `2>&1` is not here.
@@ -37,13 +37,13 @@ pub struct SimpleCommand {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     pub name: String,
     pub value: Word,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
+pub(crate) struct Redirect {
     pub writes: bool,
     pub target: Word,
 }
@@ -98,7 +98,7 @@ impl Word {
 
 /// The simple commands of a line, in their order. Operators between them are dropped:
 /// whether a part runs depends on the part before, so each must be judged.
-pub fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
+pub(crate) fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     if text.len() > MAX_LINE_BYTES {
         return Err(Doubt("more than 64 KiB"));
     }
@@ -139,7 +139,7 @@ fn is_foreign_blank(c: char) -> bool {
 
 impl SimpleCommand {
     /// The assignments and the words, as they were written.
-    pub fn spelled(&self) -> Vec<Word> {
+    pub(crate) fn spelled(&self) -> Vec<Word> {
         let assigned = self.assignments.iter().map(|a| Word {
             text: format!("{}={}", a.name, a.value.text),
             ..a.value.clone()
@@ -428,7 +428,7 @@ impl Word {
 /// Every word that may be in a text, whatever its grammar: once with quotes removed
 /// (`r""m`), once with quotes as ends (`sh -c "rm x"`). A reading, not a truth: it finds
 /// too much, and misses what is computed.
-pub fn loose_words(text: &str) -> [Vec<String>; 2] {
+pub(crate) fn loose_words(text: &str) -> [Vec<String>; 2] {
     let joined: String = text
         .replace("\\\n", "")
         .chars()

@@ -9,9 +9,9 @@
 use super::text::one_line;
 use super::visible::visible;
 
-pub const FILE: &str = "SKILL.md";
+pub(crate) const FILE: &str = "SKILL.md";
 /// Where skills are, from the root of the workspace.
-pub const FOLDER: &str = ".rewake/skills";
+pub(crate) const FOLDER: &str = ".rewake/skills";
 
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
@@ -28,12 +28,12 @@ pub struct Heading {
 }
 
 /// Its file, from the root of the workspace. `name` is checked.
-pub fn path(name: &str) -> String {
+pub(crate) fn path(name: &str) -> String {
     format!("{FOLDER}/{name}/{FILE}")
 }
 
 /// What is wrong with a skill that is to be written, in words the model can act on.
-pub fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
+pub(crate) fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
     let chars = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.chars().count();
     if !(1..=MAX_NAME_CHARS).contains(&length) || !name.chars().all(chars) {
@@ -63,7 +63,7 @@ pub fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
 }
 
 /// The whole file.
-pub fn render(name: &str, description: &str, body: &str) -> String {
+pub(crate) fn render(name: &str, description: &str, body: &str) -> String {
     // A text of JSON is a text of YAML.
     let description = serde_json::Value::from(in_a_line(description));
     let body = body.trim();
@@ -74,7 +74,7 @@ pub fn render(name: &str, description: &str, body: &str) -> String {
 ///
 /// # Errors
 /// What is wrong with its front matter.
-pub fn parse(text: &str) -> Result<Heading, String> {
+pub(crate) fn parse(text: &str) -> Result<Heading, String> {
     let mut name = None;
     let mut description = None;
     for (key, value) in pairs(front_matter(text)?) {

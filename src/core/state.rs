@@ -27,8 +27,11 @@ const MEASURED_TOKENS: u64 = 500;
 /// An entry that cannot follow the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Illegal {
+    /// The place that the entry would have had.
     pub seq: Seq,
+    /// The kind of the entry, as it is stored.
     pub kind: &'static str,
+    /// Why it cannot stand there, in words for a person.
     pub why: String,
 }
 
@@ -50,11 +53,15 @@ pub struct State {
     /// Says what the calls of answers are.
     describe: Describing,
     next_seq: Seq,
+    /// The folder that the session works in, as `Opened` recorded it.
     pub folder: String,
+    /// The version of rewake that rendered the layers.
     pub version: String,
     /// `provider/model` that is asked next.
     pub model: String,
+    /// What runs without asking, as it was chosen last.
     pub mode: Mode,
+    /// What every request begins with, as it was rendered last.
     pub layers: Layers,
     /// The records that requests are made of: everything since the context last began.
     pub context: Vec<Record>,
@@ -64,6 +71,7 @@ pub struct State {
     pub calls: Vec<OpenCall>,
     /// The model owes an answer: something was said or finished since its last one.
     pub owed: bool,
+    /// Why nothing more is done without a person. `None`: nothing halts it.
     pub halted: Option<Halt>,
     /// Starts in a row that brought nothing forward.
     pub restarts: u32,
@@ -75,6 +83,7 @@ pub struct State {
     pub seen: BTreeMap<String, String>,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// The plan as the model wrote it last. `None` until there is one.
     pub plan: Option<Plan>,
     /// Of all that was asked, summaries too.
     pub usage: Usage,
@@ -84,6 +93,7 @@ pub struct State {
     pub replies: u64,
     /// Finished calls in the whole session.
     pub finished: u64,
+    /// Where the session was forked from. `None` for one that is no fork.
     pub forked_from: Option<ForkPoint>,
     /// How often the context began again from a note.
     pub continuations: u32,
@@ -99,6 +109,7 @@ pub struct State {
     pub learned: u32,
     /// What the model's provider counted since the context last changed.
     pub counts: Counts,
+    /// Files, commands, failures and the user's words, for summaries and notes.
     pub ledger: Ledger,
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
@@ -123,21 +134,29 @@ pub struct OpenCall {
     pub call: ToolCall,
     /// The answer was cut by the output limit inside this call.
     pub cut: bool,
+    /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
+    /// Its result is in the log.
     pub finished: bool,
 }
 
+/// What the agent was halted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
+    /// A person stopped it.
     Stopped,
+    /// The model call failed for good.
     Failed(Failure),
 }
 
+/// A command that goes on in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
+    /// The name of its run folder.
     pub run: String,
+    /// The command line, as the model wrote it.
     pub command: String,
 }
 
@@ -204,6 +223,7 @@ impl State {
         self.calls.iter().find(|c| !c.finished)
     }
 
+    /// A call of the last answer by its id. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|c| c.call.id == id)
     }
@@ -214,6 +234,7 @@ impl State {
         self.calls.iter().any(begun) || !self.background.is_empty()
     }
 
+    /// Whether a person stopped the agent and nothing lifted that since.
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
     }
@@ -749,6 +770,7 @@ impl OpenCall {
         self.call.id.index >= MAX_CALLS
     }
 
+    /// What the call is. `None` when it cannot be understood; then it is closed.
     pub fn described(&self) -> Option<&Described> {
         self.call.described.as_ref().ok()
     }

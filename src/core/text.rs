@@ -13,7 +13,7 @@ const ELLIPSIS: char = '…';
 const MAX_NEAREST_CHARS: usize = 64;
 
 /// At most `max_bytes` of the text, with `…` for what was cut.
-pub fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
+pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
@@ -28,7 +28,7 @@ pub fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
 }
 
 /// A number and what is counted: `1 file`, `2 files`, `2 entries`, `2 matches`.
-pub fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     match n == N::from(1) {
         true => format!("{n} {one}"),
         false => format!("{n} {}", plural(one)),
@@ -36,7 +36,7 @@ pub fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> St
 }
 
 /// The plural of a regular English noun.
-pub fn plural(one: &str) -> String {
+pub(crate) fn plural(one: &str) -> String {
     let vowel = |c: char| "aeiou".contains(c);
     match one.strip_suffix('y') {
         Some(stem) if !stem.ends_with(vowel) => format!("{stem}ies"),
@@ -59,7 +59,7 @@ fn boundary_above(text: &str, at: usize) -> usize {
 }
 
 /// Head and tail of the text with `marker` between, together at most `max_bytes`.
-pub fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, str> {
+pub(crate) fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
@@ -72,7 +72,7 @@ pub fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, s
 }
 
 /// The first line that says something, with marks for what is not seen, its blanks made single: for titles.
-pub fn one_line(text: &str, max_chars: usize) -> String {
+pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("");
     // A character is at most 4 bytes; blanks and sequences may take some more.
     let line = clip(line, max_chars.saturating_mul(16).max(64));
@@ -90,7 +90,7 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
 }
 
 /// The whole text as one line, with marks for line ends too: for commands.
-pub fn in_one_line(text: &str, max_chars: usize) -> String {
+pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
     let shown = command(text.trim_end()).replace('\n', " ␊ ");
     let shown = shown.replace('\t', " ");
     if shown.chars().count() <= max_chars {
@@ -104,7 +104,10 @@ pub fn in_one_line(text: &str, max_chars: usize) -> String {
 }
 
 /// The candidate that `word` was most likely meant to be; none when nothing is near.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let length = word.chars().count();
     if length == 0 || length > MAX_NEAREST_CHARS {
         return None;

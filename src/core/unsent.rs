@@ -68,14 +68,14 @@ const NAMES: [&str; 6] = [
 ];
 
 /// The server says clearly that images are why it refused, whatever its status.
-pub fn is_clear(message: &str) -> bool {
+pub(crate) fn is_clear(message: &str) -> bool {
     let text = message.to_lowercase();
     NONE_TAKEN.iter().chain(&NOT_READ).any(|w| text.contains(w))
 }
 
 /// What is learnt from the failure of a request that had images; `None` when they were not
 /// the reason. `model` is `provider/model`: its name may have the word in it.
-pub fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusal> {
+pub(crate) fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusal> {
     if class != FailureClass::BadRequest {
         return None;
     }
@@ -112,13 +112,13 @@ pub struct Refused {
 }
 
 /// Why the images of the entry `seq` are not sent, by what was learnt, oldest first.
-pub fn why(learnt: &[Refused], seq: Seq) -> Option<&str> {
+pub(crate) fn why(learnt: &[Refused], seq: Seq) -> Option<&str> {
     let by = learnt.iter().find(|r| seq < r.at || r.refusal.every);
     by.map(|r| r.refusal.why.as_str())
 }
 
 /// What is sent in the place of an image.
-pub fn line(image: &Image, why: &str) -> String {
+pub(crate) fn line(image: &Image, why: &str) -> String {
     format!(
         "[{}, {} bytes, not sent: the server refused images: {why}]",
         image.media_type, image.blob.bytes

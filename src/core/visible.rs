@@ -20,7 +20,7 @@ const MAX_BLANK_COLUMNS: usize = 8;
 const MAX_INDENT_COLUMNS: usize = 32;
 const TAB_COLUMNS: usize = 4;
 /// Blank lines in a row that are shown as they are.
-pub const MAX_BLANK_LINES: usize = 2;
+pub(crate) const MAX_BLANK_LINES: usize = 2;
 
 /// Behind a sign that has two forms, it asks for the emoji.
 const EMOJI_FORM: char = '\u{fe0f}';
@@ -39,13 +39,13 @@ enum Reading {
 
 /// Every character that is not seen, or that a terminal would obey, as a mark. Line ends and
 /// tabs are kept; CR LF becomes LF.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     marked(text, Reading::Prose)
 }
 
 /// A command line as lines: [`visible`], and besides blanks that only look like spaces are
 /// marks, and many blanks or line breaks are a count.
-pub fn command(text: &str) -> String {
+pub(crate) fn command(text: &str) -> String {
     let marked = marked(text, Reading::Command);
     let lines: Vec<&str> = marked.split('\n').collect();
     let mut out = Vec::new();
@@ -71,7 +71,7 @@ pub fn command(text: &str) -> String {
 
 /// One line, with runs of blanks that are long enough to hide something as their count.
 /// `begins`: blanks in front are its indentation.
-pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
+pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut kept) = (line, 0);
     let mut most = if begins {
@@ -103,7 +103,7 @@ pub fn counted(line: &str, begins: bool) -> Cow<'_, str> {
 
 /// What a command printed, without the sequences that only move a cursor, erase or colour.
 /// None of them holds text; those that do (a window title, a link) stay, and are marks later.
-pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
         return Cow::Borrowed(text);
     }
@@ -120,7 +120,7 @@ pub fn without_cosmetics(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a joiner or a variation selector typed behind `before` is part of writing.
-pub fn joins_behind(before: Option<char>, c: char) -> bool {
+pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(|c| is_pictograph(c) || is_joining(c) || c == EMOJI_FORM)
@@ -234,7 +234,7 @@ fn name(run: &str) -> &'static str {
 }
 
 /// `3,000`
-pub fn figure(n: usize) -> String {
+pub(crate) fn figure(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -43,6 +43,7 @@ pub enum Command {
         message: Message,
         blobs: Vec<Vec<u8>>,
     },
+    /// A person's verdict on a call that was asked about.
     Decide {
         call: CallId,
         verdict: Verdict,
@@ -105,10 +106,13 @@ pub enum Event<'a> {
 /// Why the engine came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
+    /// There is nothing to do without a person or a signal.
     Waiting(Why),
+    /// It was told to leave. Commands go on.
     Left(SaveReason),
 }
 
+/// Why the engine could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -119,6 +123,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What a person can do about it. `None`: nothing is known that helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Store(error) => error.hint(),
@@ -131,10 +136,13 @@ impl EngineError {
 
 /// What the engine is started with, beside its log.
 pub struct Settings {
+    /// What `next` decides by.
     pub policy: Policy,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
+    /// How summaries are asked for.
     pub summarising: Summarising,
+    /// What renders the layers anew when the context begins again.
     pub render: Render,
     /// Another version took the session up: its version and what it renders.
     pub renewed: Option<(String, Layers)>,
@@ -145,13 +153,16 @@ pub struct Settings {
 /// A model, a mode, or both, in place of those of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
+    /// `provider/model`. `None`: the session's own stays.
     pub model: Option<String>,
+    /// `None`: the session's own stays.
     pub mode: Option<Mode>,
 }
 
 /// A session's log: where it is kept, its end, and what is so after it.
 pub struct Log {
     pub store: Store,
+    /// The end of the log: an append goes on from there.
     pub head: Head,
     /// The fold of the log up to `head`.
     pub state: State,
@@ -166,6 +177,7 @@ const BUSY_TRIES: u32 = 2;
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
+/// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     store: Store,
     head: Head,
@@ -235,6 +247,7 @@ impl<W: World> Engine<W> {
         }
     }
 
+    /// The fold of what is in the log.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -19,6 +19,7 @@ use crate::report::{exit, note, raw};
 use crate::session::Session;
 use crate::store::now_ms;
 
+/// What a headless run prints on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -26,9 +27,9 @@ pub enum Format {
     StreamJson,
 }
 
-pub type Shared = Rc<RefCell<Printer>>;
+pub(super) type Shared = Rc<RefCell<Printer>>;
 
-pub struct Printer {
+pub(super) struct Printer {
     format: Format,
     session: String,
     figures: Figures,
@@ -43,7 +44,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new(format: Format, session: &Session) -> Shared {
+    pub(super) fn new(format: Format, session: &Session) -> Shared {
         Rc::new(RefCell::new(Printer {
             format,
             session: session.id.clone(),
@@ -59,7 +60,7 @@ impl Printer {
     }
 
     /// The first line of the stream.
-    pub fn opened(&self, state: &State, is_resumed: bool) {
+    pub(super) fn opened(&self, state: &State, is_resumed: bool) {
         self.line(|| {
             json!({
                 "type": if is_resumed { "session.resumed" } else { "session.opened" },
@@ -80,7 +81,7 @@ impl Printer {
         }
     }
 
-    pub fn event(&mut self, state: &State, event: &Event<'_>) {
+    pub(super) fn event(&mut self, state: &State, event: &Event<'_>) {
         match event {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
@@ -194,12 +195,12 @@ impl Printer {
     }
 
     /// Why the last answer of this run ended.
-    pub fn stop(&self) -> Option<StopReason> {
+    pub(super) fn stop(&self) -> Option<StopReason> {
         self.stop
     }
 
     /// The last thing on stdout.
-    pub fn result(&mut self, state: &State, result: &RunResult) {
+    pub(super) fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
                 "{} denied; --permission-mode acceptEdits allows edits, --yolo allows all, \

@@ -15,7 +15,7 @@ use crate::engine::Command;
 use crate::report::exit;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaving {
+pub(super) enum Leaving {
     Terminated,
     HungUp,
 }
@@ -23,7 +23,7 @@ pub enum Leaving {
 /// The signal that made this process leave: 0 none, 1 SIGTERM, 2 SIGHUP.
 static LAST: AtomicU8 = AtomicU8::new(0);
 
-pub fn last() -> Option<Leaving> {
+pub(super) fn last() -> Option<Leaving> {
     match LAST.load(Ordering::Relaxed) {
         1 => Some(Leaving::Terminated),
         2 => Some(Leaving::HungUp),
@@ -31,7 +31,7 @@ pub fn last() -> Option<Leaving> {
     }
 }
 
-pub fn exit_code(leaving: Leaving) -> u8 {
+pub(super) fn exit_code(leaving: Leaving) -> u8 {
     match leaving {
         Leaving::Terminated => exit::SIGTERM,
         Leaving::HungUp => exit::SIGHUP,
@@ -39,7 +39,7 @@ pub fn exit_code(leaving: Leaving) -> u8 {
 }
 
 /// Turns signals into commands for as long as it is polled.
-pub async fn forward(commands: UnboundedSender<Command>) -> Infallible {
+pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
     let ignored = ignored();
     let mut interrupt = caught(SignalKind::interrupt(), ignored);
     let mut terminate = caught(SignalKind::terminate(), 0);

@@ -10,12 +10,12 @@ use super::{Delta, Reply, errors};
 use crate::core::entry::{Block, Failure, StopReason, Usage, token_count};
 
 /// More calls than any real answer has; far more than are run.
-pub const MAX_CALLS: usize = 512;
+pub(super) const MAX_CALLS: usize = 512;
 const MAX_BLOCKS: usize = 4096;
 const MAX_BYTES: usize = 32 << 20;
 
 #[derive(Debug, Default)]
-pub struct Answer {
+pub(super) struct Answer {
     blocks: Vec<Block>,
     calls: usize,
     bytes: usize,
@@ -23,7 +23,7 @@ pub struct Answer {
 
 impl Answer {
     /// Text that goes on where the last text ended, unless that one is signed.
-    pub fn text(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
+    pub(super) fn text(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
         if piece.is_empty() {
             return Ok(None);
         }
@@ -41,7 +41,7 @@ impl Answer {
     }
 
     /// Thinking that goes on where the last thinking ended, unless that one is sealed.
-    pub fn thinking(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
+    pub(super) fn thinking(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
         if piece.is_empty() {
             return Ok(None);
         }
@@ -59,7 +59,7 @@ impl Answer {
     }
 
     /// A block of its own. Returns its place.
-    pub fn open(&mut self, block: Block) -> Result<usize, Failure> {
+    pub(super) fn open(&mut self, block: Block) -> Result<usize, Failure> {
         if matches!(block, Block::Call { .. }) {
             self.calls += 1;
             if self.calls > MAX_CALLS {
@@ -79,7 +79,7 @@ impl Answer {
     }
 
     /// Adds to the text, thinking or arguments at a place.
-    pub fn append(&mut self, at: usize, piece: &str) -> Result<(), Failure> {
+    pub(super) fn append(&mut self, at: usize, piece: &str) -> Result<(), Failure> {
         self.charge(piece.len())?;
         match self.blocks.get_mut(at) {
             Some(
@@ -95,12 +95,12 @@ impl Answer {
     }
 
     /// Bytes that a decoder keeps beside the blocks.
-    pub fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
         self.charge(bytes)
     }
 
     /// Seals the first thinking; where there is none, an empty one before everything else.
-    pub fn seal_first(&mut self, with: Value) {
+    pub(super) fn seal_first(&mut self, with: Value) {
         let thinking = self.blocks.iter_mut().find_map(|block| match block {
             Block::Thinking { sealed, .. } => Some(sealed),
             Block::Text { .. } | Block::Call { .. } => None,
@@ -118,7 +118,7 @@ impl Answer {
     }
 
     /// Puts the whole in the place of its pieces.
-    pub fn replace(&mut self, at: usize, block: Block) -> Result<(), Failure> {
+    pub(super) fn replace(&mut self, at: usize, block: Block) -> Result<(), Failure> {
         self.charge(size(&block))?;
         if let Some(old) = self.blocks.get_mut(at) {
             self.bytes = self.bytes.saturating_sub(size(old));
@@ -127,25 +127,25 @@ impl Answer {
         Ok(())
     }
 
-    pub fn blocks(&self) -> &[Block] {
+    pub(super) fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    pub fn blocks_mut(&mut self) -> &mut [Block] {
+    pub(super) fn blocks_mut(&mut self) -> &mut [Block] {
         &mut self.blocks
     }
 
     /// Bytes of all pieces so far: it grows with every piece of the answer.
-    pub fn kept(&self) -> usize {
+    pub(super) fn kept(&self) -> usize {
         self.bytes
     }
 
-    pub fn has_calls(&self) -> bool {
+    pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
     }
 
     /// The whole answer. Servers say "stop" although calls wait, and the other way round.
-    pub fn finish(mut self, usage: Usage, named: StopReason) -> Reply {
+    pub(super) fn finish(mut self, usage: Usage, named: StopReason) -> Reply {
         self.blocks.retain(|block| match block {
             Block::Text { text, .. } => !text.trim().is_empty(),
             Block::Thinking { text, sealed } => !text.trim().is_empty() || sealed.is_some(),
@@ -177,16 +177,16 @@ impl Answer {
 
 /// The word that ends a stream of Chat Completions. Gateways put it behind the end of every
 /// protocol.
-pub const DONE: &str = "[DONE]";
+pub(super) const DONE: &str = "[DONE]";
 
 /// The data of an event as JSON.
-pub fn json(data: &str) -> Result<Value, Failure> {
+pub(super) fn json(data: &str) -> Result<Value, Failure> {
     serde_json::from_str(data)
         .map_err(|e| errors::nonsense(format!("the provider sent an event that is not JSON: {e}")))
 }
 
 /// A count of tokens that may be missing, null or nonsense.
-pub fn count(usage: &Value, pointer: &str) -> u64 {
+pub(super) fn count(usage: &Value, pointer: &str) -> u64 {
     usage.pointer(pointer).map_or(0, token_count)
 }
 

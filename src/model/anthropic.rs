@@ -17,7 +17,7 @@ use super::{Delta, Reply, answer, errors, names};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
 
-pub use super::errors::classify;
+pub(crate) use super::errors::classify;
 
 /// The protocol allows four; one is behind the system prompt.
 const MESSAGE_MARKS: usize = 3;
@@ -28,7 +28,7 @@ const MIN_THINKING_TOKENS: u64 = 1024;
 /// An answer has a few blocks; one with more is not worth its memory.
 const MAX_BLOCKS: usize = 4096;
 
-pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     let mut body = json!({
         "model": target.model,
         "max_tokens": request.max_tokens,

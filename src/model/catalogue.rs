@@ -91,19 +91,20 @@ fn catalogue() -> &'static Catalogue {
 }
 
 /// The day the prices are of, for those who show them.
-pub fn snapshot() -> &'static str {
+#[expect(dead_code, reason = "a list of the models will say it")]
+pub(crate) fn snapshot() -> &'static str {
     &catalogue().snapshot
 }
 
 /// All that are known by name.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     catalogue().models.keys().map(String::as_str)
 }
 
 /// `provider/model`: the model of that name, or the one with the longest name that this one
 /// begins with. `claude-x-20260102` is `claude-x`; another variant of a known model has its
 /// figures, but not its prices.
-pub fn lookup(model: &str) -> ModelInfo {
+pub(crate) fn lookup(model: &str) -> ModelInfo {
     let models = &catalogue().models;
     if let Some(info) = models.get(model) {
         return info.clone();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 
 /// Where llama.cpp's server listens unless told otherwise.
-pub const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
+pub(crate) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
 
 const OLLAMA: &str = "http://127.0.0.1:11434";
 
@@ -26,7 +26,7 @@ const MAX_MODELS: usize = 20;
 
 /// A server that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LocalServer {
+pub(crate) struct LocalServer {
     pub name: &'static str,
     /// Its address, without a path.
     pub base: String,
@@ -65,7 +65,7 @@ const KINDS: [Kind; 2] = [
 ];
 
 /// The servers of each kind, where the config says that they are, else where they usually are.
-pub fn local_servers(config: &Config) -> Vec<LocalServer> {
+pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
     let named = |kind: &Kind| Some(config.provider(kind.provider).ok()?.base_url);
     let asked = KINDS.map(|kind| {
         let base = named(&kind).unwrap_or_else(|| kind.usual.to_string());

@@ -16,14 +16,14 @@ use crate::core::entry::{Failure, FailureClass};
 const MAX_WORDS: usize = 500;
 
 /// An answer with another status than success. The message is the server's own, if it has one.
-pub fn classify(status: u16, body: &str) -> Failure {
+pub(crate) fn classify(status: u16, body: &str) -> Failure {
     let said = Said::in_body(body);
     let message = clip(&said.words);
     failure(status, &said, message)
 }
 
 /// An error inside a stream that began well.
-pub fn in_stream(error: &Value) -> Failure {
+pub(crate) fn in_stream(error: &Value) -> Failure {
     let said = Said::in_value(error);
     let message = match clip(&said.words).as_str() {
         "" => "the provider broke off its answer with an error".to_string(),
@@ -33,7 +33,7 @@ pub fn in_stream(error: &Value) -> Failure {
 }
 
 /// A stream that ended before the protocol's own end.
-pub fn cut() -> Failure {
+pub(crate) fn cut() -> Failure {
     Failure {
         class: FailureClass::Network,
         message: "the stream was cut before the answer ended".to_string(),
@@ -42,7 +42,7 @@ pub fn cut() -> Failure {
 }
 
 /// The request or its answer did not get through.
-pub fn network(message: &str) -> Failure {
+pub(crate) fn network(message: &str) -> Failure {
     Failure {
         class: FailureClass::Network,
         message: message.to_string(),
@@ -51,7 +51,7 @@ pub fn network(message: &str) -> Failure {
 }
 
 /// An answer that makes no sense in its protocol.
-pub fn nonsense(what: impl Into<String>) -> Failure {
+pub(crate) fn nonsense(what: impl Into<String>) -> Failure {
     Failure {
         class: FailureClass::Protocol,
         message: what.into(),
@@ -60,7 +60,7 @@ pub fn nonsense(what: impl Into<String>) -> Failure {
 }
 
 /// A server's words on one line: no control characters, at most 500 characters.
-pub fn clip(words: &str) -> String {
+pub(crate) fn clip(words: &str) -> String {
     let mut out = String::new();
     let mut room = MAX_WORDS;
     for word in words
@@ -177,7 +177,7 @@ const RATE_CODES: [&str; 4] = [
 
 /// The words of an error, and of no other part of it: some servers send back what they were
 /// asked.
-pub fn words(error: &Value) -> String {
+pub(crate) fn words(error: &Value) -> String {
     let message = ["message", "msg", "detail"]
         .iter()
         .find_map(|key| error.get(key).filter(|v| !v.is_null()))
@@ -229,7 +229,7 @@ fn failure(status: u16, said: &Said, message: String) -> Failure {
     }
 }
 
-pub const BILLING: &str = "check the plan and the billing of the account";
+pub(crate) const BILLING: &str = "check the plan and the billing of the account";
 const NAME: &str = "check the model's name behind `provider/`, and base_url";
 const TOMORROW: &str =
     "the quota of the day is used up: wait until tomorrow, or choose another model or plan";

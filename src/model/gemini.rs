@@ -18,7 +18,7 @@ use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
-pub use super::errors::classify;
+pub(crate) use super::errors::classify;
 
 /// Gemini 3 refuses a call of the running turn without a signature. The documentation
 /// names this word for calls that another model made.
@@ -27,7 +27,7 @@ const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 /// Within what all models with a budget take, tokens.
 const BUDGET: (u64, u64) = (512, 24_576);
 
-pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     let signed = needs_signatures(target.model);
     let contents = request.messages.iter().map(|message| {
         let (role, parts) = match message.role {

@@ -28,7 +28,7 @@ const PLAIN: [&str; 12] = [
 ];
 
 /// `None` for a function without parameters: an object without properties is refused.
-pub fn parameters(schema: &Value) -> Option<Value> {
+pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let mut cleaner = Cleaner {
         root: schema,
         nodes: 0,

@@ -7,13 +7,13 @@ use super::target::Blobs;
 use crate::core::entry::BlobRef;
 
 /// Stands in the request where the bytes of an image are gone.
-pub const MISSING: &str = "[image not available]";
+pub(super) const MISSING: &str = "[image not available]";
 
-pub fn base64(blob: &BlobRef, blobs: Blobs) -> Option<String> {
+pub(super) fn base64(blob: &BlobRef, blobs: Blobs) -> Option<String> {
     let bytes = blobs(blob).filter(|bytes| !bytes.is_empty())?;
     Some(STANDARD.encode(bytes))
 }
 
-pub fn data_url(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Option<String> {
+pub(super) fn data_url(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Option<String> {
     Some(format!("data:{media_type};base64,{}", base64(blob, blobs)?))
 }

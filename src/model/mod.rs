@@ -6,27 +6,27 @@
 //! future of a call may be dropped at any time; that ends the request.
 
 mod answer;
-pub mod anthropic;
-pub mod catalogue;
-pub mod discover;
-pub mod errors;
-pub mod gemini;
+pub(crate) mod anthropic;
+pub(crate) mod catalogue;
+pub(crate) mod discover;
+pub(crate) mod errors;
+pub(crate) mod gemini;
 mod gemini_schema;
-pub mod http;
+pub(crate) mod http;
 mod image;
 mod names;
-pub mod openai_chat;
-pub mod openai_responses;
+pub(crate) mod openai_chat;
+pub(crate) mod openai_responses;
 mod patience;
 mod plain;
 mod post;
-pub mod provider;
+pub(crate) mod provider;
 mod read;
 mod registry;
-pub mod retry;
+pub(crate) mod retry;
 #[cfg(test)]
 mod samples;
-pub mod script;
+pub(crate) mod script;
 pub mod sse;
 pub mod target;
 mod too_long;
@@ -44,6 +44,7 @@ use crate::core::request::Request;
 /// What a stream gives while it runs. Shown and kept as a draft, never an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
+    /// A piece of the words for the user.
     Text(String),
     Thinking(String),
     /// A call begins; its arguments follow with the whole answer.
@@ -52,7 +53,9 @@ pub enum Delta {
     },
     /// The stream was cut and the request is sent again: what was shown is void.
     Retry {
+        /// The pause before the request is sent again, milliseconds.
         after_ms: u64,
+        /// What broke the last try.
         failure: Failure,
     },
 }
@@ -60,15 +63,20 @@ pub enum Delta {
 /// One whole answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
+    /// In the order the model gave them.
     pub blocks: Vec<Block>,
+    /// What the provider counted. 0 where it counted nothing.
     pub usage: Usage,
+    /// Why the answer ended.
     pub stop: StopReason,
 }
 
 /// A model that can be asked.
 #[derive(Debug, Clone)]
 pub enum Backend {
+    /// A server that is asked over HTTP.
     Http(http::Client, provider::Provider),
+    /// Answers from a file, for tests and the demo.
     Script(script::Script),
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 const MAX_LEN: usize = 64;
 
 /// The name of a call the model made. A name that a provider takes stays as it is.
-pub fn tool_name(name: &str) -> Cow<'_, str> {
+pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
     if name.starts_with(begins) && name.len() <= MAX_LEN && name.chars().all(fits) {

@@ -21,7 +21,7 @@ use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
-pub use super::errors::classify;
+pub(crate) use super::errors::classify;
 
 /// DeepSeek and Kimi refuse an answer with calls that comes back without the thinking it
 /// came with. Of the other fields for it only [`details`] go back: `reasoning` is not taken.
@@ -30,7 +30,7 @@ pub use super::errors::classify;
 /// `"reasoning_content": true` in it when the text goes back too.
 const SENT_BACK: &str = "reasoning_content";
 
-pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     let mut messages = Vec::new();
     let system = plain::system(request);
     if !system.is_empty() {

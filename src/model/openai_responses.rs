@@ -15,9 +15,9 @@ use super::{Delta, Reply, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
-pub use super::errors::classify;
+pub(crate) use super::errors::classify;
 
-pub fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     let mut input = Vec::new();
     for message in &request.messages {
         match message.role {

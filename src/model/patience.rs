@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::provider::Provider;
 use crate::core::entry::{Failure, FailureClass};
 
-pub struct Patience<'a> {
+pub(super) struct Patience<'a> {
     provider: &'a Provider,
     idle: Duration,
     progress: Duration,
@@ -24,7 +24,7 @@ pub struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     /// The request is about to be sent.
-    pub fn begin(provider: &'a Provider) -> Patience<'a> {
+    pub(super) fn begin(provider: &'a Provider) -> Patience<'a> {
         Patience {
             provider,
             idle: Duration::from_millis(provider.idle_timeout_ms),
@@ -36,12 +36,12 @@ impl<'a> Patience<'a> {
     }
 
     /// A piece of the answer came.
-    pub fn progressed(&mut self) {
+    pub(super) fn progressed(&mut self) {
         self.content = Some(Instant::now());
     }
 
     /// What comes next, or why it is not waited for any longer.
-    pub async fn wait<T>(&self, next: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(super) async fn wait<T>(&self, next: impl Future<Output = T>) -> Result<T, Failure> {
         let now = Instant::now();
         let whole = (self.began + self.answer, Limit::Answer);
         let progress = self.content.map(|at| (at + self.progress, Limit::Progress));

@@ -3,7 +3,7 @@
 use crate::core::request::Request;
 
 /// Both system texts as one.
-pub fn system(request: &Request) -> String {
+pub(super) fn system(request: &Request) -> String {
     [request.system.trim_end(), request.instructions.trim_end()]
         .into_iter()
         .filter(|text| !text.is_empty())
@@ -12,7 +12,7 @@ pub fn system(request: &Request) -> String {
 }
 
 /// The result of a call, for a protocol that does not know failed ones.
-pub fn result(text: &str, is_error: bool) -> String {
+pub(super) fn result(text: &str, is_error: bool) -> String {
     match (text.is_empty(), is_error) {
         (true, true) => "error".to_string(),
         (true, false) => "(no output)".to_string(),
@@ -22,6 +22,6 @@ pub fn result(text: &str, is_error: bool) -> String {
 }
 
 /// Stands before an image that cannot stand inside the result it belongs to.
-pub fn image_label(name: &str, id: &str) -> String {
+pub(super) fn image_label(name: &str, id: &str) -> String {
     format!("Image in the result of {name} ({id}):")
 }

@@ -13,7 +13,7 @@ use super::wire::Codec;
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 
-pub struct Post {
+pub(super) struct Post {
     pub codec: Codec,
     pub url: Url,
     pub headers: HeaderMap,
@@ -21,7 +21,11 @@ pub struct Post {
 }
 
 impl Post {
-    pub fn new(provider: &Provider, request: &Request, blobs: Blobs) -> Result<Post, Failure> {
+    pub(super) fn new(
+        provider: &Provider,
+        request: &Request,
+        blobs: Blobs,
+    ) -> Result<Post, Failure> {
         let name = &provider.name;
         let Some(codec) = provider.protocol.codec() else {
             return Err(bad_request(format!(
@@ -107,7 +111,8 @@ fn bad_request(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
+    use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
+    use crate::model::provider::Secret;
     use crate::model::wire::Protocol;
 
     fn provider() -> Provider {

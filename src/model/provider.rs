@@ -31,8 +31,6 @@ impl std::fmt::Display for Secret {
     }
 }
 
-pub use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
-
 /// Shorter "keys" are the words that local servers want to see (`none`, `ollama`), no secrets.
 const MIN_SECRET_BYTES: usize = 8;
 
@@ -78,6 +76,7 @@ impl std::fmt::Debug for Provider {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
 
     #[test]
     fn a_key_is_never_printed() {

@@ -39,7 +39,7 @@ const HEAD_BYTES: usize = 200;
 type Deltas<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
 /// Reads an answer to its end.
-pub async fn answer(
+pub(super) async fn answer(
     codec: Codec,
     mut response: Response,
     patience: &mut Patience<'_>,

@@ -20,7 +20,7 @@ const MAX_LIMITED: u32 = 100;
 
 /// A failure, and how long the server asks to be left alone.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
+pub(crate) struct Refused {
     pub failure: Failure,
     pub retry_after: Option<Duration>,
 }
@@ -115,7 +115,7 @@ impl Retry {
 }
 
 /// The same request may well succeed a little later.
-pub fn is_transient(class: FailureClass) -> bool {
+pub(crate) fn is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
         FailureClass::TooLong
@@ -137,13 +137,13 @@ struct SoFar {
 }
 
 /// The tries of one request so far.
-pub struct Tries {
+pub(crate) struct Tries {
     retry: Retry,
     so_far: SoFar,
 }
 
 impl Tries {
-    pub fn new(retry: Retry) -> Tries {
+    pub(crate) fn new(retry: Retry) -> Tries {
         Tries {
             retry,
             so_far: SoFar::default(),
@@ -151,12 +151,12 @@ impl Tries {
     }
 
     /// How many tries failed.
-    pub fn failed(&self) -> u32 {
+    pub(crate) fn failed(&self) -> u32 {
         self.so_far.failed + self.so_far.limited
     }
 
     /// Returns when the request is to be sent again, or with the failure when it is not.
-    pub async fn pause(
+    pub(crate) async fn pause(
         &mut self,
         refused: Refused,
         on: &mut (dyn FnMut(Delta) + Send),

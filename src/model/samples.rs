@@ -10,7 +10,7 @@ use crate::core::request::{Message, Part, Request, Role};
 
 /// System, instructions, images, thinking, two parallel calls with results, one failed.
 /// `sealed` and `signature` are what the protocol under test kept of the answer.
-pub fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
+pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
     let message = |role, parts| Message {
         role,
         parts,
@@ -87,7 +87,7 @@ pub fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
     }
 }
 
-pub fn text(text: &str) -> Part {
+pub(super) fn text(text: &str) -> Part {
     Part::Text {
         text: text.into(),
         signature: None,
@@ -109,12 +109,12 @@ fn blob(hash: &str) -> BlobRef {
 }
 
 /// Knows the bytes of one image, which are `AQID` in base64.
-pub fn bytes(blob: &BlobRef) -> Option<Vec<u8>> {
+pub(super) fn bytes(blob: &BlobRef) -> Option<Vec<u8>> {
     (blob.hash == "png").then(|| vec![1, 2, 3])
 }
 
 /// One event per line that is not empty.
-pub fn events(lines: &str) -> Vec<Event> {
+pub(super) fn events(lines: &str) -> Vec<Event> {
     lines
         .lines()
         .map(str::trim)
@@ -123,7 +123,7 @@ pub fn events(lines: &str) -> Vec<Event> {
         .collect()
 }
 
-pub fn data(data: &str) -> Event {
+pub(super) fn data(data: &str) -> Event {
     Event {
         event: String::new(),
         data: data.into(),
@@ -131,7 +131,7 @@ pub fn data(data: &str) -> Event {
 }
 
 /// What the decoders have in common.
-pub trait Decode: Default {
+pub(super) trait Decode: Default {
     fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure>;
     fn finish(self) -> Result<Reply, Failure>;
 }
@@ -151,7 +151,7 @@ macro_rules! decode {
 decode!(openai_chat, openai_responses, gemini);
 
 /// What is shown on the way, and the answer or the failure in the end.
-pub fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure>) {
+pub(super) fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure>) {
     let mut decoder = D::default();
     let mut deltas = Vec::new();
     for event in events {
@@ -163,18 +163,18 @@ pub fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure
     (deltas, decoder.finish())
 }
 
-pub fn reply<D: Decode>(lines: &str) -> Reply {
+pub(super) fn reply<D: Decode>(lines: &str) -> Reply {
     decode::<D>(&events(lines)).1.unwrap()
 }
 
 /// The class of the failure a stream ends in.
-pub fn failed<D: Decode>(lines: &str) -> FailureClass {
+pub(super) fn failed<D: Decode>(lines: &str) -> FailureClass {
     decode::<D>(&events(lines)).1.unwrap_err().class
 }
 
 /// The stream cut behind every event before the one that ends the answer is a failure of
 /// the network; cut behind a later one it is the whole answer.
-pub fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
+pub(super) fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
     let events = events(lines);
     let whole = decode::<D>(&events).1.unwrap();
     for kept in 0..events.len() {
@@ -186,7 +186,7 @@ pub fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
 }
 
 /// What some servers and gateways send behind the end of every protocol.
-pub fn tails() -> Vec<Event> {
+pub(super) fn tails() -> Vec<Event> {
     let ping = Event {
         event: "ping".into(),
         data: r#"{"type":"ping"}"#.into(),
@@ -199,7 +199,7 @@ pub fn tails() -> Vec<Event> {
 }
 
 /// The answer of a stream is the same with any of them behind its end.
-pub fn ends_once<D: Decode>(lines: &str) {
+pub(super) fn ends_once<D: Decode>(lines: &str) {
     let events = events(lines);
     let want = decode::<D>(&events).1.unwrap();
     for tail in tails() {
@@ -209,7 +209,7 @@ pub fn ends_once<D: Decode>(lines: &str) {
 }
 
 /// All that was shown as text, and all that was shown as thinking.
-pub fn shown(deltas: &[Delta]) -> (String, String) {
+pub(super) fn shown(deltas: &[Delta]) -> (String, String) {
     let mut out = (String::new(), String::new());
     for delta in deltas {
         match delta {
@@ -222,7 +222,7 @@ pub fn shown(deltas: &[Delta]) -> (String, String) {
 }
 
 /// JSON of any shape, made of the keys that the protocols know.
-pub fn junk() -> impl Strategy<Value = Vec<Value>> {
+pub(super) fn junk() -> impl Strategy<Value = Vec<Value>> {
     const KEYS: [&str; 24] = [
         "args",
         "arguments",

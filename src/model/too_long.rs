@@ -182,7 +182,7 @@ const LONG_STRING: u64 = 100_000;
 
 /// `status`: that of HTTP, or what stands for it inside a stream. `codes`: in lower case.
 /// `words`: all that the server says of the error, and nothing of what it was asked.
-pub fn is_too_long(status: u16, codes: &[String], words: &str) -> bool {
+pub(super) fn is_too_long(status: u16, codes: &[String], words: &str) -> bool {
     let words = words.to_lowercase().replace(['`', '\'', '"'], "");
     let says = |list: &[&str]| list.iter().any(|phrase| words.contains(phrase));
     match status {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// What the headers of one answer say, by name in lower case.
-pub type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(super) type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Limits whose end a header names: `PREFIX-remaining…` and `PREFIX-reset…`.
 const RESETS: [(&str, &str); 8] = [
@@ -53,7 +53,7 @@ const BEFORE: [&str; 7] = [
 
 /// The wait that a refusal asks for. What is said of this refusal comes before what is said
 /// of limits, of which not all are reached.
-pub fn asked(status: u16, headers: Headers, body: &str, now: Timestamp) -> Option<Duration> {
+pub(super) fn asked(status: u16, headers: Headers, body: &str, now: Timestamp) -> Option<Duration> {
     let ms = headers("retry-after-ms").and_then(|ms| number(&ms));
     let ms = ms.and_then(|ms| seconds(ms / 1000.0));
     let after = || headers("retry-after").and_then(|after| retry_after(&after, now));
@@ -94,7 +94,7 @@ fn in_body(body: &str, now: Timestamp) -> Option<Duration> {
 }
 
 /// "Please try again in 1m26.4s", "retry after 20 seconds".
-pub fn in_words(text: &str) -> Option<Duration> {
+pub(super) fn in_words(text: &str) -> Option<Duration> {
     let text = text.to_lowercase();
     BEFORE.iter().find_map(|before| {
         let (_, rest) = text.split_once(before)?;

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 
 /// The window in tokens; `None` when nobody says.
-pub async fn ask(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
+pub(super) async fn ask(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
     let asked = tokio::time::timeout(PATIENCE, questions(client, provider, model));
     asked.await.ok().flatten()
 }

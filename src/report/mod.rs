@@ -4,7 +4,7 @@
 //! With a screen or without, an error has the same words, the same hint and the same exit code.
 //! A reader that goes away is no error.
 
-pub mod exit;
+pub(crate) mod exit;
 mod output;
 mod trouble;
 

@@ -193,7 +193,7 @@ pub(super) struct Reached {
 }
 
 impl Filters {
-    pub fn new(profile: &Profile, reached: Reached) -> Result<Filters, String> {
+    pub(super) fn new(profile: &Profile, reached: Reached) -> Result<Filters, String> {
         let failed = |e: seccompiler::BackendError| format!("cannot make the call filter: {e}");
         let denied = denied(profile, reached).map_err(failed)?;
         let mut absent: Rules = BTreeMap::new();
@@ -209,7 +209,7 @@ impl Filters {
         ]))
     }
 
-    pub fn enforce(&self) -> Result<(), String> {
+    pub(super) fn enforce(&self) -> Result<(), String> {
         self.0.iter().try_for_each(|program| {
             seccompiler::apply_filter(program)
                 .map_err(|e| format!("cannot apply the call filter: {e}"))
@@ -332,10 +332,10 @@ fn truncation(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 }
 
 mod families {
-    pub const UNIX: u64 = 1;
-    pub const INET: u64 = 2;
-    pub const INET6: u64 = 10;
-    pub const NETLINK: u64 = 16;
+    pub(super) const UNIX: u64 = 1;
+    pub(super) const INET: u64 = 2;
+    pub(super) const INET6: u64 = 10;
+    pub(super) const NETLINK: u64 = 16;
 }
 
 /// The rules that deny a socket: all families but those of the level.

@@ -171,7 +171,7 @@ impl Rules {
     }
 
     /// For this process and all that it starts, for ever.
-    pub fn enforce(self) -> Result<(), String> {
+    pub(super) fn enforce(self) -> Result<(), String> {
         let failed = |e: landlock::RulesetError| format!("cannot apply the rules for files: {e}");
         let mut rules =
             ruleset(self.abi, self.closed_network)?.set_compatibility(CompatLevel::HardRequirement);

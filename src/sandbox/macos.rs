@@ -7,10 +7,10 @@ use std::path::Path;
 use super::profile::{Network, Profile};
 use crate::core::access::Access;
 
-pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
+pub(crate) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// Later rules win: first what is granted, then what is hidden or protected.
-pub fn rules(profile: &Profile) -> String {
+pub(crate) fn rules(profile: &Profile) -> String {
     let mut text = String::from(
         "(version 1)\n(deny default)\n(allow process-exec process-fork)\n(allow sysctl-read)\n\
          (allow signal (target same-sandbox))\n(allow file-read-metadata)\n\

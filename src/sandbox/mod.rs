@@ -33,7 +33,11 @@
 mod environment;
 mod family;
 mod kernel;
-pub mod macos;
+#[cfg_attr(
+    target_os = "linux",
+    expect(dead_code, reason = "its text is made on macOS")
+)]
+pub(crate) mod macos;
 mod places;
 mod profile;
 mod start;

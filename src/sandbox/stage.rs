@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 /// The hidden first argument. Then [`PROBE`], or the two descriptors.
 pub const WORD: &str = "__sandbox";
+/// The second argument that asks what the kernel gives. The answer is JSON on stdout.
 pub const PROBE: &str = "probe";
 
 /// Becomes a sandboxed command if this process was started for that. `None`: an ordinary start.
@@ -59,7 +60,7 @@ mod linux {
     use super::super::{files, mounts, rights};
     use crate::core::access::Access;
 
-    pub fn run(words: &[&str]) -> ExitCode {
+    pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
             [super::PROBE] => probe(),
             [order, report] => act(order, report),
@@ -99,7 +100,7 @@ mod linux {
     }
 
     /// Takes the rights of this process away. It has to have one thread.
-    pub fn apply(profile: &Profile) -> Result<(), String> {
+    pub(crate) fn apply(profile: &Profile) -> Result<(), String> {
         rights::offer_to_out_of_memory();
         rights::limit(&profile.limits)?;
         let wanted = wanted(profile);
@@ -124,7 +125,7 @@ mod linux {
     }
 
     /// Whether the command has to be a child of what was set up, and not the same process.
-    pub fn has_own_processes(profile: &Profile) -> bool {
+    pub(crate) fn has_own_processes(profile: &Profile) -> bool {
         wanted(profile).processes
     }
 

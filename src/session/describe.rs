@@ -21,7 +21,7 @@ use crate::tools;
 
 /// An entry for a person.
 #[derive(Debug)]
-pub struct Description<'a> {
+pub(crate) struct Description<'a> {
     pub kind: Kind<'a>,
     pub level: Level,
     /// What happened, in one line. Of a call: what became of it, without its name.
@@ -32,7 +32,7 @@ pub struct Description<'a> {
 
 /// Who speaks, or what it is about.
 #[derive(Debug)]
-pub enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     User,
     Model {
         /// `provider/model`.
@@ -59,7 +59,7 @@ pub enum Kind<'a> {
 
 /// What is known of a call after an entry.
 #[derive(Debug)]
-pub enum CallStatus<'a> {
+pub(crate) enum CallStatus<'a> {
     Allowed,
     Denied,
     Started {
@@ -74,23 +74,27 @@ pub enum CallStatus<'a> {
 
 /// Where an entry is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub(crate) enum Level {
     /// Wherever the conversation is.
     Conversation,
     /// Only where a session is read entry by entry.
     Detail,
 }
 
+/// How grave a line is that a person reads. The theme has a style for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
+    /// Nothing to do about it.
     Calm,
+    /// To be noticed.
     Warn,
+    /// Something failed.
     Bad,
 }
 
 /// What stands behind the title, in this order.
 #[derive(Debug)]
-pub enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// Of the user, of the model, or of a note; never blank.
     Words(&'a str),
     /// Never blank.
@@ -106,7 +110,7 @@ pub enum Part<'a> {
 
 /// What becomes of the answer that is streaming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream<'a> {
+pub(crate) enum Stream<'a> {
     GoesOn,
     /// The entry is the whole of it.
     Whole,
@@ -116,7 +120,7 @@ pub enum Stream<'a> {
 
 /// Describes entries of a session, in their order.
 #[derive(Debug)]
-pub struct Describer {
+pub(crate) struct Describer {
     name_chars: usize,
     /// The last answer and the names of its calls: their results come before the next answer.
     reply: Seq,
@@ -133,7 +137,7 @@ impl Default for Describer {
 }
 
 impl Describer {
-    pub fn new(name_chars: usize) -> Describer {
+    pub(crate) fn new(name_chars: usize) -> Describer {
         Describer {
             name_chars,
             reply: 0,
@@ -141,7 +145,7 @@ impl Describer {
         }
     }
 
-    pub fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
+    pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
             Entry::Rendered { version, .. } => detail(format!("taken up by rewake {version}")),
@@ -308,7 +312,7 @@ impl Describer {
 
 impl Description<'_> {
     /// The line of a list: whose or what it is, and what happened.
-    pub fn line(&self) -> Cow<'_, str> {
+    pub(crate) fn line(&self) -> Cow<'_, str> {
         match &self.kind {
             Kind::Call { name, .. } => format!("{name}: {}", self.title).into(),
             Kind::Failure => format!("failed: {}", self.title).into(),
@@ -318,12 +322,12 @@ impl Description<'_> {
         }
     }
 
-    pub fn is_in_conversation(&self) -> bool {
+    pub(crate) fn is_in_conversation(&self) -> bool {
         self.level == Level::Conversation
     }
 
     /// What the user, the model or a note says; empty where nothing is said.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
             Part::Words(text) => Some(*text),
             _ => None,
@@ -426,7 +430,7 @@ fn learned<'a>(
 }
 
 /// `[2 images]`
-pub fn image_count(images: &[Image]) -> String {
+pub(crate) fn image_count(images: &[Image]) -> String {
     format!("[{}]", count(images.len(), "image"))
 }
 

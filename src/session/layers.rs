@@ -25,7 +25,7 @@ const LIST_PART: u64 = 32;
 
 /// All that layers are rendered from.
 #[derive(Debug, Clone)]
-pub struct Renderer {
+pub(super) struct Renderer {
     here: Here,
     config_dir: PathBuf,
     instructions: InstructionsConfig,
@@ -33,7 +33,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(ctx: &AppContext) -> Renderer {
+    pub(super) fn new(ctx: &AppContext) -> Renderer {
         Renderer {
             here: ctx.here.clone(),
             config_dir: ctx.paths.config_dir.clone(),
@@ -43,7 +43,7 @@ impl Renderer {
     }
 
     /// The layers for a window of this size, and what the user should know of them.
-    pub fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
+    pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
         let mut warnings = Vec::new();
         let parts = [
             self.instructions(budget, &mut warnings),
@@ -132,12 +132,12 @@ impl Renderer {
 }
 
 /// Room for a list of a line each.
-pub fn list_bytes(budget: &Budget) -> usize {
+pub(super) fn list_bytes(budget: &Budget) -> usize {
     budget.bytes(budget.window / LIST_PART)
 }
 
 /// The parts of layer 2, those that are empty left out.
-pub fn joined(parts: impl IntoIterator<Item = String>) -> String {
+pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n\n")
 }

@@ -21,7 +21,7 @@ pub const DISK: Disk = Disk {
     repository: is_plain,
 };
 
-pub fn permission_check(
+pub(super) fn permission_check(
     ctx: &AppContext,
     folder: &Path,
     runs: Runs,

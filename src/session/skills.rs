@@ -19,7 +19,7 @@ const HEAD: &str = "<skills>\nSkills say how a kind of task is done. When one fi
 const END: &str = "</skills>";
 
 #[derive(Debug, Default)]
-pub struct SkillList {
+pub(super) struct SkillList {
     /// Empty when none is listed.
     pub text: String,
     /// Names of those that found no room.
@@ -27,7 +27,7 @@ pub struct SkillList {
 }
 
 /// As many as fit `room` bytes, in their order. Descriptions are cut before one is left out.
-pub fn skill_list(skills: &[Skill], here: &Here, room: usize) -> SkillList {
+pub(super) fn skill_list(skills: &[Skill], here: &Here, room: usize) -> SkillList {
     if skills.is_empty() {
         return SkillList::default();
     }

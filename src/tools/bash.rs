@@ -13,12 +13,11 @@ use super::whole::Whole;
 use super::work::{ShellCommand, Work};
 use crate::core::permission::Permission;
 
-pub use report::{
-    BackgroundEnd, after_restart, background_end, background_id, in_background, result,
-};
+pub use report::BackgroundEnd;
+pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(crate) struct Args {
     command: String,
     timeout_ms: Option<Whole>,
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::command::{RunInfo, RunState, Runs, Stopped};
 use crate::core::permission::Permission;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     id: String,
 }
 

@@ -15,7 +15,7 @@ use super::paths::{self, ToolContext, path_key};
 use crate::core::entry::{Fact, Guard, Outcome};
 
 /// The new content: from the path, as it is in guards, and the old content.
-pub type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
+pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
 
 /// What a checked call does.
 pub struct FileChange {
@@ -31,6 +31,7 @@ pub enum Target {
     InWorkspace(String),
 }
 
+/// The new content of a file.
 pub struct Content {
     pub bytes: Vec<u8>,
     /// How many places were replaced; `None` when all of the file was.
@@ -38,6 +39,7 @@ pub struct Content {
 }
 
 impl Content {
+    /// Content that stands in place of all there was.
     pub fn whole(bytes: Vec<u8>) -> Content {
         Content {
             bytes,

@@ -16,7 +16,7 @@ const MAX_EXCERPT_BYTES: usize = 4_000;
 const MAX_LINE_CHARS: usize = 300;
 const CONTEXT_LINES: usize = 3;
 
-pub struct Diff {
+pub(super) struct Diff {
     /// Lines.
     pub added: usize,
     /// Lines.
@@ -26,7 +26,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    pub fn of(old: &str, new: &str) -> Diff {
+    pub(super) fn of(old: &str, new: &str) -> Diff {
         let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
         let diff = TextDiff::configure()
             .timeout(MAX_TIME)

@@ -13,7 +13,7 @@ use super::work::Work;
 use crate::core::permission::{Access, Permission};
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     path: String,
     /// Made one after the other, each on the result of the one before.
     edits: Vec<Replacement>,

@@ -28,7 +28,7 @@ use crate::store::database;
 /// Files over this are not edited or overwritten as a whole.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-pub enum Kind {
+pub(super) enum Kind {
     Missing,
     Folder,
     Regular(Stat),
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 /// Links are followed.
-pub fn kind(path: &Path) -> io::Result<Kind> {
+pub(super) fn kind(path: &Path) -> io::Result<Kind> {
     match rustix::fs::stat(path) {
         Ok(stat) => Ok(kind_of(stat)),
         Err(rustix::io::Errno::NOENT) => Ok(Kind::Missing),
@@ -56,13 +56,13 @@ fn kind_of(stat: Stat) -> Kind {
     }
 }
 
-pub fn size(stat: &Stat) -> u64 {
+pub(super) fn size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
 /// Opens a regular file for reading, links followed. Without blocking, should it just have
 /// become a FIFO. The open session store is never opened: see [`database`].
-pub fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     if database::is_open_here(path) {
         return Err(io::Error::other(IN_USE));
     }
@@ -75,7 +75,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// As [`open`], no link followed. `path` is where `below` lies in this folder.
-pub fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
+pub(super) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
     if database::is_open_here(path) {
         return Err(io::Error::other(IN_USE));
     }
@@ -89,12 +89,12 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-pub fn hash(bytes: &[u8]) -> String {
+pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A name in an open folder.
-pub struct Place {
+pub(super) struct Place {
     folder: Folder,
     name: OsString,
     path: PathBuf,
@@ -103,7 +103,7 @@ pub struct Place {
 impl Place {
     /// `path` is absolute, its links followed; no part of it may be a link now. `None` when its
     /// folder does not exist.
-    pub fn of(path: &Path) -> io::Result<Option<Place>> {
+    pub(super) fn of(path: &Path) -> io::Result<Option<Place>> {
         let (folder, name) = match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => (folder, name),
             _ => (path, OsStr::new(".")),
@@ -119,7 +119,7 @@ impl Place {
         }
     }
 
-    pub fn kind(&self) -> io::Result<Kind> {
+    pub(super) fn kind(&self) -> io::Result<Kind> {
         match self.folder.stat(&self.name) {
             Ok(stat) => Ok(kind_of(stat)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Kind::Missing),
@@ -128,17 +128,17 @@ impl Place {
     }
 
     /// As [`open`], no link followed.
-    pub fn open(&self) -> io::Result<File> {
+    pub(super) fn open(&self) -> io::Result<File> {
         open_in(&self.folder, Path::new(&self.name), &self.path)
     }
 
     /// As [`load`].
-    pub fn load(&self, max_bytes: u64) -> io::Result<Vec<u8>> {
+    pub(super) fn load(&self, max_bytes: u64) -> io::Result<Vec<u8>> {
         load_from(self.open()?, max_bytes)
     }
 
     /// When it is a folder.
-    pub fn as_folder(&self) -> io::Result<Folder> {
+    pub(super) fn as_folder(&self) -> io::Result<Folder> {
         self.folder.below(Path::new(&self.name))
     }
 
@@ -176,7 +176,7 @@ impl Place {
 }
 
 /// The hash of the content at a path as [`Place::of`] takes it; `None` when there is no file.
-pub fn hash_at(path: &Path) -> io::Result<Option<String>> {
+pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
     match Place::of(path)? {
         Some(place) => place.hash(),
         None => Ok(None),
@@ -198,7 +198,7 @@ fn load_from(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Why the file (or, for a new one, its folder) cannot be replaced; `Ok` when it can.
-pub fn replaceable(path: &Path) -> Result<(), String> {
+pub(super) fn replaceable(path: &Path) -> Result<(), String> {
     let said = |e: io::Error| e.to_string();
     if let Some(place) = Place::of(path).map_err(said)? {
         place.replaceable()?;
@@ -214,7 +214,7 @@ pub fn replaceable(path: &Path) -> Result<(), String> {
 }
 
 /// New content beside its target, synced, not yet in its place. Dropped, it leaves nothing.
-pub struct Staged {
+pub(super) struct Staged {
     target: Place,
     temp: OsString,
 }
@@ -228,7 +228,7 @@ impl Drop for Staged {
 
 /// How a commit failed, and what is true of the target then.
 #[derive(Debug)]
-pub enum CommitError {
+pub(super) enum CommitError {
     /// Somebody else changed the target: it is as they left it.
     Changed,
     /// The target is as it was.
@@ -246,7 +246,7 @@ fn temp_prefix(hash: &str) -> String {
 }
 
 /// `target` is as [`Place::of`] takes it. Folders that are missing are made.
-pub fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
+pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
     };
@@ -303,7 +303,7 @@ fn keep_owner_and_mode(file: &File, old: &Stat) -> io::Result<()> {
 
 impl Staged {
     /// Puts the content in its place if the target still has the hash `before`.
-    pub fn commit(self, before: Option<&str>) -> Result<(), CommitError> {
+    pub(super) fn commit(self, before: Option<&str>) -> Result<(), CommitError> {
         let Place { folder, name, .. } = &self.target;
         let now = self.target.hash().map_err(CommitError::NotReplaced)?;
         if now.as_deref() != before {
@@ -322,7 +322,7 @@ impl Staged {
 }
 
 /// Makes the file's name durable.
-pub fn sync_parent(target: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), |p| Folder::open(p)?.sync())
 }
 
@@ -343,7 +343,7 @@ fn make_folders(path: &Path) -> io::Result<Folder> {
 /// Removes what a killed process left beside the target on the way to content `after`.
 /// Should another one be writing that same content there just now, its commit fails and
 /// says so; nothing is harmed.
-pub fn remove_leftovers(target: &Path, after: &str) {
+pub(super) fn remove_leftovers(target: &Path, after: &str) {
     let prefix = temp_prefix(after);
     let Some(Ok(folder)) = target.parent().map(Folder::open) else {
         return;

@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::core::permission::{FOREIGN_PREFIX, Permission};
 use crate::core::tool::{Class, Described};
 
-pub fn is_foreign(name: &str) -> bool {
+pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with(FOREIGN_PREFIX)
 }
 
-pub fn describe(name: &str, arguments: &Value) -> Described {
+pub(super) fn describe(name: &str, arguments: &Value) -> Described {
     Described {
         class: Class::Opaque,
         subject: arguments.to_string(),

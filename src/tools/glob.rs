@@ -21,7 +21,7 @@ use crate::core::permission::Permission;
 const MAX_PATHS: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     pattern: String,
     path: Option<String>,
 }
@@ -106,7 +106,7 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
 }
 
 /// The folder that is gone through for a pattern below a path.
-pub fn start(pattern: &str, path: Option<&str>) -> String {
+pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
     let (folder, _) = split(pattern);
     let start = match path {
         Some(start) if !folder.starts_with('~') => Path::new(start),

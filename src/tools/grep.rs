@@ -42,7 +42,7 @@ const LEAD_BYTES: usize = 100;
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     /// A regular expression of the Rust `regex` crate.
     pattern: String,
     path: Option<String>,

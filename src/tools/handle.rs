@@ -26,18 +26,18 @@ const FOLDER: OFlags = OFlags::RDONLY
 
 /// An open folder.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub(super) struct Folder(OwnedFd);
 
 impl Folder {
     /// `path` is absolute, its links followed.
-    pub fn open(path: &Path) -> io::Result<Folder> {
+    pub(super) fn open(path: &Path) -> io::Result<Folder> {
         let root = sys::openat(CWD, "/", FOLDER, Mode::empty())?;
         let below = path.strip_prefix("/").map_err(|_| unfit(path))?;
         Folder(root).below(below)
     }
 
     /// The deepest folder on the way to `path` that exists, and the rest.
-    pub fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
+    pub(super) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
         for part in path.ancestors() {
             match Folder::open(part) {
                 Ok(folder) => {
@@ -51,62 +51,62 @@ impl Folder {
         Err(ErrorKind::NotFound.into())
     }
 
-    pub fn below(&self, path: &Path) -> io::Result<Folder> {
+    pub(super) fn below(&self, path: &Path) -> io::Result<Folder> {
         open_below(self.0.as_fd(), path, FOLDER, Mode::empty()).map(Folder)
     }
 
     /// Opens what is at `path` below it, without blocking on a FIFO.
-    pub fn file(&self, path: &Path) -> io::Result<File> {
+    pub(super) fn file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_below(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
     }
 
     /// Makes a file that is not there yet.
-    pub fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
+    pub(super) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         open_below(self.0.as_fd(), Path::new(name), flags, mode).map(File::from)
     }
 
-    pub fn make_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub(super) fn make_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
     /// Of a link: of itself.
-    pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+    pub(super) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// The names in it, `.` and `..` too.
-    pub fn names(&self, path: &Path) -> io::Result<Dir> {
+    pub(super) fn names(&self, path: &Path) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
         Ok(Dir::new(folder)?)
     }
 
-    pub fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
+    pub(super) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
         Ok(sys::accessat(&self.0, name, access, AtFlags::empty())?)
     }
 
     /// What had the name `to` has it no more.
-    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
     /// `AlreadyExists` when there is something of the name `to`. Not every file system can
     /// refuse that.
-    pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(from, to),
             renamed => Ok(renamed?),
         }
     }
 
-    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Makes the names in it durable.
-    pub fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = sys::openat(&self.0, ".", flags, Mode::empty())?;
         match File::from(folder).sync_all() {

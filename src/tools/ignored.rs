@@ -36,7 +36,7 @@ const MAX_NAMED: usize = 5;
 
 /// The rules of the folder that is being walked.
 #[derive(Default)]
-pub struct Ignored {
+pub(super) struct Ignored {
     /// From the root of the file system down.
     folders: Vec<Folder>,
     patterns: usize,
@@ -55,7 +55,7 @@ struct Folder {
 
 impl Ignored {
     /// Those of the parents of `folder`, which is absolute.
-    pub fn above(folder: &Path) -> Ignored {
+    pub(super) fn above(folder: &Path) -> Ignored {
         let mut ignored = Ignored::default();
         let mut parents: Vec<&Path> = folder.ancestors().skip(1).collect();
         parents.reverse();
@@ -66,7 +66,7 @@ impl Ignored {
     }
 
     /// Goes down into a folder: its rules come before those above it.
-    pub fn enter(&mut self, path: &Path) {
+    pub(super) fn enter(&mut self, path: &Path) {
         let exclude = exclude_file(path);
         let files = [
             Some(path.join(".ignore")),
@@ -86,7 +86,7 @@ impl Ignored {
     }
 
     /// Goes up again from the folder that was entered last.
-    pub fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if let Some(folder) = self.folders.pop() {
             self.patterns -= folder.patterns;
             self.bytes -= folder.bytes;
@@ -94,7 +94,7 @@ impl Ignored {
     }
 
     /// `None`: no rule speaks of it.
-    pub fn is_ignored(&self, path: &Path, is_folder: bool) -> Option<bool> {
+    pub(super) fn is_ignored(&self, path: &Path, is_folder: bool) -> Option<bool> {
         for kind in 0..3 {
             for folder in self.folders.iter().rev() {
                 match folder.kinds[kind].matched(path, is_folder) {
@@ -108,7 +108,7 @@ impl Ignored {
     }
 
     /// Which files were not used, and why: one line each.
-    pub fn unused(&self) -> Vec<String> {
+    pub(super) fn unused(&self) -> Vec<String> {
         let mut lines = self.unused.clone();
         if self.unnamed > 0 {
             let (files, were) = match self.unnamed {

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 4_000;
 const MAX_TOPIC_CHARS: usize = 100;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     text: String,
     kind: MemoryKind,
     topic: Option<String>,

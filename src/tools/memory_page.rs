@@ -27,7 +27,7 @@ const FRAME_BYTES: usize = 250;
 const MIN_PAGE_BYTES: usize = 200;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     /// See [`crate::core::address`].
     address: String,
     /// Another session than this one.

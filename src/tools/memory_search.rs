@@ -23,7 +23,7 @@ const MAX_MEMORIES: u32 = 5;
 const SNIPPET_CHARS: usize = 300;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     query: String,
     scope: Option<SearchScope>,
     /// Empty: all.

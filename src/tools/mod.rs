@@ -12,10 +12,10 @@
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
-//! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
-//! of what is found below that path, [`Hidden`] says what may be shown.
+//! is a matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
+//! ([`ToolContext::judged`]); nothing there is opened through a link ([`handle`]). Of what is found below that path, [`Hidden`] says what may be shown.
 
-pub mod bash;
+pub(crate) mod bash;
 mod bash_stop;
 mod checked;
 mod diff;
@@ -43,7 +43,7 @@ mod save_skill;
 mod schema;
 mod shown;
 mod tool;
-pub mod walk;
+pub(crate) mod walk;
 mod whole;
 mod work;
 mod write;
@@ -102,6 +102,7 @@ pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     }
 }
 
+/// A call as a model makes it, described by [`describe`].
 pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
     ToolCall::new(id, name, arguments, describe)
 }
@@ -160,10 +161,12 @@ impl Ran {
         }
     }
 
+    /// A result without a fact or blobs.
     pub fn done(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::done(text))
     }
 
+    /// A failure without a fact or blobs. `text` tells the model what is wrong.
     pub fn error(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::error(text))
     }

@@ -21,7 +21,7 @@ const MAX_LINES_SHOWN: usize = 20;
 const MAX_LINE_CHARS: usize = 200;
 
 /// One sentence, then the lines themselves. Both texts have LF as line ends.
-pub fn nearest(text: &str, wanted: &str) -> String {
+pub(super) fn nearest(text: &str, wanted: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let wanted = wanted.trim_matches('\n');
     let wanted_lines: Vec<&str> = wanted.lines().collect();

@@ -11,7 +11,9 @@ use crate::store::{Store, StoreError};
 /// The store, as a session sees it.
 pub struct Past<'a> {
     pub store: &'a mut Store,
+    /// The id of the session that looks.
     pub session: &'a str,
+    /// UTC, milliseconds since 1970.
     pub now_ms: i64,
     /// Bytes that a result may have.
     pub room: usize,
@@ -20,6 +22,7 @@ pub struct Past<'a> {
 /// Looks at the store, and gives the text for the model.
 pub type LookBack = Box<dyn FnOnce(&mut Past<'_>) -> Result<String, String> + Send>;
 
+/// Runs a look at the store. What it gives counts as recalled: it is not found again.
 pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
     match look(past) {
         Ok(text) => Ran::done(text).with(Some(Fact::Recalled)),

@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 100;
 const MAX_TEXT_BYTES: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     steps: Vec<PlanStep>,
     #[serde(default)]
     goals: Vec<String>,

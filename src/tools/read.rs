@@ -37,7 +37,7 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     path: String,
     /// First line, from 1.
     offset: Option<Whole>,

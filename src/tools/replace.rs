@@ -17,9 +17,12 @@ use super::near;
 const MAX_RESULT_BYTES: usize = 4 * MAX_FILE_BYTES as usize;
 const MAX_LINES_NAMED: usize = 10;
 
+/// One text that is to be replaced in a file by another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replacement {
+    /// The text as it stands in the file.
     pub old: String,
+    /// What stands there afterwards.
     pub new: String,
     /// Replace every occurrence; without it there must be exactly one.
     #[serde(default)]
@@ -27,14 +30,14 @@ pub struct Replacement {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Edited {
+pub(super) struct Edited {
     pub text: String,
     /// Places, over all edits.
     pub replaced: usize,
 }
 
 /// `name` is that of the file, for the error.
-pub fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
+pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
     let text = std::str::from_utf8(old).map_err(|e| {
         format!(
             "cannot edit {name}: it is not UTF-8 text (byte {})\nhint: use a command",

@@ -26,7 +26,7 @@ const MAX_LINES: u64 = 30;
 const LAST_ENTRIES: u64 = 8;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     /// One session in more detail.
     session: Option<String>,
     limit: Option<Whole>,

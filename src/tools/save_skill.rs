@@ -12,7 +12,7 @@ use crate::core::permission::Permission;
 use crate::core::skill;
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     name: String,
     description: String,
     /// Markdown.

@@ -3,26 +3,26 @@
 
 use serde_json::{Value, json};
 
-pub fn object(properties: Value, required: &[&str]) -> Value {
+pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-pub fn string() -> Value {
+pub(super) fn string() -> Value {
     json!({"type": "string"})
 }
 
-pub fn integer() -> Value {
+pub(super) fn integer() -> Value {
     json!({"type": "integer"})
 }
 
-pub fn boolean() -> Value {
+pub(super) fn boolean() -> Value {
     json!({"type": "boolean"})
 }
 
-pub fn array(items: Value) -> Value {
+pub(super) fn array(items: Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
-pub fn one_of(names: &[&str]) -> Value {
+pub(super) fn one_of(names: &[&str]) -> Value {
     json!({"type": "string", "enum": names})
 }

@@ -9,14 +9,14 @@ use super::{Hidden, Ran, ToolContext, call, path_key};
 use crate::core::entry::{CallId, Outcome};
 use crate::core::policy::{Rule, Rules, Workspace};
 
-pub struct Room {
+pub(super) struct Room {
     // Removed when the test ends.
     _folder: tempfile::TempDir,
     pub ctx: ToolContext,
 }
 
 impl Room {
-    pub fn new() -> Room {
+    pub(super) fn new() -> Room {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
         Room {
@@ -34,7 +34,7 @@ impl Room {
     }
 
     /// The user denies this, with the room as the workspace.
-    pub fn hide(&mut self, rules: &[&str]) {
+    pub(super) fn hide(&mut self, rules: &[&str]) {
         let folder = self.ctx.folder.to_str().unwrap().to_string();
         let workspace = Workspace {
             folder: folder.clone(),
@@ -50,27 +50,27 @@ impl Room {
         });
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.ctx.folder.join(name)
     }
 
-    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(super) fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    pub fn get(&self, name: &str) -> String {
+    pub(super) fn get(&self, name: &str) -> String {
         String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
     }
 
-    pub fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         path_key(name, &self.ctx)
     }
 
     /// The names of everything in the folder, sorted: a leftover would show.
-    pub fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(&self.ctx.folder)
             .unwrap()
             .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
@@ -79,11 +79,16 @@ impl Room {
         names
     }
 
-    pub fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
+    pub(super) fn idempotent(&self, name: &str, arguments: serde_json::Value) -> Ran {
         self.looked(name, arguments, &AtomicBool::new(false))
     }
 
-    pub fn looked(&self, name: &str, arguments: serde_json::Value, cancel: &AtomicBool) -> Ran {
+    pub(super) fn looked(
+        &self,
+        name: &str,
+        arguments: serde_json::Value,
+        cancel: &AtomicBool,
+    ) -> Ran {
         match work(name, arguments) {
             Work::Look(look) => look(&self.ctx, cancel),
             _ => panic!("{name} does more than look"),
@@ -91,27 +96,27 @@ impl Room {
     }
 }
 
-pub fn work(name: &str, arguments: serde_json::Value) -> Work {
+pub(super) fn work(name: &str, arguments: serde_json::Value) -> Work {
     let id = CallId { reply: 0, index: 0 };
     super::work(&call(id, name, &arguments.to_string())).unwrap()
 }
 
-pub fn hash(content: impl AsRef<[u8]>) -> String {
+pub(super) fn hash(content: impl AsRef<[u8]>) -> String {
     blake3::hash(content.as_ref()).to_hex().to_string()
 }
 
-pub fn done(ran: &Ran) -> &str {
+pub(super) fn done(ran: &Ran) -> &str {
     match &ran.outcome {
         Outcome::Done { output } => &output.text,
         other => panic!("not done: {other:?}"),
     }
 }
 
-pub fn error(ran: &Ran) -> &str {
+pub(super) fn error(ran: &Ran) -> &str {
     error_of(&ran.outcome)
 }
 
-pub fn error_of(outcome: &Outcome) -> &str {
+pub(super) fn error_of(outcome: &Outcome) -> &str {
     match outcome {
         Outcome::Error { output } => &output.text,
         other => panic!("not an error: {other:?}"),

@@ -11,7 +11,7 @@ use crate::core::permission::Permission;
 use crate::core::tool::Described;
 
 /// The arguments of a call. The file of the tool says here what the program knows of the tool.
-pub trait Tool: DeserializeOwned + Serialize {
+pub(super) trait Tool: DeserializeOwned + Serialize {
     const NAME: &'static str;
     /// What the model reads of it: `assets/tools/NAME.md`. The first line says on its own what
     /// the tool does: in a small window it is all there is.
@@ -41,7 +41,7 @@ pub trait Tool: DeserializeOwned + Serialize {
 }
 
 /// A tool in the list of all: what [`Tool`] says, without the type of the arguments.
-pub struct Entry {
+pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
@@ -55,7 +55,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub const fn of<T: Tool>() -> Entry {
+    pub(super) const fn of<T: Tool>() -> Entry {
         Entry {
             name: T::NAME,
             text: T::TEXT,
@@ -78,7 +78,7 @@ impl Entry {
         }
     }
 
-    pub fn spec(&self) -> ToolSpec {
+    pub(super) fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name.to_string(),
             description: self.text.trim_end().to_string(),
@@ -88,7 +88,7 @@ impl Entry {
 
     /// For a small window: of the description the first line, of the schema what a call is
     /// seldom made without.
-    pub fn short_spec(&self) -> ToolSpec {
+    pub(super) fn short_spec(&self) -> ToolSpec {
         let mut spec = self.spec();
         let line = spec.description.lines().next().unwrap_or_default();
         spec.description = line.to_string();

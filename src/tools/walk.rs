@@ -28,7 +28,7 @@ const MAX_GLOB_BYTES: usize = 4_096;
 
 /// What is found below a folder.
 #[derive(Debug)]
-pub struct WalkEntry {
+pub(crate) struct WalkEntry {
     pub path: PathBuf,
     pub of: FileType,
 }
@@ -36,7 +36,7 @@ pub struct WalkEntry {
 /// Goes through a folder, depth first. Links are not followed, also not where one has just
 /// taken the place of a folder: all is opened below the one that was opened first. The folder
 /// itself may be hidden or ignored: it was named.
-pub struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     root: PathBuf,
     /// `None` when it could not be opened.
     open: Option<Folder>,
@@ -52,7 +52,12 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// `root` is absolute, links followed.
-    pub fn new(root: &Path, with_dots: bool, hidden: &Arc<Hidden>, watch: &'a Watch<'a>) -> Self {
+    pub(crate) fn new(
+        root: &Path,
+        with_dots: bool,
+        hidden: &Arc<Hidden>,
+        watch: &'a Watch<'a>,
+    ) -> Self {
         let (open, failed) = match Folder::open(root) {
             Ok(folder) => (Some(folder), None),
             Err(error) => (None, Some(error)),
@@ -75,12 +80,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Why it ended before everything was looked at.
-    pub fn stopped(&self) -> Option<Stop> {
+    pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stopped
     }
 
     /// Ignore files that were not used, and why.
-    pub fn unused(&self) -> Vec<String> {
+    pub(crate) fn unused(&self) -> Vec<String> {
         self.ignored.unused()
     }
 
@@ -96,7 +101,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Opens a file that was found.
-    pub fn file(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         let open = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
         file::open_in(open, self.below(path), path)
     }
@@ -199,7 +204,7 @@ fn found(
 }
 
 /// What the model is told besides: where it was stopped, and which ignore files were not used.
-pub fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> String {
+pub(crate) fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> String {
     let mut lines: Vec<String> = unused.iter().map(|line| format!("[{line}]\n")).collect();
     if let Some(stop) = stopped {
         lines.push(format!(
@@ -213,13 +218,13 @@ pub fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> String {
 
 /// A glob on paths below a folder. One without a slash is about the name alone, as in
 /// `.gitignore`.
-pub struct PathGlob {
+pub(crate) struct PathGlob {
     matcher: GlobMatcher,
     by_name: bool,
 }
 
 impl PathGlob {
-    pub fn new(pattern: &str) -> Result<PathGlob, String> {
+    pub(crate) fn new(pattern: &str) -> Result<PathGlob, String> {
         Ok(PathGlob {
             by_name: !pattern.contains('/'),
             ..PathGlob::on_paths(pattern)?
@@ -227,7 +232,7 @@ impl PathGlob {
     }
 
     /// About the path also without a slash.
-    pub fn on_paths(pattern: &str) -> Result<PathGlob, String> {
+    pub(crate) fn on_paths(pattern: &str) -> Result<PathGlob, String> {
         if pattern.len() > MAX_GLOB_BYTES {
             return Err(format!("the glob has over {MAX_GLOB_BYTES} bytes"));
         }
@@ -242,7 +247,7 @@ impl PathGlob {
     }
 
     /// `path` is relative to the folder.
-    pub fn is_match(&self, path: &Path) -> bool {
+    pub(crate) fn is_match(&self, path: &Path) -> bool {
         match (self.by_name, path.file_name()) {
             (true, Some(name)) => self.matcher.is_match(name),
             _ => self.matcher.is_match(path),

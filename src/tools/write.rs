@@ -11,7 +11,7 @@ use super::work::Work;
 use crate::core::permission::{Access, Permission};
 
 #[derive(Serialize, Deserialize)]
-pub struct Args {
+pub(super) struct Args {
     path: String,
     content: String,
 }

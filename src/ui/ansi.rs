@@ -42,7 +42,7 @@ const BRIGHT_COLOURS: [Color; 8] = [
 
 /// The last `max_lines` lines of an output, with a line that counts what stands before them.
 /// They are not wrapped.
-pub fn lines(text: &str, max_lines: usize, theme: &Theme) -> Vec<Line<'static>> {
+pub(crate) fn lines(text: &str, max_lines: usize, theme: &Theme) -> Vec<Line<'static>> {
     let mut start = text.len().saturating_sub(MAX_BYTES);
     while !text.is_char_boundary(start) {
         start += 1;

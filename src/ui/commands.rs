@@ -37,7 +37,7 @@ pub enum SlashCommand {
 
 /// A command as a person meets it.
 #[derive(Debug, PartialEq)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub command: SlashCommand,
     pub name: &'static str,
     pub aliases: &'static [&'static str],
@@ -48,13 +48,13 @@ pub struct Entry {
 
 impl Entry {
     /// Without its argument it cannot be run.
-    pub fn needs_argument(&self) -> bool {
+    pub(crate) fn needs_argument(&self) -> bool {
         self.argument.starts_with('<')
     }
 }
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Entry] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Help, "help", &["h", "?"], "", "keys and commands"),
     entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
     entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "go on with another session"),
@@ -97,7 +97,7 @@ const fn entry(
 
 /// Why a line is not run. The text is for a person.
 #[derive(Debug, thiserror::Error, PartialEq)]
-pub enum NotRun {
+pub(crate) enum NotRun {
     #[error("there is no command /{name}{}", hint(nearest))]
     Unknown {
         name: String,
@@ -120,7 +120,7 @@ fn hint(nearest: &Option<&str>) -> String {
 }
 
 /// A line that begins with a slash and a word. A path (`/usr/bin/env is missing`) is none.
-pub fn is_command(line: &str) -> bool {
+pub(crate) fn is_command(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else {
         return false;
     };
@@ -129,7 +129,7 @@ pub fn is_command(line: &str) -> bool {
 }
 
 /// The command of a line that begins with a slash, and what is behind it.
-pub fn parse(line: &str) -> Result<(SlashCommand, String), NotRun> {
+pub(crate) fn parse(line: &str) -> Result<(SlashCommand, String), NotRun> {
     let line = line.trim();
     let rest = line.strip_prefix('/').unwrap_or(line);
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -165,7 +165,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The commands that `word` (without its slash) may become, the likeliest first.
-pub fn complete(word: &str) -> Vec<&'static Entry> {
+pub(crate) fn complete(word: &str) -> Vec<&'static Entry> {
     let word = word.to_lowercase();
     let mut matcher = Matcher::new(Config::DEFAULT);
     let pattern = Pattern::parse(&word, CaseMatching::Ignore, Normalization::Smart);

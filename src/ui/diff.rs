@@ -26,7 +26,7 @@ const MAX_LINE_BYTES: usize = 2_000;
 const MIN_LIKENESS: f32 = 0.4;
 
 /// How a diff is shown.
-pub struct Shape<'a> {
+pub(crate) struct Shape<'a> {
     pub width: u16,
     /// Lines of the diff; wrapped, they may be more on the screen. `None`: all, and all of
     /// each, however long, as a person must see who is asked.
@@ -35,7 +35,7 @@ pub struct Shape<'a> {
 }
 
 /// The parts of a file that edits replace. Where they are in the file is not known.
-pub fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'static>> {
+pub(crate) fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'static>> {
     let mut sheet = Sheet::new(shape, None);
     for edit in edits {
         if edit.all {
@@ -47,7 +47,7 @@ pub fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'
 }
 
 /// A whole file before (none: what it replaces, if anything, is not known) and after.
-pub fn file(
+pub(crate) fn file(
     path: &str,
     before: Option<&str>,
     after: &str,

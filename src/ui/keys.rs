@@ -73,7 +73,7 @@ pub enum Action {
 
 /// When a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Context {
+pub(crate) enum Context {
     /// The search in earlier prompts is open.
     Searching,
     /// A list of completions is open.
@@ -92,7 +92,7 @@ pub enum Context {
 
 /// The headings of the help sheet, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub(crate) enum Group {
     Conversation,
     View,
     Panes,
@@ -101,7 +101,7 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Group; 5] = [
+    pub(crate) const ALL: [Group; 5] = [
         Group::Conversation,
         Group::View,
         Group::Panes,
@@ -109,7 +109,7 @@ impl Group {
         Group::Lists,
     ];
 
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Group::Conversation => "Conversation",
             Group::View => "View",
@@ -122,18 +122,18 @@ impl Group {
 
 /// A key with its modifiers. Shift is left out where it is part of the character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Press {
+pub(crate) struct Press {
     code: KeyCode,
     modifiers: KeyModifiers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chord {
+pub(crate) enum Chord {
     One(Press),
     Two(Press, Press),
 }
 
-pub struct Binding {
+pub(crate) struct Binding {
     pub keys: &'static [Chord],
     pub action: Action,
     pub context: Context,
@@ -203,7 +203,7 @@ const ESC_ESC: Chord = Chord::Two(
 );
 
 #[rustfmt::skip]
-pub const BINDINGS: &[Binding] = {
+pub(crate) const BINDINGS: &[Binding] = {
     use Action::*;
     use Context::{Empty, Idle, Main, Popup, Queued, Searching, Typing as InBox};
     use Group::{Conversation, Lists, Panes, Typing, View};
@@ -273,14 +273,14 @@ pub const BINDINGS: &[Binding] = {
 };
 
 /// The same key twice (`Esc Esc`) must come so fast.
-pub const DOUBLE_WAIT: Duration = Duration::from_millis(500);
+pub(crate) const DOUBLE_WAIT: Duration = Duration::from_millis(500);
 
 /// A first key that does nothing by itself (`Ctrl+X`) is forgotten after this.
-pub const PREFIX_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const PREFIX_WAIT: Duration = Duration::from_secs(3);
 
 /// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pressed {
+pub(crate) enum Pressed {
     Act(Action),
     /// A character to type.
     Type(char),
@@ -291,13 +291,18 @@ pub enum Pressed {
 
 /// The look-up, with the memory of a first key.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     first: Option<(Press, Instant)>,
 }
 
 impl Keys {
     /// `contexts` are those that hold now, the strongest first.
-    pub fn press(&mut self, event: &KeyEvent, now: Instant, contexts: &[Context]) -> Pressed {
+    pub(crate) fn press(
+        &mut self,
+        event: &KeyEvent,
+        now: Instant,
+        contexts: &[Context],
+    ) -> Pressed {
         let press = normal(event);
         if let Some((first, at)) = self.first.take() {
             let limit = if first == press {
@@ -365,7 +370,7 @@ fn begins(press: Press, contexts: &[Context]) -> bool {
 
 /// A line of the help sheet.
 #[derive(Debug, PartialEq, Eq)]
-pub struct HelpLine {
+pub(crate) struct HelpLine {
     pub group: Group,
     /// `F2, Ctrl+X h`
     pub keys: String,
@@ -373,7 +378,7 @@ pub struct HelpLine {
 }
 
 /// The whole help sheet, group by group.
-pub fn help() -> Vec<HelpLine> {
+pub(crate) fn help() -> Vec<HelpLine> {
     let of = |group: Group| BINDINGS.iter().filter(move |b| b.group == group);
     let line = |b: &Binding| {
         let keys: Vec<String> = b.keys.iter().map(Chord::spelled).collect();
@@ -384,13 +389,6 @@ pub fn help() -> Vec<HelpLine> {
         }
     };
     Group::ALL.into_iter().flat_map(of).map(line).collect()
-}
-
-/// The first key of an action, for hints such as `Ctrl+O to unfold`.
-pub fn shown(action: Action) -> String {
-    let binding = BINDINGS.iter().find(|b| b.action == action);
-    let first = binding.and_then(|b| b.keys.first());
-    first.map(Chord::spelled).unwrap_or_default()
 }
 
 impl Chord {

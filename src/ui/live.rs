@@ -77,6 +77,7 @@ pub enum EngineEvent {
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
     Paused(String, Option<String>),
+    /// What was paused is tried again.
     GoesOn,
     /// The engine came to its end: why, when that was not wished.
     Ended(Option<(String, Option<String>)>),
@@ -86,18 +87,22 @@ pub enum EngineEvent {
 #[derive(Debug)]
 pub struct Opening {
     pub id: String,
+    /// What was there. `None` for a new session.
     pub found: Option<ResumeReport>,
+    /// For the user, not for the model.
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
     /// What it cost so far, US dollars; `None` when a price is not known.
     pub cost_usd: Option<f64>,
+    /// What waits in the inbox.
     pub queued: Vec<Queued>,
     /// What stood unsent in the input box.
     pub input: Option<String>,
     pub now: Now,
 }
 
+/// Why a session was not opened.
 #[derive(Debug)]
 pub struct NotOpened {
     pub message: String,
@@ -109,15 +114,20 @@ pub struct NotOpened {
 /// What is so: the part of the state that the screen shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
+    /// `provider/model`.
     pub model: String,
     pub mode: Mode,
     pub folder: String,
+    /// As it was named, or the first words said. `None`: neither.
     pub title: Option<String>,
     pub plan: Option<Plan>,
+    /// Of all that was asked so far.
     pub usage: Usage,
+    /// `None` before a session is open.
     pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
+    /// Something is owed to the user, or a command runs: see [`State::unfinished`].
     pub unfinished: bool,
     /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
     /// words of the user's own.
@@ -129,6 +139,7 @@ pub struct Now {
 }
 
 impl Now {
+    /// The part of `state` that the screen shows. `gauging` says how full the context is.
     pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
@@ -193,6 +204,7 @@ impl Live {
         let _ = self.commands.send(command);
     }
 
+    /// For who sends commands to the engine by itself.
     pub fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
     }

@@ -16,19 +16,19 @@
 //! `tests/layers` holds it for what is drawn and for [`app`]; what [`effects`] does it does on
 //! other threads. The one exception is another program that has the terminal (an editor).
 
-pub mod ansi;
+pub(crate) mod ansi;
 pub mod app;
-pub mod commands;
-pub mod composer;
-pub mod diff;
-pub mod effects;
+pub(crate) mod commands;
+pub(crate) mod composer;
+pub(crate) mod diff;
+pub(crate) mod effects;
 pub mod files;
 pub mod highlight;
-pub mod history;
-pub mod input;
-pub mod keys;
+pub(crate) mod history;
+pub(crate) mod input;
+pub(crate) mod keys;
 pub mod live;
-pub mod markdown;
+pub(crate) mod markdown;
 pub mod overlay;
 mod start;
 mod style;
@@ -95,6 +95,7 @@ impl From<Msg> for Wake {
 /// What follows when the screen is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
+    /// The program ends with this exit code.
     Code(u8),
     /// The demo is to be shown.
     Demo,

@@ -7,7 +7,7 @@ use crate::ui::theme::{Depth, Theme};
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The theme of this name, else the config's. `NO_COLOR` wins over both.
-pub fn theme(ctx: &AppContext, name: Option<&str>) -> Result<Theme, String> {
+pub(super) fn theme(ctx: &AppContext, name: Option<&str>) -> Result<Theme, String> {
     let env = &ctx.env;
     if env.var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) {
         return Ok(Theme::plain());
@@ -48,7 +48,7 @@ fn own(
 }
 
 /// All themes there are, the built-in ones first.
-pub fn names(ctx: &AppContext) -> Vec<String> {
+pub(super) fn names(ctx: &AppContext) -> Vec<String> {
     let mut names: Vec<String> = Theme::names().map(str::to_string).collect();
     let own = std::fs::read_dir(ctx.paths.config_dir.join("themes"));
     let mut files: Vec<String> = own

@@ -31,14 +31,14 @@ const BUFFER_BYTES: usize = 256 * 1024;
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
-pub struct Screen {
+pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
     alternate: bool,
 }
 
 impl Screen {
     /// `alternate`: on the terminal's other screen, so that what was there comes back.
-    pub fn open(alternate: bool) -> io::Result<Screen> {
+    pub(crate) fn open(alternate: bool) -> io::Result<Screen> {
         restore_on_panic();
         take(alternate)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
@@ -51,7 +51,7 @@ impl Screen {
         Ok(screen)
     }
 
-    pub fn draw(&mut self, app: &mut App) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| view::draw(frame, app))?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
@@ -59,13 +59,13 @@ impl Screen {
 
     /// The next frame is drawn whole. (`Terminal::clear` asks the terminal where its cursor
     /// is: it would wait for an answer among the keys, which another thread reads.)
-    pub fn redraw(&mut self) -> io::Result<()> {
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }
 
     /// Gives the terminal away while `other` has it.
-    pub fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
+    pub(crate) fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
         give_back();
         let done = other();
         take(self.alternate)?;
@@ -75,7 +75,7 @@ impl Screen {
 
     /// Puts `text` on the clipboard of whoever sits before the terminal: OSC 52, which works
     /// over ssh too.
-    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
         let out = self.terminal.backend_mut();
@@ -83,7 +83,7 @@ impl Screen {
         out.flush()
     }
 
-    pub fn title(&mut self, title: &str) -> io::Result<()> {
+    pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
         execute!(self.terminal.backend_mut(), SetTitle(title))
     }
 }
@@ -115,7 +115,7 @@ fn take(alternate: bool) -> io::Result<()> {
 
 /// May be called more than once, and from a panic. What cannot be written is not waited for:
 /// the terminal may be gone.
-pub fn give_back() {
+pub(super) fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
@@ -140,7 +140,7 @@ pub fn give_back() {
 
 /// The terminal's modes are as before, whatever `other` made of them. A program that dies in
 /// the middle leaves its own: they would be taken for those that a shell is given back.
-pub fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
+pub(super) fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
     let stdin = rustix::stdio::stdin();
     let modes = rustix::termios::tcgetattr(stdin);
     let done = other();

@@ -20,12 +20,12 @@ const LOOK: Duration = Duration::from_millis(200);
 const RECENT: u64 = 600;
 
 /// Dropped, the looking ends.
-pub struct Watch {
+pub(super) struct Watch {
     _stop: Sender<()>,
 }
 
 impl Watch {
-    pub fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
+    pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
         let (stop, stopped) = channel();
         std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {

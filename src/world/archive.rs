@@ -16,7 +16,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    pub fn new(data_dir: PathBuf, session: String) -> Archive {
+    pub(super) fn new(data_dir: PathBuf, session: String) -> Archive {
         Archive {
             data_dir,
             session,
@@ -25,7 +25,7 @@ impl Archive {
     }
 
     /// Blocks. Calls wait for each other.
-    pub fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
+    pub(super) fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
         let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match kept.take() {
             Some(store) => store,

@@ -24,13 +24,17 @@ use crate::tools::{self, FileState, Ran, ShellCommand, ToolContext, Work};
 /// How commands are run.
 #[derive(Debug, Clone)]
 pub struct Shell {
+    /// The shell that runs a line, as `shell -c line`.
     pub path: PathBuf,
+    /// The time limit of a command that names none itself, milliseconds.
     pub timeout_ms: u64,
+    /// How many bytes of the head of a command's output are kept.
     pub output_cap_bytes: u64,
     /// Commands do not see these variables.
     pub env_remove: Vec<String>,
 }
 
+/// The [`World`] of one session on this machine.
 pub struct Machine {
     ctx: ToolContext,
     shell: Shell,

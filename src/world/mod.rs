@@ -48,7 +48,9 @@ pub enum Unready {
 /// Where a process may die. The order of an effect is `Before`, the effect, `After`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
+    /// An entry of this kind is to be recorded.
     BeforeAppend(&'static str),
+    /// An entry of this kind was recorded.
     AfterAppend(&'static str),
     BeforeModel,
     AfterModel,

@@ -84,7 +84,7 @@ pub(super) fn test(rest: &[Word]) -> Result<(), String> {
 }
 
 /// Whether a command may change a variable by its words: `printf -v`, `printf %n`.
-pub fn assigns(command: &SimpleCommand) -> bool {
+pub(crate) fn assigns(command: &SimpleCommand) -> bool {
     let Some((name, rest)) = command.words.split_first() else {
         return false;
     };

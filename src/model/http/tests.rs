@@ -5,9 +5,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS};
 use crate::core::entry::Block;
 use crate::core::request::{Message, Part, Role};
-use crate::model::provider::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Secret};
+use crate::model::provider::Secret;
 use crate::model::wire::Protocol;
 
 const KEY: &str = "sk-very-secret-key";

@@ -12,18 +12,18 @@ use serde_json::{Map, Value};
 const MAX_DETAILS: usize = 4096;
 
 /// The field of a message, in answers and in requests.
-pub const FIELD: &str = "reasoning_details";
+pub(super) const FIELD: &str = "reasoning_details";
 
 /// Fields of a detail whose pieces are joined.
 const STREAMED: [&str; 2] = ["text", "summary"];
 
 #[derive(Debug, Default)]
-pub struct Details(Vec<Map<String, Value>>);
+pub(super) struct Details(Vec<Map<String, Value>>);
 
 impl Details {
     /// The details of a message, or pieces of them. Returns how many bytes were kept, `None`
     /// when there are too many.
-    pub fn feed(&mut self, message: &Value) -> Option<usize> {
+    pub(super) fn feed(&mut self, message: &Value) -> Option<usize> {
         let given = message.get(FIELD).and_then(Value::as_array);
         let mut bytes = 0;
         let pieces = given.into_iter().flatten().filter_map(Value::as_object);
@@ -41,11 +41,11 @@ impl Details {
         Some(bytes)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         self.0.into_iter().map(Value::Object).collect()
     }
 }

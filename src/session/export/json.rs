@@ -15,7 +15,7 @@ const MAX_BLOB_BYTES: u64 = 1 << 20;
 
 /// `{"session": {…}, "records": [{"seq", "at_ms", "entry"}, …], "blobs": {HASH: {"bytes",
 /// "text"}, …}}`, a record a line. `text` is missing where a blob is large or no text.
-pub fn json(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
+pub(crate) fn json(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
     let info = store.find(session)?;
     write!(out, "{{\"session\": {},\n\"records\": [", head(&info))?;
     let mut blobs = BTreeMap::new();

@@ -23,7 +23,11 @@ const MAX_LANGUAGE_BYTES: usize = 12;
 /// A diff that is found by then is right, only not the shortest.
 const MAX_DIFF_TIME: Duration = Duration::from_millis(200);
 
-pub fn markdown(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
+pub(crate) fn markdown(
+    store: &Store,
+    session: &str,
+    out: &mut impl Write,
+) -> Result<(), ExportError> {
     let info = store.find(session)?;
     head(&info, out)?;
     let mut describer = Describer::new(CALL_CHARS);

@@ -13,14 +13,14 @@ use tempfile::{NamedTempFile, PersistError};
 use super::short_id;
 use crate::store::{Store, StoreError};
 
-pub use json::json;
-pub use markdown::markdown;
+pub(crate) use json::json;
+pub(crate) use markdown::markdown;
 
 /// So many documents of one session find a name in a folder.
 const MAX_NAMES: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     Markdown,
     Json,
 }
@@ -52,7 +52,7 @@ impl Format {
         }
     }
 
-    pub fn write(
+    pub(crate) fn write(
         self,
         store: &Store,
         session: &str,
@@ -67,13 +67,13 @@ impl Format {
 
 /// Whether a file of the same name may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replace {
+pub(crate) enum Replace {
     Yes,
     No,
 }
 
 /// Writes the file, which is there as a whole or not at all.
-pub fn to_file(
+pub(crate) fn to_file(
     store: &Store,
     session: &str,
     format: Format,
@@ -93,7 +93,7 @@ pub fn to_file(
 }
 
 /// Writes a file of a name that is free in this folder, and gives its path.
-pub fn to_folder(
+pub(crate) fn to_folder(
     store: &Store,
     session: &str,
     format: Format,

@@ -13,7 +13,7 @@ const TOLD_BYTES: usize = 2_000;
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
-pub fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
+pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
         Ok(text) => fit(text, inline_max_bytes),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
@@ -45,7 +45,7 @@ pub fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
 const WENT_ON: &str = "the command went on while rewake was down";
 
 /// The real result of a command that outlived the agent that started it.
-pub fn after_restart(mut ran: Ran) -> Ran {
+pub(crate) fn after_restart(mut ran: Ran) -> Ran {
     ran.outcome = match ran.outcome {
         Outcome::Done { output } => Outcome::Done {
             output: with_line(output, WENT_ON),
@@ -64,12 +64,12 @@ fn with_line(mut output: Output, line: &str) -> Output {
 }
 
 /// The name of a background command for the model: that of its call.
-pub fn background_id(call: CallId) -> String {
+pub(crate) fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
 /// Of a command that was begun in the background. `output` is where it prints to.
-pub fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
+pub(crate) fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
     let id = background_id(call);
     let text = format!(
         "runs in the background as {id}; its output goes to {output}, which read shows; \
@@ -86,6 +86,7 @@ pub fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
 /// How a background command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundEnd {
+    /// `None` when it did not exit by itself.
     pub exit_code: Option<i32>,
     /// What the model is told: how it ended and its last lines.
     pub text: String,
@@ -93,7 +94,7 @@ pub struct BackgroundEnd {
     pub blobs: Vec<Vec<u8>>,
 }
 
-pub fn background_end(
+pub(crate) fn background_end(
     runs: &Runs,
     id: &str,
     background: &Background,

@@ -9,7 +9,7 @@ use super::{Past, look_back};
 use crate::core::entry::{CallId, Entry, Layers, Memory, MemoryKind, Mode, Outcome, Via};
 use crate::store::{Batch, Head, NewSession, Store, new_id};
 
-pub struct Sessions {
+pub(crate) struct Sessions {
     _folder: tempfile::TempDir,
     store: Store,
     head: Head,
@@ -34,7 +34,7 @@ fn begin(store: &mut Store, workspace: &str) -> Head {
 
 impl Sessions {
     /// In the workspace `/here`.
-    pub fn new() -> Sessions {
+    pub(crate) fn new() -> Sessions {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         let head = begin(&mut store, "/here");
@@ -47,15 +47,15 @@ impl Sessions {
     }
 
     /// Another session, which is the one from now on.
-    pub fn opens(&mut self, workspace: &str) {
+    pub(crate) fn opens(&mut self, workspace: &str) {
         self.head = begin(&mut self.store, workspace);
     }
 
-    pub fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         self.head.session().to_string()
     }
 
-    pub fn appends(&mut self, entry: Entry) {
+    pub(crate) fn appends(&mut self, entry: Entry) {
         self.batch(entry, Vec::new());
     }
 
@@ -68,7 +68,7 @@ impl Sessions {
         self.store.append(&mut self.head, &batch).unwrap();
     }
 
-    pub fn says(&mut self, text: &str) {
+    pub(crate) fn says(&mut self, text: &str) {
         self.appends(Entry::Said {
             text: text.into(),
             images: vec![],
@@ -77,12 +77,12 @@ impl Sessions {
     }
 
     /// The result of a call, at the place behind a message.
-    pub fn prints(&mut self, text: &str) {
+    pub(crate) fn prints(&mut self, text: &str) {
         self.prints_much(text);
     }
 
     /// The same; what is too big is a blob.
-    pub fn prints_much(&mut self, text: &str) {
+    pub(crate) fn prints_much(&mut self, text: &str) {
         self.says("go");
         let (output, blobs) = fit(text.to_string(), 4_000);
         let outcome = Outcome::Done { output };
@@ -94,7 +94,7 @@ impl Sessions {
         self.records(ran);
     }
 
-    pub fn remembers(&mut self, text: &str) {
+    pub(crate) fn remembers(&mut self, text: &str) {
         let memory = Memory {
             kind: MemoryKind::Semantic,
             topic: None,
@@ -104,7 +104,7 @@ impl Sessions {
         self.finishes(Ran::done("kept").with(Some(fact)));
     }
 
-    pub fn finishes(&mut self, ran: Ran) {
+    pub(crate) fn finishes(&mut self, ran: Ran) {
         self.says("go");
         self.records(ran);
     }
@@ -120,7 +120,7 @@ impl Sessions {
         self.batch(finished, ran.blobs);
     }
 
-    pub fn run(&mut self, name: &str, arguments: Value) -> Ran {
+    pub(crate) fn run(&mut self, name: &str, arguments: Value) -> Ran {
         let look = match work(name, arguments.clone()) {
             Work::LookBack(look) => look,
             _ => return Room::new().idempotent(name, arguments),
@@ -135,7 +135,7 @@ impl Sessions {
         look_back(look, &mut past)
     }
 
-    pub fn done(&mut self, name: &str, arguments: Value) -> String {
+    pub(crate) fn done(&mut self, name: &str, arguments: Value) -> String {
         let ran = self.run(name, arguments);
         match &ran.outcome {
             Outcome::Done { output } => output.text.clone(),
@@ -144,13 +144,13 @@ impl Sessions {
     }
 }
 
-pub fn text(ran: &Ran) -> &str {
+pub(crate) fn text(ran: &Ran) -> &str {
     match &ran.outcome {
         Outcome::Done { output } | Outcome::Error { output } => &output.text,
         other => panic!("no text: {other:?}"),
     }
 }
 
-pub fn text_of_error(ran: &Ran) -> &str {
+pub(crate) fn text_of_error(ran: &Ran) -> &str {
     super::super::support::error(ran)
 }

@@ -13,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::chips::is_chip;
 
 /// Longer texts are for a file, or a chip.
-pub const MAX_BYTES: usize = 128 * 1024;
+pub(super) const MAX_BYTES: usize = 128 * 1024;
 
 const MAX_UNDO: usize = 200;
 
@@ -33,7 +33,7 @@ struct Moment {
 }
 
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub(super) struct Buffer {
     text: String,
     cursor: usize,
     undo: Vec<Moment>,
@@ -45,28 +45,28 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    pub fn cursor(&self) -> usize {
+    pub(super) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    pub fn revision(&self) -> u64 {
+    pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
-    pub fn before(&self) -> &str {
+    pub(super) fn before(&self) -> &str {
         &self.text[..self.cursor]
     }
 
-    pub fn after(&self) -> &str {
+    pub(super) fn after(&self) -> &str {
         &self.text[self.cursor..]
     }
 
     /// Another text, which can be undone.
-    pub fn set(&mut self, text: &str) {
+    pub(super) fn set(&mut self, text: &str) {
         if text != self.text {
             self.remember(Edit::Other);
             self.drain(0, self.text.len());
@@ -76,7 +76,7 @@ impl Buffer {
     }
 
     /// Another text that nothing came before.
-    pub fn reset(&mut self, text: &str, cursor: usize) {
+    pub(super) fn reset(&mut self, text: &str, cursor: usize) {
         *self = Buffer {
             cut: std::mem::take(&mut self.cut),
             revision: self.revision + 1,
@@ -86,7 +86,7 @@ impl Buffer {
         self.move_to(cursor);
     }
 
-    pub fn type_char(&mut self, c: char) -> bool {
+    pub(super) fn type_char(&mut self, c: char) -> bool {
         self.remember(if c.is_whitespace() {
             Edit::Space
         } else {
@@ -95,13 +95,13 @@ impl Buffer {
         self.put(c.encode_utf8(&mut [0; 4]))
     }
 
-    pub fn insert(&mut self, text: &str) -> bool {
+    pub(super) fn insert(&mut self, text: &str) -> bool {
         self.remember(Edit::Other);
         self.put(text)
     }
 
     /// Something else in the place of the bytes from `start` to the cursor.
-    pub fn replace_before(&mut self, start: usize, with: &str) {
+    pub(super) fn replace_before(&mut self, start: usize, with: &str) {
         self.remember(Edit::Other);
         self.drain(start, self.cursor);
         self.put(with);
@@ -109,7 +109,7 @@ impl Buffer {
 
     /// Something else in the place of these bytes; the cursor stays where it is in the text
     /// around them. False when there is no room.
-    pub fn replace(&mut self, range: Range<usize>, with: &str) -> bool {
+    pub(super) fn replace(&mut self, range: Range<usize>, with: &str) -> bool {
         if self.text.len() - range.len() + with.len() > MAX_BYTES {
             return false;
         }
@@ -126,7 +126,7 @@ impl Buffer {
     }
 
     /// To the boundary at or before a byte.
-    pub fn move_to(&mut self, at: usize) {
+    pub(super) fn move_to(&mut self, at: usize) {
         let at = at.min(self.text.len());
         self.last = None;
         self.cursor = pieces(&self.text)
@@ -136,37 +136,37 @@ impl Buffer {
             .unwrap_or(0);
     }
 
-    pub fn left(&mut self) {
+    pub(super) fn left(&mut self) {
         self.cursor -= last_piece(self.before()).len();
         self.last = None;
     }
 
-    pub fn right(&mut self) {
+    pub(super) fn right(&mut self) {
         self.cursor += first_piece(self.after()).len();
         self.last = None;
     }
 
-    pub fn line_start(&mut self) {
+    pub(super) fn line_start(&mut self) {
         self.cursor = self.start_of_line();
         self.last = None;
     }
 
-    pub fn line_end(&mut self) {
+    pub(super) fn line_end(&mut self) {
         self.cursor = self.end_of_line();
         self.last = None;
     }
 
-    pub fn word_left(&mut self) {
+    pub(super) fn word_left(&mut self) {
         self.cursor = self.start_of_word();
         self.last = None;
     }
 
-    pub fn word_right(&mut self) {
+    pub(super) fn word_right(&mut self) {
         self.cursor = self.end_of_word();
         self.last = None;
     }
 
-    pub fn backspace(&mut self) -> bool {
+    pub(super) fn backspace(&mut self) -> bool {
         let start = self.cursor - last_piece(self.before()).len();
         let edit = if self.before().ends_with(is_chip) {
             Edit::Other
@@ -176,38 +176,38 @@ impl Buffer {
         self.remove(start, self.cursor, edit)
     }
 
-    pub fn delete(&mut self) -> bool {
+    pub(super) fn delete(&mut self) -> bool {
         let end = self.cursor + first_piece(self.after()).len();
         self.remove(self.cursor, end, Edit::Other)
     }
 
-    pub fn delete_word(&mut self) -> bool {
+    pub(super) fn delete_word(&mut self) -> bool {
         self.cut(self.start_of_word(), self.cursor)
     }
 
-    pub fn delete_next_word(&mut self) -> bool {
+    pub(super) fn delete_next_word(&mut self) -> bool {
         self.cut(self.cursor, self.end_of_word())
     }
 
     /// To the end of the line; at the end, the line end itself.
-    pub fn kill_to_end(&mut self) -> bool {
+    pub(super) fn kill_to_end(&mut self) -> bool {
         let end = self.end_of_line();
         let joins = usize::from(end == self.cursor && end < self.text.len());
         self.cut(self.cursor, end + joins)
     }
 
-    pub fn kill_to_start(&mut self) -> bool {
+    pub(super) fn kill_to_start(&mut self) -> bool {
         let start = self.start_of_line();
         let joins = usize::from(start == self.cursor && start > 0);
         self.cut(start - joins, self.cursor)
     }
 
-    pub fn yank(&mut self) -> bool {
+    pub(super) fn yank(&mut self) -> bool {
         let cut = self.cut.clone();
         !cut.is_empty() && self.insert(&cut)
     }
 
-    pub fn undo(&mut self) -> bool {
+    pub(super) fn undo(&mut self) -> bool {
         let Some(moment) = self.undo.pop() else {
             return false;
         };
@@ -216,7 +216,7 @@ impl Buffer {
         true
     }
 
-    pub fn redo(&mut self) -> bool {
+    pub(super) fn redo(&mut self) -> bool {
         let Some(moment) = self.redo.pop() else {
             return false;
         };
@@ -349,7 +349,7 @@ fn is_word(piece: &str) -> bool {
 }
 
 /// The graphemes of a text with their places; a chip never joins with anything.
-pub fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let piece = first_piece(&text[at..]);

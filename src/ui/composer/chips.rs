@@ -25,7 +25,7 @@ const MAX_NAME_CHARS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Chip {
+pub(super) enum Chip {
     Paste(String),
     Image(PathBuf),
 }
@@ -33,11 +33,11 @@ pub enum Chip {
 /// The chips of one text, also those that an undo may bring back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Chips(Vec<Chip>);
+pub(super) struct Chips(Vec<Chip>);
 
 impl Chips {
     /// The character that stands for the chip; none when there are too many.
-    pub fn add(&mut self, chip: Chip) -> Option<char> {
+    pub(super) fn add(&mut self, chip: Chip) -> Option<char> {
         let held: usize = self.0.iter().map(Chip::size).sum();
         if self.0.len() >= MAX_CHIPS || held.saturating_add(chip.size()) > MAX_BYTES {
             return None;
@@ -48,7 +48,7 @@ impl Chips {
     }
 
     /// Chips that were stored, within the bounds of new ones.
-    pub fn checked(self) -> Chips {
+    pub(super) fn checked(self) -> Chips {
         let mut chips = Chips::default();
         for chip in self.0 {
             chips.add(match chip {
@@ -59,13 +59,13 @@ impl Chips {
         chips
     }
 
-    pub fn get(&self, c: char) -> Option<&Chip> {
+    pub(super) fn get(&self, c: char) -> Option<&Chip> {
         let index = u32::from(c).checked_sub(FIRST)?;
         self.0.get(usize::try_from(index).ok()?)
     }
 
     /// What is shown for the character: `[Pasted text #1 +42 lines]`, `[Image #1 name.png]`.
-    pub fn label(&self, c: char) -> Option<String> {
+    pub(super) fn label(&self, c: char) -> Option<String> {
         let chip = self.get(c)?;
         let index = self.0.iter().position(|other| std::ptr::eq(other, chip))?;
         let kind = std::mem::discriminant(chip);
@@ -86,7 +86,7 @@ impl Chips {
     }
 
     /// The text with each chip as its label, or as what it stands for.
-    pub fn expand(&self, text: &str, whole: bool) -> String {
+    pub(super) fn expand(&self, text: &str, whole: bool) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
             match (self.get(c), whole) {
@@ -100,7 +100,7 @@ impl Chips {
     }
 
     /// The images of the text, in its order, each once.
-    pub fn images(&self, text: &str) -> Vec<PathBuf> {
+    pub(super) fn images(&self, text: &str) -> Vec<PathBuf> {
         let mut images: Vec<PathBuf> = Vec::new();
         for c in text.chars() {
             if let Some(Chip::Image(path)) = self.get(c)
@@ -113,7 +113,7 @@ impl Chips {
     }
 
     /// The reverse of [`Chips::expand`] with labels: an editor gives them back as text.
-    pub fn collapse(&self, text: &str) -> String {
+    pub(super) fn collapse(&self, text: &str) -> String {
         let mut text = text.to_string();
         for index in 0..self.0.len() {
             let c = u32::try_from(index)
@@ -139,7 +139,7 @@ impl Chip {
 }
 
 /// What stands for an image in a text: the how manyth it is, and its name.
-pub fn image_label(number: usize, path: &Path) -> String {
+pub(super) fn image_label(number: usize, path: &Path) -> String {
     format!("[Image #{number} {}]", name(path))
 }
 
@@ -148,13 +148,13 @@ fn name(path: &Path) -> String {
     one_line(&name.to_string_lossy(), MAX_NAME_CHARS)
 }
 
-pub fn is_chip(c: char) -> bool {
+pub(super) fn is_chip(c: char) -> bool {
     u32::from(c) >= FIRST
 }
 
 /// Text from outside as it may stand in a buffer: with marks for control characters (line ends
 /// and tabs are kept, CR LF and CR are line ends) and without anything that passes for a chip.
-pub fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let text = visible(&text);
     match text.contains(is_chip) {

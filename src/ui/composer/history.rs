@@ -6,7 +6,7 @@
 const MAX_PROMPTS: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub struct History {
+pub(super) struct History {
     /// The newest last.
     prompts: Vec<String>,
     /// The one that is shown, and what was being typed before.
@@ -15,14 +15,14 @@ pub struct History {
 
 /// What was being typed, as it is in the buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Draft {
+pub(super) struct Draft {
     pub text: String,
     pub cursor: usize,
 }
 
 /// A search in the prompts.
 #[derive(Debug, Default)]
-pub struct Search {
+pub(super) struct Search {
     pub query: String,
     /// The prompt that is shown.
     pub found: Option<usize>,
@@ -30,14 +30,14 @@ pub struct Search {
 }
 
 impl History {
-    pub fn new(prompts: Vec<String>) -> History {
+    pub(super) fn new(prompts: Vec<String>) -> History {
         let mut history = History::default();
         prompts.into_iter().for_each(|prompt| history.add(prompt));
         history
     }
 
     /// One that was sent. The same twice in a row is one.
-    pub fn add(&mut self, prompt: String) {
+    pub(super) fn add(&mut self, prompt: String) {
         self.shown = None;
         if prompt.trim().is_empty() || self.prompts.last() == Some(&prompt) {
             return;
@@ -49,7 +49,7 @@ impl History {
     }
 
     /// The prompt before the one that is shown; `now` is kept when browsing begins.
-    pub fn older(&mut self, now: Draft) -> Option<&str> {
+    pub(super) fn older(&mut self, now: Draft) -> Option<&str> {
         let (at, draft) = match self.shown.take() {
             Some((at, draft)) => (at.saturating_sub(1), draft),
             None => (self.prompts.len().checked_sub(1)?, now),
@@ -59,7 +59,7 @@ impl History {
     }
 
     /// The prompt behind the one that is shown, or what was being typed.
-    pub fn newer(&mut self) -> Option<Result<&str, Draft>> {
+    pub(super) fn newer(&mut self) -> Option<Result<&str, Draft>> {
         let (at, draft) = self.shown.take()?;
         if at + 1 >= self.prompts.len() {
             return Some(Err(draft));
@@ -68,21 +68,21 @@ impl History {
         self.prompts.get(at + 1).map(|prompt| Ok(prompt.as_str()))
     }
 
-    pub fn is_browsing(&self) -> bool {
+    pub(super) fn is_browsing(&self) -> bool {
         self.shown.is_some()
     }
 
     /// What was being typed before an earlier prompt was shown.
-    pub fn kept(&self) -> Option<&Draft> {
+    pub(super) fn kept(&self) -> Option<&Draft> {
         self.shown.as_ref().map(|(_, draft)| draft)
     }
 
     /// What is shown was edited: it is what is typed now.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.shown = None;
     }
 
-    pub fn get(&self, at: usize) -> Option<&str> {
+    pub(super) fn get(&self, at: usize) -> Option<&str> {
         self.prompts.get(at).map(String::as_str)
     }
 
@@ -100,7 +100,7 @@ impl History {
 
 impl Search {
     /// Looks again with other words, from the newest.
-    pub fn retype(&mut self, history: &History) {
+    pub(super) fn retype(&mut self, history: &History) {
         let all = 0..history.prompts.len();
         self.found = match self.query.is_empty() {
             true => None,
@@ -108,12 +108,12 @@ impl Search {
         };
     }
 
-    pub fn older(&mut self, history: &History) {
+    pub(super) fn older(&mut self, history: &History) {
         let before = 0..self.found.unwrap_or(history.prompts.len());
         self.found = history.find(&self.query, before.rev()).or(self.found);
     }
 
-    pub fn newer(&mut self, history: &History) {
+    pub(super) fn newer(&mut self, history: &History) {
         let after = self.found.map_or(0, |at| at + 1)..history.prompts.len();
         self.found = history.find(&self.query, after).or(self.found);
     }

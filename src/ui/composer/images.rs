@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 8 * 1024;
 
 /// Where relative paths and `~` lead.
 #[derive(Debug, Clone, Copy)]
-pub struct PathBase<'a> {
+pub(crate) struct PathBase<'a> {
     pub folder: &'a Path,
     pub home: Option<&'a Path>,
 }
@@ -47,7 +47,7 @@ impl Look {
 }
 
 /// The images that a pasted text may name, if it names nothing else: the ways to read it.
-pub fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<Vec<PathBuf>>> {
+pub(crate) fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<Vec<PathBuf>>> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !has_ending(text) {
         return None;
@@ -64,7 +64,7 @@ pub fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<Vec<PathBuf>>> {
 
 /// The image that may be named by the word at the end of a line, and where the word begins. A
 /// name alone is prose: it takes `/`, `~/`, `./`, `../`, `file://` or `@` before it.
-pub fn typed(line: &str, place: PathBase<'_>) -> Option<(usize, PathBuf)> {
+pub(crate) fn typed(line: &str, place: PathBase<'_>) -> Option<(usize, PathBuf)> {
     if line.len() > MAX_BYTES || !has_ending(line) {
         return None;
     }

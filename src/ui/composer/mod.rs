@@ -12,7 +12,7 @@ mod chips;
 mod draft;
 mod draw;
 mod history;
-pub mod images;
+pub(crate) mod images;
 mod popup;
 mod submit;
 mod wrap;
@@ -32,8 +32,8 @@ use history::{Draft, History, Search};
 use popup::{Popup, Suggestion};
 use wrap::Row;
 
-pub use draw::ComposerStyles;
-pub use images::Look;
+pub(crate) use draw::ComposerStyles;
+pub(crate) use images::Look;
 
 /// A paste of more lines or characters becomes a chip.
 const MAX_PASTED_LINES: usize = 10;

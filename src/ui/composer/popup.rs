@@ -5,13 +5,13 @@ use crate::ui::commands::{self, Entry};
 use crate::ui::files::Files;
 
 /// Lines of a list; more would hide the conversation.
-pub const MAX_LINES: usize = 8;
+pub(super) const MAX_LINES: usize = 8;
 
 /// Nobody types more of a path.
 const MAX_QUERY_BYTES: usize = 256;
 
 #[derive(Debug)]
-pub struct Popup {
+pub(super) struct Popup {
     /// Where the word that is completed begins.
     pub start: usize,
     pub items: Vec<Suggestion>,
@@ -19,14 +19,14 @@ pub struct Popup {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Suggestion {
+pub(super) enum Suggestion {
     Command(&'static Entry),
     File(String),
 }
 
 impl Suggestion {
     /// What is put in the place of the word.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self {
             Suggestion::Command(entry) => format!("/{} ", entry.name),
             Suggestion::File(path) if path.contains([' ', '\'', '"']) => {
@@ -39,7 +39,7 @@ impl Suggestion {
 
 impl Popup {
     /// The list for a text whose cursor stands between the two parts.
-    pub fn open(before: &str, after: &str, files: Option<&Files>) -> Option<Popup> {
+    pub(super) fn open(before: &str, after: &str, files: Option<&Files>) -> Option<Popup> {
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return None;
         }
@@ -51,21 +51,21 @@ impl Popup {
         })
     }
 
-    pub fn next(&mut self) {
+    pub(super) fn next(&mut self) {
         self.selected = (self.selected + 1) % self.items.len().max(1);
     }
 
-    pub fn previous(&mut self) {
+    pub(super) fn previous(&mut self) {
         let count = self.items.len().max(1);
         self.selected = (self.selected + count - 1) % count;
     }
 
-    pub fn selection(&self) -> Option<&Suggestion> {
+    pub(super) fn selection(&self) -> Option<&Suggestion> {
         self.items.get(self.selected)
     }
 
     /// The lines that are shown, and which of them is the selected one.
-    pub fn lines(&self) -> (&[Suggestion], usize) {
+    pub(super) fn lines(&self) -> (&[Suggestion], usize) {
         let first = (self.selected + 1).saturating_sub(MAX_LINES);
         let last = (first + MAX_LINES).min(self.items.len());
         (&self.items[first..last], self.selected - first)
@@ -82,7 +82,7 @@ fn command_items(before: &str) -> Option<(usize, Vec<Suggestion>)> {
 }
 
 /// The place of the `@` that the last word begins with.
-pub fn mention(before: &str) -> Option<usize> {
+pub(super) fn mention(before: &str) -> Option<usize> {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| {
         at + before[at..].chars().next().map_or(1, char::len_utf8)
     });

@@ -12,13 +12,13 @@ const TAB_COLUMNS: usize = 4;
 
 /// The bytes of the text that are on one row, without a line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub(super) struct Row {
     pub start: usize,
     pub end: usize,
 }
 
 /// The columns that a piece takes.
-pub fn columns(piece: &str, chips: &Chips) -> usize {
+pub(super) fn columns(piece: &str, chips: &Chips) -> usize {
     match piece.chars().next() {
         Some('\t') => TAB_COLUMNS,
         Some(c) if is_chip(c) => chips.label(c).map_or(0, |label| label.width()),
@@ -27,7 +27,7 @@ pub fn columns(piece: &str, chips: &Chips) -> usize {
 }
 
 /// At least one row; each line end begins another.
-pub fn rows(text: &str, chips: &Chips, width: u16) -> Vec<Row> {
+pub(super) fn rows(text: &str, chips: &Chips, width: u16) -> Vec<Row> {
     let width = usize::from(width).saturating_sub(1).max(1);
     let mut rows = Vec::new();
     let mut start = 0;
@@ -59,7 +59,7 @@ pub fn rows(text: &str, chips: &Chips, width: u16) -> Vec<Row> {
 }
 
 /// The row and the column of a place in the text.
-pub fn place(text: &str, chips: &Chips, rows: &[Row], at: usize) -> (usize, usize) {
+pub(super) fn place(text: &str, chips: &Chips, rows: &[Row], at: usize) -> (usize, usize) {
     let row = rows.iter().rposition(|row| row.start <= at).unwrap_or(0);
     let start = rows.get(row).map_or(0, |row| row.start);
     let before = &text[start..at.max(start)];
@@ -68,7 +68,7 @@ pub fn place(text: &str, chips: &Chips, rows: &[Row], at: usize) -> (usize, usiz
 }
 
 /// The place in the text nearest to a column of a row.
-pub fn at(text: &str, chips: &Chips, rows: &[Row], row: usize, column: usize) -> usize {
+pub(super) fn at(text: &str, chips: &Chips, rows: &[Row], row: usize, column: usize) -> usize {
     let Some(Row { start, end }) = rows.get(row).copied() else {
         return text.len();
     };

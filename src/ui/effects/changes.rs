@@ -23,7 +23,7 @@ type Files = BTreeMap<PathBuf, Digest>;
 
 /// Whether the session does something that may change files. Told by the engine's thread.
 #[derive(Debug, Default)]
-pub struct Acting {
+pub(super) struct Acting {
     is_acting: AtomicBool,
     /// Grows with every event while it is, so that nothing short is missed.
     moments: AtomicU64,
@@ -31,14 +31,14 @@ pub struct Acting {
 
 /// One moment of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moment {
+pub(super) struct Moment {
     pub is_acting: bool,
     moments: u64,
 }
 
 impl Acting {
     /// Called with each event before the engine goes on.
-    pub fn observe(&self, event: &EngineEvent) {
+    pub(super) fn observe(&self, event: &EngineEvent) {
         let now = match event {
             EngineEvent::Opened(opening) => &opening.now,
             EngineEvent::Recorded(_, now) => now,
@@ -51,7 +51,7 @@ impl Acting {
     }
 
     /// `runs`: a command of another session, or one that was left, runs.
-    pub fn moment(&self, runs: bool) -> Moment {
+    pub(super) fn moment(&self, runs: bool) -> Moment {
         Moment {
             is_acting: self.is_acting.load(Ordering::SeqCst) || runs,
             moments: self.moments.load(Ordering::SeqCst),
@@ -61,7 +61,7 @@ impl Acting {
 
 /// The files of the config, and whose content each has.
 #[derive(Debug)]
-pub struct Changes {
+pub(super) struct Changes {
     /// As they were taken over.
     used: Files,
     /// As they were at the last look, and the moment of it.
@@ -74,7 +74,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    pub fn new(used: &Files, at: Moment) -> Changes {
+    pub(super) fn new(used: &Files, at: Moment) -> Changes {
         Changes {
             used: used.clone(),
             seen: used.clone(),
@@ -86,7 +86,7 @@ impl Changes {
     }
 
     /// The files as they were found between these two moments.
-    pub fn look(&mut self, from: Moment, found: &Files, to: Moment) {
+    pub(super) fn look(&mut self, from: Moment, found: &Files, to: Moment) {
         let was_quiet = !self.at.is_acting && !to.is_acting && self.at.moments == to.moments;
         for (file, digest) in found {
             let is_new = self.seen.insert(file.clone(), *digest) != Some(*digest);
@@ -105,18 +105,18 @@ impl Changes {
 
     /// Something ended since the last look: the next one divides what the session changed from
     /// what a person does from now on.
-    pub fn is_due(&self, now: Moment) -> bool {
+    pub(super) fn is_due(&self, now: Moment) -> bool {
         !now.is_acting && self.at.moments != now.moments
     }
 
     /// At the last look something was in progress.
-    pub fn was_acting(&self) -> bool {
+    pub(super) fn was_acting(&self) -> bool {
         self.at.is_acting
     }
 
     /// rewake changed the file at a person's word. The caller has looked just before; what
     /// came between is whoever's it is by then.
-    pub fn wrote(&mut self, file: &Path, change: &Change, now: Moment) {
+    pub(super) fn wrote(&mut self, file: &Path, change: &Change, now: Moment) {
         if !change.is_changed {
             return;
         }
@@ -129,24 +129,24 @@ impl Changes {
     }
 
     /// All is in use as it was read.
-    pub fn took_over(&mut self, used: &Files) {
+    pub(super) fn took_over(&mut self, used: &Files) {
         self.used = used.clone();
         self.seen.extend(used.clone());
         self.of_session.clear();
     }
 
     /// Once: what the session changed is again what is in use.
-    pub fn was_undone(&mut self) -> bool {
+    pub(super) fn was_undone(&mut self) -> bool {
         std::mem::take(&mut self.is_undone) && self.of_session.is_empty()
     }
 
     /// Files whose content is the session's.
-    pub fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
         self.of_session.iter().map(PathBuf::as_path)
     }
 
     /// Those of them whose content was not reported yet.
-    pub fn unreported(&mut self) -> Vec<PathBuf> {
+    pub(super) fn unreported(&mut self) -> Vec<PathBuf> {
         let mut new = Vec::new();
         for file in &self.of_session {
             let Some(digest) = self.seen.get(file) else {

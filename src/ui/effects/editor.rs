@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 const FALLBACK: &str = "vi";
 
 #[derive(Debug, thiserror::Error)]
-pub enum EditorError {
+pub(super) enum EditorError {
     #[error("cannot keep the text in a temporary file: {0}")]
     Keep(io::Error),
     #[error("cannot start the editor {name:?}: {error}; $VISUAL or $EDITOR names another")]
@@ -29,7 +29,7 @@ pub enum EditorError {
 }
 
 /// The program and its arguments: `$VISUAL`, `$EDITOR`, vi.
-pub fn editor_command(env: impl Fn(&str) -> Option<String>) -> Vec<String> {
+pub(super) fn editor_command(env: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(env);
     let mut commands = named
         .map(|line| split(&line))
@@ -52,7 +52,7 @@ fn split(line: &str) -> Vec<String> {
 
 /// Runs the editor on the text and gives what it made of it. The terminal must be as a
 /// program expects it.
-pub fn edit(text: &str, command: &[String]) -> Result<String, EditorError> {
+pub(super) fn edit(text: &str, command: &[String]) -> Result<String, EditorError> {
     let name = command.first().map_or(FALLBACK, String::as_str);
     // Made with mode 0600.
     let mut file = tempfile::Builder::new()

@@ -9,7 +9,7 @@ use crate::store::database;
 use crate::tools::load_file;
 
 /// The first of these ways to read a text whose files are all images.
-pub fn found(ways: &[Vec<PathBuf>]) -> Option<Vec<PathBuf>> {
+pub(super) fn found(ways: &[Vec<PathBuf>]) -> Option<Vec<PathBuf>> {
     let all_are = |way: &&Vec<PathBuf>| way.iter().all(|path| is_image(path));
     ways.iter().find(all_are).cloned()
 }
@@ -26,7 +26,7 @@ fn is_image(path: &Path) -> bool {
 }
 
 /// One that cannot be read would be refused with every request from then on.
-pub fn read(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
+pub(super) fn read(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     let cannot = |why: &str| format!("cannot send {}: {why}", path.display());
     let bytes = load_file(path, image::MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::FileTooLarge => {

@@ -36,7 +36,7 @@ use settings::{Ask, Settings};
 const MAX_COPY_BYTES: usize = 100_000;
 
 /// Carries out intents.
-pub struct Effects {
+pub(crate) struct Effects {
     pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
     live: Option<Live>,
@@ -62,7 +62,7 @@ pub struct Effects {
 
 /// Whether the screen goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum After {
+pub(crate) enum After {
     GoOn,
     Quit,
     /// Leave, and show the demo.
@@ -70,7 +70,7 @@ pub enum After {
 }
 
 impl Effects {
-    pub fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
+    pub(crate) fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
         let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
@@ -94,7 +94,7 @@ impl Effects {
     }
 
     /// Listens to the keyboard.
-    pub fn listen(&mut self) -> std::io::Result<()> {
+    pub(crate) fn listen(&mut self) -> std::io::Result<()> {
         let wanted = Arc::new(AtomicBool::new(true));
         let sender = self.to_screen.clone();
         let gone = Gone {
@@ -120,7 +120,7 @@ impl Effects {
         self.reader = None;
     }
 
-    pub fn send(&self, msg: Msg) {
+    pub(crate) fn send(&self, msg: Msg) {
         let _ = self.to_screen.send(Wake::Msg(msg));
     }
 
@@ -128,7 +128,7 @@ impl Effects {
         self.send(Msg::Notice(tone, text.into()));
     }
 
-    pub fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
+    pub(crate) fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
         match intent {
             Intent::Engine(command) => self.engine(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
@@ -185,7 +185,7 @@ impl Effects {
         After::GoOn
     }
 
-    pub fn engine(&mut self, command: Command) {
+    pub(crate) fn engine(&mut self, command: Command) {
         if let Some(outbox) = &mut self.outbox {
             outbox.send(command);
         }
@@ -217,7 +217,7 @@ impl Effects {
     }
 
     /// The session that was to be taken up is there. Of no use when another was opened meanwhile.
-    pub fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
+    pub(crate) fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
         if engine == app.engine {
             self.switch(which, take_over, app);
         }
@@ -258,7 +258,7 @@ impl Effects {
     }
 
     /// Tells the engine to leave; [`Effects::has_left`] says when it did.
-    pub fn leave(&mut self, reason: SaveReason) {
+    pub(crate) fn leave(&mut self, reason: SaveReason) {
         self.watch = None;
         self.leaving.retain(|live| !live.has_left());
         if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
@@ -268,22 +268,22 @@ impl Effects {
     }
 
     /// What was said and done is in the log, and what was changed is in the config.
-    pub fn has_left(&self) -> bool {
+    pub(crate) fn has_left(&self) -> bool {
         self.leaving.iter().all(Live::has_left) && self.settings.is_idle()
     }
 
     /// A file of the config may have changed.
-    pub fn look_at_config(&self) {
+    pub(crate) fn look_at_config(&self) {
         self.settings.ask(Ask::Look);
     }
 
     /// It changed, and is not being written any more.
-    pub fn reload(&self) {
+    pub(crate) fn reload(&self) {
         self.settings.ask(Ask::Reload);
     }
 
     /// For the engine of this number, when it is still the one that is listened to.
-    pub fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
+    pub(crate) fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
         if engine == app.engine {
             self.engine(command);
         }

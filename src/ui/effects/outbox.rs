@@ -20,7 +20,7 @@ use crate::ui::live::Live;
 use crate::ui::transcript::Tone;
 
 /// The way to the engine of one session.
-pub struct Outbox {
+pub(super) struct Outbox {
     engine: UnboundedSender<Command>,
     to_screen: Sender<Wake>,
     /// To the thread, which is started with the first words that have images.
@@ -35,7 +35,7 @@ enum Outgoing {
 }
 
 impl Outbox {
-    pub fn new(engine: UnboundedSender<Command>, to_screen: Sender<Wake>) -> Outbox {
+    pub(super) fn new(engine: UnboundedSender<Command>, to_screen: Sender<Wake>) -> Outbox {
         Outbox {
             engine,
             to_screen,
@@ -48,7 +48,7 @@ impl Outbox {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 
-    pub fn say(&mut self, words: Words, via: Via) {
+    pub(super) fn say(&mut self, words: Words, via: Via) {
         let needs_disk = !words.images.is_empty() || !words.looks.is_empty();
         if needs_disk || !self.is_idle() {
             return self.push(Outgoing::Words(words, via));
@@ -63,7 +63,7 @@ impl Outbox {
         });
     }
 
-    pub fn send(&mut self, command: Command) {
+    pub(super) fn send(&mut self, command: Command) {
         match command {
             _ if self.is_idle() => self.pass(command),
             Command::Decide { .. } | Command::SetPermissionCheck(_) => self.pass(command),
@@ -77,7 +77,7 @@ impl Outbox {
     }
 
     /// Leaves when all that was said has arrived.
-    pub fn leave(&mut self, live: &Live, reason: SaveReason) {
+    pub(super) fn leave(&mut self, live: &Live, reason: SaveReason) {
         match self.is_idle() {
             true => live.leave(reason),
             false => {

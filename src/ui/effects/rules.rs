@@ -21,7 +21,7 @@ use crate::ui::transcript::Tone;
 
 impl Effects {
     /// These settings hold from now on.
-    pub fn use_settings(&mut self, ctx: Arc<AppContext>, app: &App) {
+    pub(crate) fn use_settings(&mut self, ctx: Arc<AppContext>, app: &App) {
         self.ctx = ctx;
         self.rules_are_due = true;
         self.settle_settings(app);
@@ -29,7 +29,7 @@ impl Effects {
 
     /// The session that is open gets the rules that hold now; whose change of the config it was
     /// is seen to as things come to their end.
-    pub fn settle_settings(&mut self, app: &App) {
+    pub(crate) fn settle_settings(&mut self, app: &App) {
         // While one is being opened its folder is not known.
         let is_open = matches!(app.phase, Phase::Working { .. } | Phase::Resting(_));
         if self.rules_are_due && is_open {

@@ -21,7 +21,7 @@ use crate::ui::{Wake, style};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is wanted of the settings.
-pub enum Ask {
+pub(super) enum Ask {
     /// A file may have changed: whose change it is is known best at once.
     Look,
     /// Something may have come to its end.
@@ -47,14 +47,18 @@ pub enum Ask {
 }
 
 /// The thread that has the settings. It ends when this is dropped.
-pub struct Settings {
+pub(super) struct Settings {
     asks: Sender<Ask>,
     waiting: Arc<AtomicUsize>,
     is_settling: Arc<AtomicBool>,
 }
 
 impl Settings {
-    pub fn start(ctx: Arc<AppContext>, acting: Arc<Acting>, to_screen: Sender<Wake>) -> Settings {
+    pub(super) fn start(
+        ctx: Arc<AppContext>,
+        acting: Arc<Acting>,
+        to_screen: Sender<Wake>,
+    ) -> Settings {
         let (asks, asked) = mpsc::channel();
         let runs = ctx.runs().ok();
         let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));
@@ -83,7 +87,7 @@ impl Settings {
     }
 
     /// Never waits.
-    pub fn ask(&self, ask: Ask) {
+    pub(super) fn ask(&self, ask: Ask) {
         // One is enough.
         if matches!(ask, Ask::Settle) && self.is_settling.swap(true, Ordering::SeqCst) {
             return;
@@ -95,7 +99,7 @@ impl Settings {
     }
 
     /// All that was asked for is done.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 }

@@ -35,7 +35,7 @@ const LEAVING: Duration = Duration::from_millis(300);
 
 /// A command that runs: how it is stopped.
 #[derive(Debug, Default)]
-pub struct Running {
+pub(super) struct Running {
     is_stopped: AtomicBool,
     is_over: AtomicBool,
     /// Its process group; 0 before it was started.
@@ -100,7 +100,7 @@ impl Effects {
     }
 
     /// They end with the program: they are asked to.
-    pub fn stop_shells(&mut self) {
+    pub(crate) fn stop_shells(&mut self) {
         for (_, running) in &self.shells {
             running.is_stopped.store(true, Ordering::SeqCst);
         }
@@ -108,13 +108,13 @@ impl Effects {
     }
 
     /// None is left to be waited for: what was asked to end a while ago is not.
-    pub fn shells_are_over(&self) -> bool {
+    pub(crate) fn shells_are_over(&self) -> bool {
         let is_late = self.shells_asked.is_some_and(|at| at.elapsed() >= LEAVING);
         is_late || self.shells.iter().all(|(_, running)| is_over(running))
     }
 
     /// Those that did not end when they were asked to.
-    pub fn kill_shells(&mut self) {
+    pub(crate) fn kill_shells(&mut self) {
         for (_, running) in self.shells.drain(..).filter(|(_, r)| !is_over(r)) {
             running.signal(Signal::KILL);
         }

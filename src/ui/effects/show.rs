@@ -141,7 +141,7 @@ impl Effects {
     }
 
     /// The live output of the commands that the conversation shows.
-    pub fn tails(&self, app: &App) {
+    pub(crate) fn tails(&self, app: &App) {
         let running = app.transcript.running();
         let Some(runs) = self.runs.clone().filter(|_| !running.is_empty()) else {
             return;
@@ -263,7 +263,7 @@ impl Effects {
 
 impl Effects {
     /// What the screen begins with is looked up, and what else it wants to know.
-    pub fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
+    pub(crate) fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             Some(match crate::ui::begin(&ctx, start) {
@@ -283,7 +283,7 @@ impl Effects {
         self.branch();
     }
 
-    pub fn branch(&self) {
+    pub(crate) fn branch(&self) {
         let root = self.ctx.here.root.clone();
         self.aside(move || Some(Msg::Branch(crate::workspace::branch(&root))));
     }

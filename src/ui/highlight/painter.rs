@@ -63,7 +63,7 @@ const ROLES: [(&str, Role); 30] = [
 ];
 
 /// The grammars, and where they stood after the lines that were parsed last.
-pub struct Painter {
+pub(super) struct Painter {
     syntaxes: SyntaxSet,
     states: Recent<State>,
     roles: Vec<(Scope, Role)>,
@@ -92,7 +92,7 @@ impl Default for Painter {
 
 impl Painter {
     /// Paints the lines that are not remembered.
-    pub fn paint(&mut self, job: &Job, shared: &Shared) {
+    pub(super) fn paint(&mut self, job: &Job, shared: &Shared) {
         let lines: Vec<(&str, u64)> = chain(&job.code, &job.language).collect();
         let missing = {
             let mut known = shared.lines();

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 /// Two halves: when the new one is full, the old one is forgotten and they change places.
-pub struct Recent<V> {
+pub(super) struct Recent<V> {
     new: HashMap<u64, V>,
     old: HashMap<u64, V>,
     half: usize,
 }
 
 impl<V> Recent<V> {
-    pub fn new(max: usize) -> Recent<V> {
+    pub(super) fn new(max: usize) -> Recent<V> {
         Recent {
             new: HashMap::new(),
             old: HashMap::new(),
@@ -18,7 +18,7 @@ impl<V> Recent<V> {
         }
     }
 
-    pub fn insert(&mut self, key: u64, value: V) {
+    pub(super) fn insert(&mut self, key: u64, value: V) {
         if self.new.len() >= self.half {
             self.old = std::mem::take(&mut self.new);
         }
@@ -26,7 +26,7 @@ impl<V> Recent<V> {
     }
 
     /// What is used stays.
-    pub fn get(&mut self, key: u64) -> Option<&V> {
+    pub(super) fn get(&mut self, key: u64) -> Option<&V> {
         if let Some(value) = self.old.remove(&key) {
             self.insert(key, value);
         }

@@ -34,8 +34,8 @@ use jiff::tz::TimeZone;
 
 use crate::core::entry::Seq;
 
-pub use pane::Pane;
-pub use worker::Worker;
+pub(crate) use pane::Pane;
+pub(crate) use worker::Worker;
 
 /// What is asked of the worker. The newest of a kind wins.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use super::{HistoryRequest, HistoryResponse};
 use crate::session::AppContext;
 use crate::store::StoreError;
 
-pub struct Worker {
+pub(crate) struct Worker {
     queue: Arc<Queue>,
 }
 
 impl Worker {
     /// `respond` is called on the worker's thread with every response.
-    pub fn start(
+    pub(crate) fn start(
         ctx: Arc<AppContext>,
         respond: Arc<dyn Fn(HistoryResponse) + Send + Sync>,
     ) -> Worker {
@@ -48,7 +48,7 @@ impl Worker {
     }
 
     /// Never waits.
-    pub fn ask(&self, request: HistoryRequest) {
+    pub(crate) fn ask(&self, request: HistoryRequest) {
         self.queue.push(request);
     }
 }

@@ -5,16 +5,16 @@ use crossterm::event::{
 };
 
 /// What was pasted, as text. Bytes that are none become the replacement character.
-pub fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
+pub(super) fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
     Event::Key(KeyEvent::new(code, modifiers))
 }
 
 /// One byte of ASCII.
-pub fn byte(byte: u8) -> Event {
+pub(super) fn byte(byte: u8) -> Event {
     let control = |c: u8| key(KeyCode::Char(char::from(c)), KeyModifiers::CONTROL);
     match byte {
         0x00 => control(b' '),
@@ -28,7 +28,7 @@ pub fn byte(byte: u8) -> Event {
     }
 }
 
-pub fn character(c: char) -> Event {
+pub(super) fn character(c: char) -> Event {
     let shift = if c.is_uppercase() {
         KeyModifiers::SHIFT
     } else {
@@ -38,7 +38,7 @@ pub fn character(c: char) -> Event {
 }
 
 /// `ESC O letter`: arrows and function keys, and the keypad in application mode.
-pub fn single_shift(letter: u8, modifiers: Option<u8>) -> Option<Event> {
+pub(super) fn single_shift(letter: u8, modifiers: Option<u8>) -> Option<Event> {
     let modifiers = modifiers.map_or(KeyModifiers::NONE, |m| modifiers_of(u32::from(m)));
     let code = match letter {
         b'M' => KeyCode::Enter,
@@ -54,7 +54,7 @@ pub fn single_shift(letter: u8, modifiers: Option<u8>) -> Option<Event> {
 }
 
 /// `ESC [ parameters final`.
-pub fn control(parameters: &[u8], last: u8) -> Option<Event> {
+pub(super) fn control(parameters: &[u8], last: u8) -> Option<Event> {
     if let Some(mouse) = parameters.strip_prefix(b"<") {
         return mouse_parameters(&numbers(mouse)?, last);
     }
@@ -237,7 +237,7 @@ fn mouse_parameters(numbers: &[[u32; 2]], last: u8) -> Option<Event> {
     }
 }
 
-pub fn mouse_bytes(button: u8, column: u8, row: u8) -> Option<Event> {
+pub(super) fn mouse_bytes(button: u8, column: u8, row: u8) -> Option<Event> {
     let number = |byte: u8| byte.checked_sub(32).map(u32::from);
     mouse(number(button)?, number(column)?, number(row)?, false)
 }

@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyModifiers};
 
-pub use reader::Reader;
+pub(crate) use reader::Reader;
 
 /// How long an escape byte waits for the rest of a sequence before it is the Esc key.
-pub const ESCAPE_WAIT: Duration = Duration::from_millis(50);
+pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(50);
 
 /// How long the rest of a sequence that has begun, or of a character, is waited for.
-pub const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
+pub(crate) const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
 
 /// A paste is over when nothing came for so long, with or without its end mark.
-pub const PASTE_SILENCE: Duration = Duration::from_secs(1);
+pub(crate) const PASTE_SILENCE: Duration = Duration::from_secs(1);
 
 /// What is pasted beyond this is dropped.
-pub const MAX_PASTE_BYTES: usize = 32 * 1024 * 1024;
+pub(crate) const MAX_PASTE_BYTES: usize = 32 * 1024 * 1024;
 
 /// No key's sequence is longer; a reply of the terminal may be, and is not wanted.
 const MAX_SEQUENCE_BYTES: usize = 256;
@@ -45,7 +45,7 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// The bytes of a terminal on their way to be events. It never reads a clock.
 #[derive(Debug, Default)]
-pub struct Input {
+pub(crate) struct Input {
     /// The beginning of a sequence or a character.
     pending: Vec<u8>,
     /// What was pasted so far, while a paste goes on.
@@ -65,12 +65,12 @@ struct Paste {
 }
 
 impl Input {
-    pub fn new() -> Input {
+    pub(crate) fn new() -> Input {
         Input::default()
     }
 
     /// The events that these bytes complete. `bytes` is what one read gave.
-    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
+    pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
         let mut events = self.tick(now);
         if bytes.is_empty() {
             return events;
@@ -96,7 +96,7 @@ impl Input {
     }
 
     /// What the passing of time completes: a lone Esc, a paste without its end.
-    pub fn tick(&mut self, now: Instant) -> Vec<Event> {
+    pub(crate) fn tick(&mut self, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         if self.wait(now) == Some(Duration::ZERO) {
             self.skipping = false;
@@ -108,7 +108,7 @@ impl Input {
     }
 
     /// After how long [`Input::tick`] has something to do; none if only bytes can help.
-    pub fn wait(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let patience = if self.paste.is_some() {
             PASTE_SILENCE
         } else if self.skipping {

@@ -20,7 +20,7 @@ use super::Input;
 
 const READ_BYTES: usize = 64 * 1024;
 
-pub struct Reader {
+pub(crate) struct Reader {
     /// Closed to end the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -31,12 +31,12 @@ impl Reader {
     /// Reads the terminal that stdin is. `send` is told each event, on the reader's thread,
     /// and says whether more are wanted. When the terminal is gone, `send` is not called
     /// again and is dropped.
-    pub fn start(send: impl FnMut(Event) -> bool + Send + 'static) -> io::Result<Reader> {
+    pub(crate) fn start(send: impl FnMut(Event) -> bool + Send + 'static) -> io::Result<Reader> {
         Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
     }
 
     /// As [`Reader::start`], on another terminal.
-    pub fn on(
+    pub(crate) fn on(
         terminal: OwnedFd,
         send: impl FnMut(Event) -> bool + Send + 'static,
     ) -> io::Result<Reader> {

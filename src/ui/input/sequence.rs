@@ -9,7 +9,7 @@ use super::decode;
 
 /// What the bytes so far are.
 #[derive(Debug, PartialEq)]
-pub enum Parsed {
+pub(super) enum Parsed {
     /// The beginning of something.
     More,
     /// Whole, and of no use: a reply, an unknown key, bytes that are no text.
@@ -22,7 +22,7 @@ pub enum Parsed {
     Event(Event),
 }
 
-pub fn parse(bytes: &[u8]) -> Parsed {
+pub(super) fn parse(bytes: &[u8]) -> Parsed {
     match bytes {
         [] | [0x1b] => Parsed::More,
         [0x1b, 0x1b] => Parsed::More,
@@ -38,7 +38,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
 }
 
 /// Bytes behind which nothing came.
-pub fn abandoned(bytes: &[u8]) -> Vec<Event> {
+pub(super) fn abandoned(bytes: &[u8]) -> Vec<Event> {
     let escape = || decode::key(KeyCode::Esc, KeyModifiers::NONE);
     match bytes {
         [0x1b] => vec![escape()],
@@ -51,7 +51,7 @@ pub fn abandoned(bytes: &[u8]) -> Vec<Event> {
 }
 
 /// A reply that goes on until its terminator, however long it is.
-pub fn is_string(bytes: &[u8]) -> bool {
+pub(super) fn is_string(bytes: &[u8]) -> bool {
     matches!(bytes, [0x1b, b']' | b'P' | b'_' | b'^' | b'X', ..])
 }
 

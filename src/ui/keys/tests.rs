@@ -183,5 +183,4 @@ fn the_help_sheet_spells_the_keys() {
         "Esc Esc"
     );
     assert_eq!(keys_of("scroll up"), "Shift+↑");
-    assert_eq!(shown(Action::ToggleExpand), "Ctrl+O");
 }

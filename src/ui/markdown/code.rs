@@ -10,7 +10,7 @@ const INDENT: &str = "  ";
 const MAX_LABEL_COLUMNS: usize = 32;
 
 /// What code is laid out with.
-pub struct Frame<'a> {
+pub(super) struct Frame<'a> {
     pub columns: usize,
     /// Stands before the first line.
     pub first: &'a [Span<'static>],
@@ -21,7 +21,7 @@ pub struct Frame<'a> {
 
 impl Frame<'_> {
     /// The name of the language, when the block has one.
-    pub fn label(&self, info: &str) -> Option<Line<'static>> {
+    pub(super) fn label(&self, info: &str) -> Option<Line<'static>> {
         let name = info.split_whitespace().next()?;
         let name = clip(&clean_line(name), MAX_LABEL_COLUMNS);
         let spans = [Span::styled(name, self.theme.dim)];
@@ -29,7 +29,7 @@ impl Frame<'_> {
     }
 
     /// The lines of clean code from number `skip` on, and whether their colours are final.
-    pub fn lines(
+    pub(super) fn lines(
         &self,
         code: &str,
         skip: usize,

@@ -13,13 +13,18 @@ mod writer;
 
 use ratatui::text::Line;
 
-pub use stream::Stream;
+pub(crate) use stream::Stream;
 
 use super::highlight::Highlighter;
 use super::theme::Theme;
 
 /// The whole text as lines of at most `width` columns.
-pub fn render(text: &str, width: u16, theme: &Theme, code: &mut Highlighter) -> Vec<Line<'static>> {
+pub(crate) fn render(
+    text: &str,
+    width: u16,
+    theme: &Theme,
+    code: &mut Highlighter,
+) -> Vec<Line<'static>> {
     let mut stream = Stream::default();
     stream.push(text);
     stream.finish();

@@ -11,16 +11,16 @@ const RULE: &str = "─┼─";
 /// With narrower columns, rows are shown as text.
 const MIN_COLUMNS: usize = 4;
 
-pub type Cell = Vec<Span<'static>>;
+pub(super) type Cell = Vec<Span<'static>>;
 
 /// A table while it is read; the first row is its head.
-pub struct Table {
+pub(super) struct Table {
     pub alignments: Vec<Alignment>,
     pub rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    pub fn lines(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         match self.widths(columns) {
             Some(widths) => self.grid(&widths, theme),
             None => self.as_text(columns, theme),

@@ -13,7 +13,7 @@ use crate::ui::highlight::Highlighter;
 use crate::ui::text::{Break, clean, clean_line, push_span, width, wrap};
 use crate::ui::theme::Theme;
 
-pub const OPTIONS: Options = Options::ENABLE_TABLES
+pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
@@ -39,7 +39,7 @@ struct Link {
     text: String,
 }
 
-pub struct Writer<'a> {
+pub(super) struct Writer<'a> {
     columns: usize,
     theme: &'a Theme,
     highlighter: &'a mut Highlighter,
@@ -59,7 +59,11 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(columns: usize, theme: &'a Theme, highlighter: &'a mut Highlighter) -> Writer<'a> {
+    pub(super) fn new(
+        columns: usize,
+        theme: &'a Theme,
+        highlighter: &'a mut Highlighter,
+    ) -> Writer<'a> {
         Writer {
             columns,
             theme,
@@ -78,7 +82,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The lines, and whether the colours of code in them are final.
-    pub fn write(mut self, text: &str) -> (Vec<Line<'static>>, bool) {
+    pub(super) fn write(mut self, text: &str) -> (Vec<Line<'static>>, bool) {
         let text = clean(text);
         let mut parser = Parser::new_ext(&text, OPTIONS);
         for event in parser.by_ref() {

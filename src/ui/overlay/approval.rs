@@ -9,6 +9,7 @@ use crate::core::entry::CallId;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Shown};
 
+/// The question whether a call may run, and where its answer stands.
 #[derive(Debug)]
 pub struct Approval {
     /// Which question of this run it is.
@@ -22,6 +23,7 @@ pub struct Approval {
     pub why: String,
     /// What "always" writes into the user's config.
     pub rule: Option<String>,
+    /// The answer that Enter gives.
     pub at: Choice,
     /// The reason for a denial, while it is typed.
     pub reason: Option<String>,
@@ -35,9 +37,11 @@ pub struct Approval {
     pub end_seen: bool,
 }
 
+/// What is asked as lines, with the look that they were made for.
 #[derive(Debug)]
 pub struct Laid {
     pub width: u16,
+    /// The look of the app that the lines were made for.
     pub generation: u64,
     pub layout: Layout,
     pub lines: Vec<Line<'static>>,
@@ -60,27 +64,35 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Whether there are more lines than rows.
     pub fn overflows(self) -> bool {
         self.lines > self.rows
     }
 }
 
+/// One of the answers that are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
+    /// The call runs, this once.
     Once,
+    /// The call runs, and a rule allows those like it from now on.
     Always,
+    /// The call does not run. A reason for the model may be typed.
     Deny,
 }
 
+/// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing yet.
     Open,
     /// A yes before the end was seen.
     Unread,
+    /// The call runs, this once.
     Once,
     /// And write this rule.
     Always(String),
+    /// The call does not run. This reason is for the model.
     Deny(String),
     /// The reason is given up, and the choice is open again.
     Back,
@@ -94,6 +106,8 @@ pub enum Answer {
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
+    /// A question of which nothing was drawn yet. `number` tells it from the others of this
+    /// run; `rule` is what "always" would write.
     pub fn new(
         number: u64,
         id: CallId,
@@ -118,6 +132,8 @@ impl Approval {
         }
     }
 
+    /// The answers that are offered, in their order. "Always" only where there is a rule for
+    /// it.
     pub fn choices(&self) -> Vec<Choice> {
         match self.rule {
             Some(_) => vec![Choice::Once, Choice::Always, Choice::Deny],
@@ -151,6 +167,7 @@ impl Approval {
         true
     }
 
+    /// Takes a key. A yes counts only when the end of what is asked was on the screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
             return self.reason_key(key);

@@ -42,7 +42,7 @@ impl Layout {
 }
 
 /// The rows it wants of those that are left for it.
-pub fn height(app: &mut App, area: Rect, left: u16) -> u16 {
+pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
     let layout = Layout::of(most);
     lay(app, area.width, &layout);
@@ -58,7 +58,7 @@ pub fn height(app: &mut App, area: Rect, left: u16) -> u16 {
 }
 
 /// `area` is what [`height`] asked for; `left` is what it was given then.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) {
     let most = (frame.area().height.saturating_mul(3) / 4)
         .max(FEW_ROWS)
         .min(left);

@@ -13,7 +13,7 @@ use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, clip, wrap};
 use crate::ui::theme::Theme;
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Card(card) = &app.overlay else {
         return;
     };

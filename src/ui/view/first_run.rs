@@ -9,7 +9,7 @@ use super::over::{asking_keys, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, wrap};
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::FirstRun(first) = &app.overlay else {
         return;
     };

@@ -10,7 +10,7 @@ use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 
-pub fn centred(area: Rect, width: u16, height: u16) -> Rect {
+pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
     let height = height.min(area.height);
     Rect {
@@ -22,7 +22,7 @@ pub fn centred(area: Rect, width: u16, height: u16) -> Rect {
 }
 
 /// An empty box; where its content goes.
-pub fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
+pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
         .border_style(theme.border_focus)
@@ -38,14 +38,14 @@ pub fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rec
     }
 }
 
-pub fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let (theme, now_ms) = (app.theme.clone(), app.now_ms);
     if let Overlay::History(pane) = &mut app.overlay {
         pane.draw(frame, area, &theme, now_ms);
     }
 }
 
-pub fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Viewer(viewer) = &mut app.overlay else {
         return;
     };
@@ -73,7 +73,7 @@ pub fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     super::put(frame, inner, &shown);
 }
 
-pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Picker(picker) = &app.overlay else {
         return;
     };
@@ -131,13 +131,13 @@ pub fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-pub fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Overlay::Confirm { question, keys, .. } = &app.overlay {
         question_box(frame, area, question, &[], keys, app);
     }
 }
 
-pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Trust(project) = &app.overlay else {
         return;
     };
@@ -171,7 +171,7 @@ pub fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 /// What stands in the box, which is not seen below what asks.
-pub fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
+pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
     if app.composer.is_empty() {
         return None;
     }
@@ -180,7 +180,7 @@ pub fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
 }
 
 /// The keys of what asks, which are dim until they are heard.
-pub fn asking_keys(app: &App, keys: &str) -> Span<'static> {
+pub(super) fn asking_keys(app: &App, keys: &str) -> Span<'static> {
     match app.readiness() {
         Readiness::Armed => Span::styled(keys.to_string(), app.theme.accent),
         Readiness::Behind => Span::styled(format!("Tab first, then {keys}"), app.theme.dim),

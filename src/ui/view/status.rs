@@ -14,7 +14,7 @@ use crate::ui::text::{clean_line, clip_middle, width};
 
 const CELLS: u64 = 10;
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let columns = usize::from(area.width);
     let mut left = left(app);
     let mut right = right(app);
@@ -143,7 +143,7 @@ fn saved(app: &App) -> Span<'static> {
 }
 
 /// `12.3k`
-pub fn short(n: u64) -> String {
+pub(super) fn short(n: u64) -> String {
     match n {
         ..1_000 => n.to_string(),
         1_000..1_000_000 => format!("{:.1}k", n as f64 / 1e3),

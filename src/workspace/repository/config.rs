@@ -2,7 +2,7 @@
 
 /// What is needed of the settings themselves.
 #[derive(Default)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Every `core.worktree`: which one counts depends on other settings.
     pub worktrees: Vec<String>,
     /// Every `core.hooksPath`.
@@ -11,7 +11,7 @@ pub struct Settings {
 }
 
 /// What it leads to is for the caller to see to.
-pub const IGNORED_REVISIONS: &str = ".git-blame-ignore-revs";
+pub(super) const IGNORED_REVISIONS: &str = ".git-blame-ignore-revs";
 
 /// Settings, by section, with which git shows, commits or transfers, but that have no
 /// command that only looks run anything. `*` is every one of the section.
@@ -53,7 +53,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
 const OF_DRIVERS: [&str; 2] = ["diff", "merge"];
 
 impl Settings {
-    pub fn hash_bytes(&self) -> usize {
+    pub(super) fn hash_bytes(&self) -> usize {
         match self.sha256 {
             true => 32,
             false => 20,
@@ -62,7 +62,7 @@ impl Settings {
 
     /// The settings of one file as git writes them; the error names the first that is in
     /// the way.
-    pub fn add(&mut self, text: &str) -> Result<(), String> {
+    pub(super) fn add(&mut self, text: &str) -> Result<(), String> {
         let mut section: Option<Section> = None;
         for line in text.lines().map(|l| l.trim_matches([' ', '\t'])) {
             if line.is_empty() || line.starts_with(['#', ';']) {

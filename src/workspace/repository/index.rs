@@ -21,7 +21,7 @@ struct Start {
 }
 
 /// The paths of all submodules, or `None` for an index that is not understood.
-pub fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
+pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = number(take(&mut rest, 4)?);
     let count = number(take(&mut rest, 4)?);
