@@ -16,7 +16,6 @@ use similar::TextDiff;
 
 use super::handle::Folder;
 use super::limit::Limits;
-use crate::core::permission::Permission;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
 
@@ -75,23 +74,6 @@ pub fn real_path(path: &str) -> String {
         Ok(real) => real.to_string_lossy().into_owned(),
         Err(_) => path.to_string(),
     }
-}
-
-/// Where a call that needs this permission leads, its links followed; `None` when it is not
-/// about a path.
-///
-/// # Errors
-/// Why that cannot be known, for the model.
-pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<PathBuf>, String> {
-    let path = match permission {
-        Permission::Path { path, .. } => path.clone(),
-        Permission::WriteInWorkspace { path } => in_workspace(path, ctx)?,
-        Permission::Glob { pattern, path } => super::glob::start(pattern, path.as_deref()),
-        Permission::None | Permission::Command { .. } | Permission::Foreign { .. } => {
-            return Ok(None);
-        }
-    };
-    resolve(&path, ctx).map(Some)
 }
 
 /// A path from the workspace's root, as an absolute one.
