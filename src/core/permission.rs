@@ -72,3 +72,25 @@ pub enum Permission {
     /// To call a tool of a server, by its full name.
     Foreign { name: String },
 }
+
+impl Permission {
+    /// The same for what the path of the call really leads to; as it is when it is not about a
+    /// path.
+    pub fn at(&self, real: &str) -> Permission {
+        let access = match self {
+            Permission::Path { access, .. } => *access,
+            Permission::WriteInWorkspace { .. } => Access::Write,
+            Permission::Glob { .. } => Access::Glob,
+            Permission::None
+            | Permission::Command { .. }
+            | Permission::LookBack { .. }
+            | Permission::Foreign { .. } => {
+                return self.clone();
+            }
+        };
+        Permission::Path {
+            access,
+            path: real.to_string(),
+        }
+    }
+}

@@ -18,7 +18,8 @@ mod take_in;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -91,11 +92,14 @@ pub enum Event<'a> {
     Queued(&'a Queued),
     /// What waits in the inbox was changed by hand: this is all of it.
     Requeued(&'a [Queued]),
-    /// A person is asked about this call: why, and the rule that "always" would write.
+    /// A person is asked about this call: why, and the rule that "always" would write. It is
+    /// question `place`, from 1, `of` those that one answer of the model asks.
     Asked {
         call: CallId,
         why: &'a str,
         rule: Option<&'a Rule>,
+        place: usize,
+        of: usize,
     },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
@@ -203,6 +207,8 @@ pub struct Engine<W> {
     compaction_wished: bool,
     /// What the store had no room for of the input box.
     unkept_input: Option<String>,
+    /// Where the calls led that a person was asked about.
+    asked_about: BTreeMap<CallId, PathBuf>,
     /// The log could not be read again after an append that failed: the state is not to be
     /// relied on.
     is_stale: bool,
@@ -240,6 +246,7 @@ impl<W: World> Engine<W> {
             waits_for_person: false,
             compaction_wished: false,
             unkept_input: None,
+            asked_about: BTreeMap::new(),
             is_stale: false,
         }
     }

@@ -45,6 +45,7 @@ impl AppContext {
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
             hidden,
+            judged: None,
             limits: Limits::default(),
         };
         let shell = Shell {

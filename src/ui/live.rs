@@ -67,6 +67,8 @@ pub enum EngineEvent {
         call: CallId,
         why: String,
         rule: Option<String>,
+        /// Which of how many questions of one answer it is, from 1.
+        place: (usize, usize),
     },
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
@@ -373,10 +375,17 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::Delta(delta) => EngineEvent::Delta(delta.clone()),
         Event::Queued(queued) => EngineEvent::Queued(queued.clone()),
         Event::Requeued(queued) => EngineEvent::Requeued(queued.to_vec()),
-        Event::Asked { call, why, rule } => EngineEvent::Asked {
+        Event::Asked {
+            call,
+            why,
+            rule,
+            place,
+            of,
+        } => EngineEvent::Asked {
             call,
             why: why.to_string(),
             rule: rule.map(ToString::to_string),
+            place: (place, of),
         },
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::Context(figures) => EngineEvent::Context(figures),

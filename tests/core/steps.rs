@@ -13,6 +13,7 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
+use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
@@ -334,6 +335,51 @@ fn rules_of_a_session_are_folded_from_its_log() {
     };
     let copy = [allowed("Bash(make:*)"), vec![Entry::Forked { from }]].concat();
     assert_eq!(rules(copy), [""; 0]);
+}
+
+#[test]
+fn all_questions_of_an_answer_come_before_what_has_an_effect() {
+    let calls = vec![
+        read("a"),
+        bash("x"),
+        bash("ask 1"),
+        bash("deny"),
+        bash("ask 2"),
+    ];
+    let decided = |call, verdict| Entry::Decided {
+        call,
+        verdict,
+        by: By::Person,
+        rule: None,
+    };
+    let mut log = vec![said("go"), replied(calls)];
+    let mut goes_on = |entry: Option<Entry>, want: Step, place: (usize, usize)| {
+        log.extend(entry);
+        let state = state(log.clone());
+        let policy = policy(true);
+        assert_eq!(what_next(&state, &policy), want);
+        if let Step::Ask(call) = want {
+            assert_eq!(place_of_question(&state, &policy, call), place);
+        }
+    };
+    // What only looks needs no question and may go before.
+    goes_on(None, Step::Run(vec![id(2, 0)]), (0, 0));
+    goes_on(Some(finished(id(2, 0))), Step::Ask(id(2, 2)), (1, 2));
+    let no = Verdict::Deny {
+        reason: "no".into(),
+    };
+    goes_on(Some(decided(id(2, 2), no)), Step::Ask(id(2, 4)), (2, 2));
+    let yes = decided(id(2, 4), Verdict::Allow);
+    goes_on(Some(yes), Step::Run(vec![id(2, 1)]), (0, 0));
+    goes_on(
+        Some(started(id(2, 1), supervised())),
+        Step::Settle(id(2, 1)),
+        (0, 0),
+    );
+    goes_on(Some(finished(id(2, 1))), Step::Close(id(2, 2)), (0, 0));
+    // Where nobody can be asked, nothing waits for an answer.
+    let state = state(vec![said("go"), replied(vec![bash("x"), bash("ask")])]);
+    assert_eq!(what_next(&state, &policy(false)), Step::Run(vec![id(2, 0)]));
 }
 
 #[test]

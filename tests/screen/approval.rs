@@ -42,6 +42,26 @@ fn a_command_is_asked_about() {
 }
 
 #[test]
+fn several_questions_of_an_answer_are_counted() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let ids = stage.replies(vec![bash("make"), bash("make test"), bash("make install")]);
+    stage.asks_one_of(ids[0], WHY, None, (1, 3));
+    stage.sees("bash asks · 1 of 3");
+    stage.answers("y");
+    stage.log(entry::allowed(ids[0]));
+    stage.asks_one_of(ids[1], WHY, None, (2, 3));
+    stage.sees("bash asks · 2 of 3");
+    // The first waits for the others.
+    stage.does_not_see("running");
+    stage.answers("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow, Verdict::Allow]);
+    stage.log(entry::allowed(ids[1]));
+    stage.asks(ids[2], WHY, None);
+    stage.does_not_see(" of 1");
+}
+
+#[test]
 fn all_of_a_long_command_can_be_read() {
     let command: String = (1..=60).map(|n| format!("echo step {n} && \\\n")).collect();
     let command = format!("{command}rm -rf build");

@@ -15,6 +15,8 @@ use crate::tools::{self, Shown};
 pub struct Approval {
     /// Which question of this run it is.
     pub number: u64,
+    /// Which of how many questions of one answer of the model it is, from 1.
+    pub place: (usize, usize),
     pub id: CallId,
     pub call: ToolCall,
     pub shown: Shown,
@@ -116,6 +118,7 @@ impl Approval {
     ) -> Approval {
         Approval {
             number,
+            place: (1, 1),
             id,
             shown: tools::shown(&call),
             call,

@@ -110,7 +110,7 @@ fn inside(columns: u16) -> usize {
     usize::from(columns.saturating_sub(4).max(1))
 }
 
-/// ` bash asks · 3 commands · 64 lines `
+/// ` bash asks · 1 of 3 · 3 commands · 64 lines `
 fn title(asked: &Approval) -> String {
     let mut title = format!(" {} asks ", clean_line(&asked.call.name));
     for part in parts(asked) {
@@ -123,6 +123,10 @@ fn title(asked: &Approval) -> String {
 fn parts(asked: &Approval) -> Vec<String> {
     let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
     let mut parts = Vec::new();
+    let (place, of) = asked.place;
+    if of > 1 {
+        parts.push(format!("{place} of {of}"));
+    }
     match &asked.shown.body {
         Body::Command { line, background } => {
             if let Ok(commands) = shell::split(line) {
