@@ -94,7 +94,14 @@ impl Scene {
             if let Event::Asked { call, .. } = event {
                 seen.borrow_mut().push(call.index);
                 let verdict = answer(call);
-                decide.send(Command::Decide { call, verdict }).ok().unwrap();
+                decide
+                    .send(Command::Decide {
+                        call,
+                        verdict,
+                        rule: None,
+                    })
+                    .ok()
+                    .unwrap();
             }
         });
         let message = Message {

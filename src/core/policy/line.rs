@@ -4,11 +4,12 @@
 //! trusted less once an earlier part may have changed what commands mean.
 
 use super::{Evaluation, Finding, asked, denied};
+use crate::core::access::Access;
 use crate::core::entry::Mode;
 use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
-use crate::core::permission::Access;
+use crate::core::permission::Access as PathAccess;
 use crate::core::rule::{Likeness, Rule};
 use crate::core::shell::{self, Doubt, Redirect, SimpleCommand, Word};
 
@@ -29,6 +30,9 @@ const CHANGES_FILES: &[&str] = &[
 
 /// Sub-commands of git that do.
 const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
+
+/// Commands run without a sandbox, so rules for any access speak of each of them.
+const REACH: Access = Access::Full;
 
 /// More places than this a line cannot be in.
 const MAX_PLACES: usize = 8;
@@ -67,11 +71,14 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
         }
+        if let Some((rule, Likeness::Yes)) = self.rules.denies_access(REACH, text, &[]) {
+            return denied(rule);
+        }
         let words = match self.has_rules_for_paths() {
             true => shell::loose_words(text).concat(),
             false => Vec::new(),
         };
-        let named = self.named(words.iter(), &[self.folder().to_string()], Access::Read);
+        let named = self.named(words.iter(), &[self.folder().to_string()], PathAccess::Read);
         if let Some(finding @ Finding::Denied(_)) = named {
             return finding;
         }
@@ -80,6 +87,8 @@ impl<'a> Evaluation<'a> {
             format!("the command cannot be split with certainty: it has {why}"),
         );
         let asks = self.rules.ask.iter().find(refuses);
+        let by_access = self.rules.asks_for_access(REACH, text, &[]);
+        let asks = asks.or(by_access.map(|(rule, _)| rule));
         match (finding, asks) {
             (Finding::Unknown { .. }, Some(rule)) => asked(rule),
             (finding, _) => finding,
@@ -108,6 +117,11 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Yes) {
             return denied(rule);
         }
+        let part = std::slice::from_ref(command);
+        let refusal = self.rules.denies_access(REACH, "", part);
+        if let Some((rule, Likeness::Yes)) = refusal {
+            return denied(rule);
+        }
         let reads = self.reads(command, shell);
         let checked = reads
             .as_ref()
@@ -133,10 +147,15 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
             return asked(rule);
         }
-        if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Maybe) {
+        if let Some((rule, _)) = self.rules.asks_for_access(REACH, "", part) {
+            return asked(rule);
+        }
+        let maybe = self.find(&self.rules.deny, command, Likeness::Maybe);
+        if let Some(rule) = maybe.or(refusal.map(|(rule, _)| rule)) {
             return Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
         }
-        if self.mode != Mode::Plan && self.allows_command(command) {
+        let is_granted = || self.rules.grants("", part).is_some();
+        if self.mode != Mode::Plan && (self.allows_command(command) || is_granted()) {
             return Finding::Fine;
         }
         match (checked, reads) {
@@ -193,18 +212,18 @@ impl<'a> Evaluation<'a> {
                 }
             }
             if changed.contains(&at) {
-                let named = self.named(words.iter(), &shell.places, Access::Write);
+                let named = self.named(words.iter(), &shell.places, PathAccess::Write);
                 finding = stricter(finding, named);
             }
             finding = stricter(
                 finding,
-                self.named(words.iter(), &shell.places, Access::Read),
+                self.named(words.iter(), &shell.places, PathAccess::Read),
             );
         }
         if harmless::runs_others(&command.words) != Likeness::No {
             let inner: Vec<&str> = rest.iter().map(|w| w.text.as_str()).collect();
             let words: Vec<String> = shell::loose_words(&inner.join(" ")).concat();
-            let named = self.named(words.iter(), &shell.places, Access::Read);
+            let named = self.named(words.iter(), &shell.places, PathAccess::Read);
             finding = stricter(finding, named);
         }
         finding
@@ -215,7 +234,7 @@ impl<'a> Evaluation<'a> {
         &self,
         words: impl Iterator<Item = &'w String>,
         places: &[String],
-        access: Access,
+        access: PathAccess,
     ) -> Option<Finding> {
         let mut asks = None;
         for path in words.flat_map(|word| paths_in(word)) {
@@ -275,9 +294,9 @@ impl<'a> Evaluation<'a> {
 
     fn check_reads(&self, reads: &Reads, shell: &Shell) -> Finding {
         let access = if reads.recursive {
-            Access::Grep
+            PathAccess::Grep
         } else {
-            Access::Read
+            PathAccess::Read
         };
         let mut finding = Finding::Fine;
         for place in &shell.places {
@@ -300,7 +319,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Each file that a pattern of the shell matches, and the one that is named so.
-    fn pattern(&self, place: &str, access: Access, pattern: &str, files_only: bool) -> Finding {
+    fn pattern(&self, place: &str, access: PathAccess, pattern: &str, files_only: bool) -> Finding {
         let full = self.full(place, pattern);
         let (folder, below) = match path::below(&full, place) {
             Some(below) => (place, below),
@@ -338,7 +357,11 @@ impl<'a> Evaluation<'a> {
         if harmless {
             return Finding::Fine;
         }
-        let access = if *writes { Access::Write } else { Access::Read };
+        let access = if *writes {
+            PathAccess::Write
+        } else {
+            PathAccess::Read
+        };
         let changed = if shell.changed {
             let why = "an earlier part may have changed the folder".to_string();
             self.unknown(!writes, why)
