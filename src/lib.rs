@@ -27,8 +27,10 @@
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
 //! anything is decided on it. What a call is (its effect class, what it needs the rules to
 //! permit) says [`tools::describe`], which a state is made with: the core knows no tool. For
-//! each call `next` says what is to become of it: idempotent calls run at once; a call with an effect is prepared ([`tools::prepare`], or a run folder of
-//! [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
+//! each call `next` says what is to become of it. Idempotent calls run at once. A person is asked
+//! about all calls of the answer before one with an effect runs. Where the path of a call leads
+//! is judged once more right before it acts, and it acts there. A call with an effect is prepared
+//! ([`tools::prepare`], or a run folder of [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
 //! # One key press

@@ -17,7 +17,7 @@ use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
-use crate::session::export::Format;
+use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -157,6 +157,9 @@ enum Command {
         /// Into this file instead of stdout
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Replace the file when it exists
+        #[arg(long, requires = "output")]
+        force: bool,
     },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
@@ -255,6 +258,7 @@ pub(crate) enum Invocation {
         format: Format,
         /// `None`: stdout.
         file: Option<PathBuf>,
+        replace: Replace,
     },
     Ps,
     /// Ends a running command.
@@ -377,10 +381,16 @@ impl Cli {
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id, at } => Invocation::Fork { id, at },
             Command::Compact { id } => Invocation::Compact { id },
-            Command::Export { id, json, output } => Invocation::Export {
+            Command::Export {
+                id,
+                json,
+                output,
+                force,
+            } => Invocation::Export {
                 id,
                 format: if json { Format::Json } else { Format::Markdown },
                 file: output,
+                replace: if force { Replace::Yes } else { Replace::No },
             },
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
@@ -657,14 +667,16 @@ mod tests {
                     id: id(),
                     format: Format::Markdown,
                     file: None,
+                    replace: Replace::No,
                 },
             ),
             (
-                "export --json -o out.json 0197",
+                "export --json -o out.json --force 0197",
                 Invocation::Export {
                     id: id(),
                     format: Format::Json,
                     file: Some("out.json".into()),
+                    replace: Replace::Yes,
                 },
             ),
             ("ps", Invocation::Ps),

@@ -5,18 +5,20 @@ use std::path::Path;
 
 use crate::report::{Trouble, exit};
 use crate::session::AppContext;
-use crate::session::export::{ExportError, Format, to_file};
+use crate::session::export::{ExportError, Format, Replace, to_file};
 
 pub(super) fn run(
     ctx: &AppContext,
     id: &str,
     format: Format,
-    file: Option<&Path>,
+    file: Option<(&Path, Replace)>,
 ) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
     let id = store.find(id)?.id;
     match file {
-        Some(file) => to_file(&store, &id, format, &ctx.env.cwd().join(file))?,
+        Some((file, replace)) => {
+            to_file(&store, &id, format, &ctx.env.cwd().join(file), replace)?;
+        }
         None => {
             let mut out = BufWriter::new(std::io::stdout().lock());
             let written = format.write(&store, &id, &mut out);
@@ -33,6 +35,8 @@ impl From<ExportError> for Trouble {
     fn from(error: ExportError) -> Trouble {
         match error {
             ExportError::Store(error) => error.into(),
+            ExportError::Exists(_) => Trouble::new(exit::USAGE, error.to_string())
+                .with_hint("give another name, or --force to replace it"),
             ExportError::Write(_) | ExportError::File { .. } => {
                 Trouble::new(exit::FAILED, error.to_string())
             }

@@ -100,7 +100,15 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Show { id } => show::run(ctx, &id),
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
         Invocation::Compact { id } => compact::run(ctx, &id),
-        Invocation::Export { id, format, file } => export::run(ctx, &id, format, file.as_deref()),
+        Invocation::Export {
+            id,
+            format,
+            file,
+            replace,
+        } => {
+            let file = file.as_deref().map(|file| (file, replace));
+            export::run(ctx, &id, format, file)
+        }
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

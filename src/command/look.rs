@@ -22,6 +22,7 @@ const BEGIN_WITHIN: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub how: How,
+    /// From the command's start to its end, milliseconds.
     pub took_ms: u64,
     /// UTC, since 1970.
     pub ended_at_ms: i64,
@@ -29,6 +30,7 @@ pub struct Ended {
     pub bytes_total: u64,
     /// In the file `output`: the head of what was printed.
     pub bytes_kept: u64,
+    /// The file with the head of what was printed.
     pub output: PathBuf,
     /// Why less was kept than the cap allows.
     pub write_error: Option<String>,

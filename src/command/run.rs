@@ -62,6 +62,7 @@ pub struct Running {
 }
 
 impl Running {
+    /// The name of its run folder.
     pub fn run(&self) -> &str {
         &self.run
     }
@@ -108,17 +109,23 @@ pub enum Stopped {
 /// A run as `rewake ps` shows it.
 #[derive(Debug)]
 pub struct RunInfo {
+    /// The name of the run folder.
     pub run: String,
+    /// What was asked for.
     pub spec: Spec,
     /// When it was begun or, before that, prepared. UTC, since 1970.
     pub since_ms: i64,
     pub state: RunState,
 }
 
+/// How far a run is, as its folder says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
+    /// It was not begun yet, or never will be.
     NotBegun,
+    /// A keeper is there, and the command runs.
     Running {
+        /// The keeper's pid. `None` when it cannot be read from the run folder.
         keeper: Option<u32>,
         /// The command's process group.
         group: Option<u32>,
@@ -381,6 +388,7 @@ impl Runs {
         })
     }
 
+    /// Whether there is a run folder of this name. False for what is no name of a run.
     pub fn exists(&self, run: &str) -> bool {
         self.folder(run).is_ok_and(|folder| folder.path().is_dir())
     }

@@ -16,8 +16,10 @@ pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Linux takes no single argument above 128 KiB; beyond this, the command becomes a script.
 pub(super) const ARGUMENT_MAX_BYTES: usize = 100 * 1024;
 
+/// What a keeper is to run, and how. Kept as a file in the run folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
+    /// The line for the shell.
     pub command: String,
     /// The folder the command starts in.
     pub folder: PathBuf,
@@ -33,7 +35,9 @@ pub struct Spec {
     pub env_set: Vec<(String, String)>,
     /// Whose command it is, for display.
     pub session: String,
+    /// The call that asked for it, by the name that the model has for it: `bg_3_0`.
     pub call: String,
+    /// The agent does not wait for its end.
     pub background: bool,
     /// What the system keeps the command from doing. None: it runs without a sandbox, as level
     /// `full` and every command of older versions does.

@@ -36,7 +36,8 @@ fn rules(config: &Config, origins: &Origins) -> Checked {
     for (name, list) in lists {
         for (place, text) in list.iter().enumerate() {
             let origin = origins.of(&format!("permissions.{name}[{place}]"));
-            Rule::parse(text).map_err(|why| ConfigError::new(why).at(origin))?;
+            Rule::parse(text)
+                .map_err(|why| ConfigError::new(format!("permissions.{name}: {why}")).at(origin))?;
         }
     }
     Ok(())
@@ -358,7 +359,7 @@ mod tests {
             ),
             (
                 "permissions.deny = [\"Bash\", \"Raed(x)\"]",
-                "rule \"Raed(x)\": there is no tool named \"Raed\"; the nearest is Read",
+                "permissions.deny: rule \"Raed(x)\": there is no rule named \"Raed\"; the nearest is Read; there are Bash, Network, Full, Read, Edit, Write, Grep, Glob, Memory, History and mcp__SERVER__TOOL",
             ),
             (
                 "shell.path = \"/nowhere/sh\"",

@@ -33,6 +33,7 @@ impl Env {
         Ok(Env::new(std::env::vars_os(), cwd))
     }
 
+    /// An environment of these variables. `cwd`: the folder that relative paths start in.
     pub fn new<K, V>(vars: impl IntoIterator<Item = (K, V)>, cwd: impl Into<PathBuf>) -> Env
     where
         K: Into<OsString>,

@@ -13,6 +13,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    /// An error without a hint.
     pub fn new(message: impl Into<String>) -> ConfigError {
         ConfigError {
             message: message.into(),
@@ -20,6 +21,7 @@ impl ConfigError {
         }
     }
 
+    /// Adds what a person can do about it.
     pub fn with_hint(mut self, hint: impl Into<String>) -> ConfigError {
         self.hint = Some(hint.into());
         self
@@ -31,6 +33,7 @@ impl ConfigError {
         self
     }
 
+    /// What a person can do about it. `None`: there is nothing to add to the message.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -40,6 +43,7 @@ impl ConfigError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     pub text: String,
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 
 use super::in_use::{IN_USE, is_in_use};
 
+/// Why the text of a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("there is no such file")]
@@ -27,9 +28,11 @@ pub enum ReadError {
 /// What a file held when it was read: to tell whether it is still that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
+    /// There is no such file.
     Missing,
     /// It is there, and could not be read as a text.
     Unreadable,
+    /// The hash of its text.
     Of(blake3::Hash),
 }
 

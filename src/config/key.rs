@@ -9,9 +9,12 @@ use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
 
 const MAX_KEY_BYTES: u64 = 16 * 1024;
 
+/// A provider's key. Debug output leaves the secret out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
+    /// The key itself, without space around it.
     pub secret: String,
+    /// The variable or the file it was read from.
     pub origin: Origin,
     /// Others can read the file.
     pub warning: Option<Warning>,

@@ -1,5 +1,5 @@
-//! The layers, read and merged: defaults < the user's file < the workspace's file <
-//! environment < flags.
+//! The layers, read and merged: defaults < the user's file < the user's rules for the project <
+//! the workspace's file < environment < flags.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,18 @@ use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
 use super::merge::checked;
 use super::project::{Project, project_file};
 use super::provider::named_in;
-use super::{Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, project, trust};
+use super::{
+    Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, granted, project, trust,
+};
 
+/// The config of one start, checked and complete, and what there is to say of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
+    /// The values in use, of all layers together.
     pub config: Config,
+    /// Where each value came from.
     pub origins: Origins,
+    /// What the user should know and what stops nothing.
     pub warnings: Vec<Warning>,
     /// The workspace's own config.
     pub project: Project,
@@ -84,6 +90,10 @@ pub fn load(
     let user = read_layer(&user_file);
     files.insert(user_file.clone(), user.digest);
     let mut leaves = resolved(user.leaves?, env, &user_file);
+    let granted_file = granted::file(paths, root);
+    let granted = granted::read(&granted_file);
+    files.insert(granted_file.clone(), granted.digest);
+    leaves.extend(granted.leaves?);
     if !same_file(&user_file, &project_file) {
         let layer = read_layer(&project_file);
         files.insert(project_file.clone(), layer.digest);
@@ -334,5 +344,37 @@ mod tests {
             f.short(&err),
             "cannot read the config file config/config.toml: it is not a regular file"
         );
+    }
+
+    #[test]
+    fn rules_of_the_project_are_a_layer_of_the_users_own() {
+        let f = Fixture::new();
+        let file = granted::file(&f.paths(), &f.root());
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(
+            &file,
+            granted::beginning(&f.root()).replace("[]", "[\"Bash(b)\"]"),
+        )
+        .unwrap();
+        f.user("[permissions]\nallow = [\"Bash(a)\"]");
+        let loaded = f.load(&[], &[]).unwrap();
+        assert_eq!(loaded.config.permissions.allow, ["Bash(a)", "Bash(b)"]);
+        let origin = loaded.origins.of("permissions.allow[1]").to_string();
+        assert!(
+            origin.ends_with(".toml:4") && origin.contains("/permissions/"),
+            "{origin}"
+        );
+        assert!(loaded.files.contains_key(&file));
+        for (text, why) in [
+            ("model = \"a/b\"", "model has no place here"),
+            (
+                "[permissions]\nallow = [\"Bsah\"]",
+                ":2: permissions.allow: rule \"Bsah\"",
+            ),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = f.load(&[], &[]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Config: read once into a checked, complete value, of which every part knows its origin.
 //!
-//! Layers, each over the one before: defaults, `config.toml` in the user's config folder,
-//! `.rewake/config.toml` of the workspace root, environment, flags. A later layer replaces
+//! Layers, each over the one before: defaults, `config.toml` in the user's config folder, the
+//! rules that the user allowed for this project ([`granted`]), `.rewake/config.toml` of the workspace root, environment, flags. A later layer replaces
 //! a value; lists of permission rules add up, so that no layer can drop a rule to deny.
 //!
 //! Invariant: the process environment is read in one place, [`Env::capture`], which `main`
@@ -19,6 +19,7 @@ mod check;
 mod env;
 mod error;
 mod file;
+pub(crate) mod granted;
 mod in_use;
 mod key;
 mod layer;

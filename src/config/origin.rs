@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+/// Where the value of a key was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
@@ -35,10 +36,12 @@ impl fmt::Display for Origin {
 pub struct Origins(pub(super) BTreeMap<String, Origin>);
 
 impl Origins {
+    /// Where the value of this dotted key came from. `Default` for keys that nobody set.
     pub fn of(&self, key: &str) -> &Origin {
         self.0.get(key).unwrap_or(&Origin::Default)
     }
 
+    /// All keys that somebody set, each with its origin, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }

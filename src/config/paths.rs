@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ConfigError, Env};
 
+/// The folders of rewake's own files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
     /// `config.toml`, `trusted.toml`, `AGENTS.md`.
@@ -17,6 +18,11 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Finds the folders: all in `REWAKE_HOME` if that is set, else those of the XDG base
+    /// directory specification. Nothing is made.
+    ///
+    /// # Errors
+    /// When none of the variables says where they are, and `HOME` is not set either.
     pub fn new(env: &Env) -> Result<Paths, ConfigError> {
         if let Some(home) = env.var_os("REWAKE_HOME") {
             let home = env.cwd().join(home);

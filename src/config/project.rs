@@ -55,6 +55,7 @@ pub struct Content {
     pub keys: BTreeMap<String, Given>,
 }
 
+/// A value that a workspace's own config gives and that needs trust.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Given {
     /// Of the value as TOML: blake3 in hex.
@@ -136,6 +137,7 @@ fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<S
 /// How a workspace's own config stands to what the person trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Standing {
+    /// The folder is not trusted.
     #[default]
     Untrusted,
     /// All that needs trust is what was trusted.
@@ -146,10 +148,14 @@ pub enum Standing {
     Unbound,
 }
 
+/// A key in which a workspace's own config is not what was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
+    /// The dotted key.
     pub key: String,
+    /// The value that is there now, short. `None` when it is gone.
     pub shown: Option<String>,
+    /// `changed`, `new` or `gone`.
     pub how: &'static str,
 }
 
@@ -197,6 +203,7 @@ impl Standing {
 /// The workspace's own config as it was found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Project {
+    /// What of it needs trust.
     pub content: Content,
     pub standing: Standing,
     /// Why none of it is used.

@@ -12,6 +12,7 @@ use super::{Config, ConfigError, Env, ProviderEntry};
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderConfig {
+    /// As the config and model names call it.
     pub name: String,
     pub protocol: Protocol,
     /// Without a slash at the end; `{model}` in it stands for the model's name. Empty for
@@ -20,7 +21,9 @@ pub struct ProviderConfig {
     pub quirks: Quirks,
     /// Variables that may hold the key, in the order they are looked at.
     pub api_key_env: Vec<String>,
+    /// Read when none of the variables holds a key.
     pub api_key_file: Option<PathBuf>,
+    /// Sent with each request, besides those of the protocol. Values may be secrets.
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
     pub idle_timeout_ms: u64,
@@ -28,6 +31,7 @@ pub struct ProviderConfig {
     pub progress_timeout_ms: u64,
     /// From the request to the last byte of its answer.
     pub answer_timeout_ms: u64,
+    /// Certificates in PEM that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// Always there for [`Protocol::Script`].
     pub script: Option<PathBuf>,
@@ -117,11 +121,17 @@ fn ollama_url(host: &str) -> String {
 /// `provider/model`. The model's own name may hold slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelName {
+    /// The provider's name in the config: the part before the first slash.
     pub provider: String,
+    /// The provider's own name of the model: all behind the first slash.
     pub model: String,
 }
 
 impl ModelName {
+    /// Splits a name at its first slash.
+    ///
+    /// # Errors
+    /// When there is no slash, or nothing on one side of it.
     pub fn parse(text: &str) -> Result<ModelName, ConfigError> {
         match text.split_once('/') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelName {

@@ -17,6 +17,7 @@ use crate::core::entry::Mode;
 use crate::core::summary::Fallback;
 use crate::core::window::Strategy;
 
+/// The whole config. `config.example.toml` says what each key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -25,7 +26,9 @@ pub struct Config {
     pub model: Option<String>,
     /// `provider/model` for summaries. None: the model itself.
     pub summary_model: Option<String>,
+    /// What runs without asking in a new session.
     pub permission_mode: Mode,
+    /// Seconds between two checkpoints while something changes.
     pub checkpoint_interval_secs: u64,
     /// None: the model's own limit.
     pub max_output_tokens: Option<u64>,
@@ -39,6 +42,7 @@ pub struct Config {
     pub max_turns: Option<u64>,
     /// None: the model does not think, or decides itself.
     pub thinking_budget_tokens: Option<u64>,
+    /// A result over so many bytes is kept whole, and sent as head and tail.
     pub inline_max_bytes: u64,
     /// Of the terminal screen: a built-in name, or a file in `themes` of the config folder.
     pub theme: String,
@@ -106,11 +110,13 @@ impl Default for UiConfig {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ContextConfig {
     pub strategy: Strategy,
-    /// Messages that stay in full when a window closes by `messages`.
+    /// Messages that stay in full after a compaction by `messages`.
     pub keep: u64,
+    /// With `messages`: a summary is made at so many messages.
     pub max_messages: u64,
+    /// With `tokens`: a summary is made at so many tokens at the latest.
     pub max_tokens: u64,
-    /// A pause as long as this ends a window when windows close by `minutes`.
+    /// A pause as long as this brings a compaction where the strategy is `minutes`.
     pub idle_minutes: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
@@ -143,13 +149,16 @@ pub struct PermissionsConfig {
     pub deny: Vec<String>,
 }
 
+/// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ShellConfig {
     /// None: [`ShellConfig::program`] looks for one.
     pub path: Option<PathBuf>,
+    /// The time limit of a command that names none itself, milliseconds.
     pub timeout_ms: u64,
+    /// How many bytes of the head of a command's output are kept.
     pub output_cap_bytes: u64,
     /// Names of variables that hold keys and are given to commands all the same.
     pub pass_env: Vec<String>,
@@ -242,6 +251,7 @@ impl From<SandboxUse> for SandboxWritten {
     }
 }
 
+/// Which instruction files are read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -264,13 +274,16 @@ impl Default for InstructionsConfig {
     }
 }
 
+/// How a model call that failed is tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct RetryConfig {
     /// Tries of one model call in all.
     pub tries: u64,
+    /// The first pause, milliseconds. Each next one is twice as long.
     pub base_ms: u64,
+    /// The longest pause, milliseconds.
     pub cap_ms: u64,
     /// In all, for limits by time.
     pub max_wait_ms: u64,
@@ -287,6 +300,7 @@ impl Default for RetryConfig {
     }
 }
 
+/// What is written into the log file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -302,6 +316,7 @@ impl Default for LogConfig {
     }
 }
 
+/// The least important messages that are written into the log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
@@ -315,6 +330,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
+    /// The level's name as it is written in the config.
     pub fn name(self) -> &'static str {
         match self {
             LogLevel::Off => "off",

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 use super::layer::Leaf;
 use super::{ConfigError, Origin};
 
+/// One value from the command line. It goes over what files and variables say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting(pub(super) Leaf);
 

@@ -1,4 +1,4 @@
-//! Changes of the user's own file that the screen makes: a rule, the model, the theme.
+//! Changes of the user's own files that the screen makes: a rule, the model, the theme.
 //!
 //! What stands in the file stays as it is, comments and all. The file is replaced as a whole,
 //! so a crash leaves the old one or the new one; a link is followed.
@@ -12,7 +12,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
-use super::{ConfigError, Paths};
+use super::{ConfigError, Paths, granted};
 
 /// A chain of links that is longer goes round in a circle.
 const MAX_LINKS: usize = 40;
@@ -27,9 +27,87 @@ pub(crate) struct Change {
     pub after: Digest,
 }
 
+/// A file of the user's own that is changed at a person's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub file: PathBuf,
+    /// What it begins as when it is not there.
+    beginning: String,
+}
+
+impl Target {
+    /// The config: what holds everywhere.
+    pub(crate) fn config(paths: &Paths) -> Target {
+        Target {
+            file: paths.config_file(),
+            beginning: String::new(),
+        }
+    }
+
+    /// The rules of one project.
+    pub(crate) fn project(paths: &Paths, root: &Path) -> Target {
+        Target {
+            file: granted::file(paths, root),
+            beginning: granted::beginning(root),
+        }
+    }
+}
+
+/// Takes a rule out of a list of `permissions`: `allow`, `ask` or `deny`.
+pub(crate) fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, ConfigError> {
+    change(target, |document| {
+        let rules = document
+            .get_mut("permissions")
+            .and_then(|permissions| permissions.get_mut(list))
+            .and_then(Item::as_array_mut);
+        let Some(rules) = rules else {
+            return Ok(false);
+        };
+        let mut is_changed = false;
+        for at in (0..rules.len()).rev() {
+            if rules.get(at).and_then(Value::as_str) == Some(rule) {
+                take_out(rules, at);
+                is_changed = true;
+            }
+        }
+        Ok(is_changed)
+    })
+}
+
+/// A comment stands behind what it is about, and so in front of the next one: what is in front
+/// of the rule stays, and what is behind it in its line goes with it.
+fn take_out(list: &mut Array, at: usize) {
+    let text = |raw: Option<&str>| raw.unwrap_or_default().to_string();
+    let removed = list.remove(at);
+    let front = text(removed.decor().prefix().and_then(|p| p.as_str()));
+    let below = |behind: &str| match behind.find('\n') {
+        Some(end) => behind[end..].to_string(),
+        None => behind.to_string(),
+    };
+    let own = |front: &str| {
+        front
+            .rfind('\n')
+            .map_or(String::new(), |end| front[..end].to_string())
+    };
+    match list.get_mut(at) {
+        Some(next) => {
+            let behind = text(next.decor().prefix().and_then(|p| p.as_str()));
+            let prefix = match behind.contains('\n') {
+                true => own(&front) + &below(&behind),
+                false => front,
+            };
+            next.decor_mut().set_prefix(prefix);
+        }
+        None => {
+            let behind = text(list.trailing().as_str());
+            list.set_trailing(own(&front) + &below(&behind));
+        }
+    }
+}
+
 /// Adds a rule to `permissions.allow`.
-pub(crate) fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
-    change(paths, |document| {
+pub(crate) fn allow(target: &Target, rule: &str) -> Result<Change, ConfigError> {
+    change(target, |document| {
         let permissions = document
             .entry("permissions")
             .or_insert_with(|| Item::Table(Table::new()));
@@ -51,18 +129,20 @@ pub(crate) fn allow(paths: &Paths, rule: &str) -> Result<Change, ConfigError> {
 
 /// Sets a key at the top of the file.
 pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigError> {
-    change(paths, |document| match document.get_mut(key) {
-        Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
-        Some(Item::Value(known)) => {
-            let decor = known.decor().clone();
-            *known = Value::from(to);
-            *known.decor_mut() = decor;
-            Ok(true)
-        }
-        Some(Item::Table(_) | Item::ArrayOfTables(_)) => Err("it is a table there"),
-        Some(Item::None) | None => {
-            document.insert(key, value(to));
-            Ok(true)
+    change(&Target::config(paths), |document| {
+        match document.get_mut(key) {
+            Some(Item::Value(known)) if known.as_str() == Some(to) => Ok(false),
+            Some(Item::Value(known)) => {
+                let decor = known.decor().clone();
+                *known = Value::from(to);
+                *known.decor_mut() = decor;
+                Ok(true)
+            }
+            Some(Item::Table(_) | Item::ArrayOfTables(_)) => Err("it is a table there"),
+            Some(Item::None) | None => {
+                document.insert(key, value(to));
+                Ok(true)
+            }
         }
     })
 }
@@ -73,7 +153,7 @@ pub(crate) fn local_server(
     name: &str,
     base_url: &str,
 ) -> Result<Change, ConfigError> {
-    change(paths, |document| {
+    change(&Target::config(paths), |document| {
         let providers = document.entry("providers").or_insert_with(|| {
             let mut table = Table::new();
             table.set_implicit(true);
@@ -121,18 +201,19 @@ fn add(list: &mut Array, rule: &str) {
 
 /// Reads, changes and replaces the file under a lock, so that two at once both count.
 fn change(
-    paths: &Paths,
+    target: &Target,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, &'static str>,
 ) -> Result<Change, ConfigError> {
-    create_private_dir(&paths.config_dir)?;
-    let file = paths.config_file();
+    let file = &target.file;
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    create_private_dir(folder)?;
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
-    let _lock = lock(&paths.config_dir.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
-    let read = read_text(&file, MAX_FILE_BYTES);
+    let _lock = lock(&folder.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
+    let read = read_text(file, MAX_FILE_BYTES);
     let before = Digest::of(&read);
     let text = match read {
         Ok(text) => text,
-        Err(ReadError::Missing) => String::new(),
+        Err(ReadError::Missing) => target.beginning.clone(),
         Err(e) => return Err(cannot(e.to_string())),
     };
     let is_dos = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
@@ -155,7 +236,7 @@ fn change(
     } else {
         text
     };
-    replace(&file, &text).map_err(|e| cannot(e.to_string()))?;
+    replace(file, &text).map_err(|e| cannot(e.to_string()))?;
     Ok(Change {
         is_changed: true,
         before,
@@ -208,11 +289,23 @@ mod tests {
     fn what_stands_in_the_file_stays() {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
-        assert!(allow(&paths, "Bash(make:*)").unwrap().is_changed);
-        assert!(!allow(&paths, "Bash(make:*)").unwrap().is_changed);
+        assert!(
+            allow(&Target::config(&paths), "Bash(make:*)")
+                .unwrap()
+                .is_changed
+        );
+        assert!(
+            !allow(&Target::config(&paths), "Bash(make:*)")
+                .unwrap()
+                .is_changed
+        );
         let text = "# mine\nmodel = \"a/b\" # this one\n\n[permissions]\nallow = [\n    \"Bash(x)\", # x\n]\n";
         fs::write(paths.config_file(), text).unwrap();
-        assert!(allow(&paths, "Read(~/n/**)").unwrap().is_changed);
+        assert!(
+            allow(&Target::config(&paths), "Read(~/n/**)")
+                .unwrap()
+                .is_changed
+        );
         assert!(set(&paths, "model", "c/d").unwrap().is_changed);
         let now = fs::read_to_string(paths.config_file()).unwrap();
         assert!(now.starts_with("# mine\nmodel = \"c/d\""), "{now}");
@@ -227,7 +320,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         fs::write(paths.config_file(), text).unwrap();
-        assert!(allow(&paths, "B").unwrap().is_changed);
+        assert!(allow(&Target::config(&paths), "B").unwrap().is_changed);
         assert!(set(&paths, "model", "c/d").unwrap().is_changed);
         fs::read_to_string(paths.config_file()).unwrap()
     }
@@ -259,6 +352,52 @@ mod tests {
         ] {
             assert_eq!(changed(before), after);
         }
+    }
+
+    #[test]
+    fn a_rule_is_taken_out_and_comments_stay_with_what_they_are_about() {
+        for (before, after) in [
+            ("allow = [\"A\", \"B\"]\n", "allow = [\"A\"]\n"),
+            ("allow = [\"B\"] # some\n", "allow = [] # some\n"),
+            (
+                "allow = [\n  \"A\", # a\n  \"B\", # b\n  \"C\", # c\n]\n",
+                "allow = [\n  \"A\", # a\n  \"C\", # c\n]\n",
+            ),
+            (
+                "allow = [\n  \"A\", # a\n  \"B\", # b\n]\n",
+                "allow = [\n  \"A\", # a\n]\n",
+            ),
+            ("deny = [\"B\"]\n", "deny = [\"B\"]\n"),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let target = Target::config(&paths(home.path()));
+            fs::write(&target.file, format!("[permissions]\n{before}")).unwrap();
+            let is_changed = remove(&target, "allow", "B").unwrap().is_changed;
+            assert_eq!(is_changed, before != after);
+            let now = fs::read_to_string(&target.file).unwrap();
+            assert_eq!(now, format!("[permissions]\n{after}"));
+        }
+    }
+
+    #[test]
+    fn a_rule_of_a_project_stands_in_a_file_of_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = paths(home.path());
+        let (one, other) = (home.path().join("one"), home.path().join("other"));
+        fs::create_dir_all(&one).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        std::os::unix::fs::symlink(&one, home.path().join("link")).unwrap();
+        let target = Target::project(&paths, &one);
+        assert_eq!(
+            Target::project(&paths, &home.path().join("link")).file,
+            target.file
+        );
+        assert_ne!(Target::project(&paths, &other).file, target.file);
+        assert!(allow(&target, "Bash(make:*)").unwrap().is_changed);
+        let text = fs::read_to_string(&target.file).unwrap();
+        assert!(text.starts_with("# Rules that were allowed for "), "{text}");
+        assert!(text.contains("allow = [\"Bash(make:*)\"]"), "{text}");
+        assert!(!paths.config_file().exists());
     }
 
     #[test]
@@ -295,7 +434,7 @@ mod tests {
         std::thread::scope(|scope| {
             for n in 0..8 {
                 let paths = &paths;
-                scope.spawn(move || allow(paths, &format!("Bash(r{n})")).unwrap());
+                scope.spawn(move || allow(&Target::config(paths), &format!("Bash(r{n})")).unwrap());
             }
         });
         let text = fs::read_to_string(paths.config_file()).unwrap();
@@ -308,7 +447,7 @@ mod tests {
         let paths = paths(home.path());
         fs::write(paths.config_file(), "model = [").unwrap();
         assert!(
-            allow(&paths, "Bash(make:*)")
+            allow(&Target::config(&paths), "Bash(make:*)")
                 .unwrap_err()
                 .to_string()
                 .contains("config.toml")
@@ -318,7 +457,7 @@ mod tests {
             "model = ["
         );
         fs::write(paths.config_file(), "permissions = 3").unwrap();
-        assert!(allow(&paths, "Bash(make:*)").is_err());
+        assert!(allow(&Target::config(&paths), "Bash(make:*)").is_err());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub enum Access {
 }
 
 impl Access {
+    /// All levels, from least to most.
     pub const ALL: [Access; 4] = [
         Access::Read,
         Access::Workspace,
@@ -26,6 +27,7 @@ impl Access {
         Access::Full,
     ];
 
+    /// The level's name as it is stored and shown: `read`, `workspace`, `network` or `full`.
     pub fn name(self) -> &'static str {
         match self {
             Access::Read => "read",
@@ -35,6 +37,7 @@ impl Access {
         }
     }
 
+    /// The level with this name, written exactly so. `None` for any other word.
     pub fn named(name: &str) -> Option<Access> {
         Access::ALL.into_iter().find(|access| access.name() == name)
     }

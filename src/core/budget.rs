@@ -20,12 +20,14 @@ const SMALL_WINDOW: u64 = 16_000;
 /// What an image costs, about.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
+/// The context window of one model, shared out between request and answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Tokens of request and answer together.
     pub window: u64,
     /// Room for the answer.
     pub answer: u64,
+    /// What tokens are estimated by: from 1 to 8, learnt or [`BYTES_PER_TOKEN`].
     pub bytes_per_token: f64,
 }
 
@@ -52,10 +54,12 @@ impl Budget {
             .min(self.hard() * 9 / 10)
     }
 
+    /// About how many tokens so many bytes are, rounded up.
     pub fn tokens(&self, bytes: usize) -> u64 {
         (bytes as f64 / self.bytes_per_token).ceil() as u64
     }
 
+    /// About how many bytes so many tokens are, rounded down.
     pub fn bytes(&self, tokens: u64) -> usize {
         (tokens as f64 * self.bytes_per_token) as usize
     }
@@ -68,6 +72,7 @@ impl Budget {
             .min(max)
     }
 
+    /// Whether the short forms of system prompt and tools are sent, since the window is small.
     pub fn is_small(&self) -> bool {
         self.window < SMALL_WINDOW
     }

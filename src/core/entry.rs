@@ -23,7 +23,9 @@ pub type Seq = u64;
 /// One entry with its place and its time (UTC, milliseconds since 1970).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// The place of the entry in its chain.
     pub seq: Seq,
+    /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub entry: Entry,
 }
@@ -32,7 +34,9 @@ pub struct Record {
 /// calls of that answer. Servers repeat their own ids or send none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId {
+    /// The place of the `Replied` entry.
     pub reply: Seq,
+    /// The call's place among the calls of that answer, from 0.
     pub index: u32,
 }
 
@@ -68,6 +72,7 @@ impl std::fmt::Display for CallId {
     }
 }
 
+/// One fact of a session. JSON names its kind in `kind`; [`Entry::kind`] is that name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
@@ -79,25 +84,34 @@ pub enum Entry {
         version: String,
         /// `provider/model`.
         model: String,
+        /// What may be done without asking, at the start.
         mode: Mode,
+        /// What requests begin with, as this version rendered it.
         layers: Layers,
     },
     /// Layers 1 and 2 were rendered again: another version of rewake, or a new context.
     Rendered {
+        /// The version of rewake that rendered them.
         version: String,
         layers: Layers,
     },
     /// The user's words, or an outside signal's.
     Said {
+        /// The words as they were given.
         text: String,
+        /// Images that came with the words, in their order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// How the words came in.
         via: Via,
     },
     /// One whole answer of the model. A stream that was cut is never one.
     Replied {
+        /// In the order the model gave them.
         blocks: Vec<Block>,
+        /// What the provider counted for the request and this answer.
         usage: Usage,
+        /// Why the answer ended.
         stop: StopReason,
         /// `provider/model` that made it: thinking goes back only to its maker.
         model: String,
@@ -110,19 +124,27 @@ pub enum Entry {
     },
     /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
     Decided {
+        /// The call that was decided on.
         call: CallId,
         verdict: Verdict,
+        /// Who decided. Hooks do not exist yet: so far always `Person`.
         by: By,
+        /// The rule that is allowed with it for the rest of this session, as written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// About to act: all that is needed to settle the call after a crash.
     Started {
+        /// The call that is begun.
         call: CallId,
         guard: Guard,
     },
     /// The one result of a call.
     Finished {
+        /// The call whose result this is. It is the only one it gets.
         call: CallId,
         outcome: Outcome,
+        /// What of the result changes the state. `None`: nothing but the call's end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fact: Option<Fact>,
         /// Files in time: none until snapshots exist.
@@ -144,17 +166,24 @@ pub enum Entry {
     },
     /// What the model is told besides: it owes no answer for it.
     Noted {
+        /// What the model is told.
         text: String,
+        /// What the note is about, where something follows from that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<About>,
     },
     /// The oldest exchanges of the context were summarised. The summary replaces the one before.
     #[serde(rename = "closed")]
     Compacted {
+        /// The number of windows that left the context so far, this one included, from 1.
         window: u32,
+        /// The place of the first entry that the summary stands for.
         first: Seq,
+        /// The place of the last entry that the summary stands for.
         last: Seq,
+        /// The summary itself, as it stands in requests.
         summary: String,
+        /// Who wrote the summary.
         by: SummaryBy,
         /// What the summary model was asked since the last entry that says so.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -162,7 +191,9 @@ pub enum Entry {
     },
     /// Continuation checkpoint: the context starts again from this note.
     Continued {
+        /// The whole text that the context begins again with.
         note: String,
+        /// Who wrote it. `Digest` in logs that do not say.
         #[serde(default)]
         by: SummaryBy,
         /// As that of `Compacted`.
@@ -171,27 +202,35 @@ pub enum Entry {
     },
     /// A checkpoint without a call.
     Saved {
+        /// What the checkpoint was made for.
         reason: SaveReason,
+        /// Files in time: none until snapshots exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
     },
     /// The first entry of a fork. It closes every open call: those belong to the other branch.
     Forked {
+        /// Where the fork goes on from.
         from: ForkPoint,
     },
     /// Another model, mode, effort or temperature from here on.
     Chose(Choice),
+    /// A person named the session.
     Named {
+        /// The session's name. It stands in place of the first words said.
         title: String,
     },
     /// The model's context window in tokens, learnt from the provider's own error, or from
     /// counts that stay behind what was sent.
     Learned {
+        /// `provider/model` that the limit is of.
         model: String,
+        /// Tokens.
         limit: u64,
         /// What the provider counted in the request that was too long, and what it had.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
+        /// How large that request was, about. 0: not known.
         #[serde(default)]
         bytes: u64,
         /// There was no error: the server cut long requests and said nothing.
@@ -205,6 +244,7 @@ pub enum Entry {
     /// A process took the session up again.
     #[serde(rename = "woke")]
     Resumed {
+        /// Who took it up. With `Person`, starts that came to nothing are counted anew.
         by: By,
         /// What was found: one line for the user.
         found: String,
@@ -229,6 +269,9 @@ pub struct Choice {
     /// Another model answers until the user's next message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackModel>,
+    /// A rule of this session that is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<String>,
 }
 
 impl Choice {
@@ -273,7 +316,9 @@ pub struct Refusal {
 /// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layers {
+    /// Layer 1: the system prompt.
     pub system: String,
+    /// Layer 1: the tools, in the order they are sent.
     pub tools: Vec<ToolSpec>,
     /// AGENTS.md chain and what else comes with the folder. May be empty.
     pub instructions: String,
@@ -282,7 +327,9 @@ pub struct Layers {
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
+    /// What the model calls it by.
     pub name: String,
+    /// What the model reads of it.
     pub description: String,
     /// JSON Schema of the arguments: an object.
     pub schema: Value,
@@ -299,10 +346,13 @@ pub struct Image {
 /// Bytes in the blobs of the store: blake3 in hex, and the size before compression.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
+    /// Blake3 of the bytes as they were, in hex. It is the blob's name.
     pub hash: String,
+    /// The size as it was, before compression.
     pub bytes: u64,
 }
 
+/// How a message came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -320,6 +370,7 @@ pub enum Via {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
+    /// Words for the user.
     Text {
         text: String,
         /// What its maker wants back beside it. Gemini: the part's `thoughtSignature`;
@@ -327,6 +378,7 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
+    /// What the model thought before it answered.
     Thinking {
         /// May be empty: some providers give only the sealed form.
         text: String,
@@ -335,7 +387,9 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sealed: Option<Value>,
     },
+    /// A call of a tool.
     Call {
+        /// As the model wrote it: there may be no such tool.
         name: String,
         /// As the model wrote it: may not be JSON.
         arguments: String,
@@ -349,6 +403,7 @@ pub enum Block {
 }
 
 impl Block {
+    /// Words without a signature.
     pub fn text(text: impl Into<String>) -> Block {
         Block::Text {
             text: text.into(),
@@ -356,6 +411,7 @@ impl Block {
         }
     }
 
+    /// A call without a provider's id and signature. `arguments` are JSON as text.
     pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Block {
         Block::Call {
             name: name.into(),
@@ -370,12 +426,16 @@ impl Block {
 /// the whole prompt is `input + cached + cache_written`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
+    /// Tokens of the prompt that no cache had a part in.
     #[serde(default, deserialize_with = "tokens")]
     pub input: u64,
+    /// Tokens of the prompt that were read from the provider's cache.
     #[serde(default, deserialize_with = "tokens")]
     pub cached: u64,
+    /// Tokens of the prompt that were written to the provider's cache.
     #[serde(default, deserialize_with = "tokens")]
     pub cache_written: u64,
+    /// Tokens of the answer, thinking included.
     #[serde(default, deserialize_with = "tokens")]
     pub output: u64,
 }
@@ -402,6 +462,7 @@ fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 }
 
 impl Usage {
+    /// Tokens of the whole prompt.
     pub fn prompt(&self) -> u64 {
         self.input
             .saturating_add(self.cached)
@@ -413,6 +474,7 @@ impl Usage {
         self.prompt().saturating_add(self.output)
     }
 
+    /// Adds another answer's tokens to these.
     pub fn add(&mut self, other: &Usage) {
         for (sum, more) in [
             (&mut self.input, other.input),
@@ -433,6 +495,7 @@ pub struct Spent {
     pub usage: Usage,
 }
 
+/// Why an answer ended, as the provider says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -448,10 +511,13 @@ pub enum StopReason {
     Other,
 }
 
+/// A person's or a hook's answer to whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
+    /// The call runs, this once.
     Allow,
+    /// The call never runs. The model is told the reason.
     Deny { reason: String },
 }
 
@@ -463,6 +529,7 @@ pub enum By {
     Person,
     /// The program, by itself.
     Start,
+    /// A program of the user's that decides. Nothing writes it yet: hooks do not exist.
     Hook,
 }
 
@@ -473,8 +540,11 @@ pub enum Guard {
     /// A file that is replaced as a whole. Hashes are blake3 in hex; `before` is `None`
     /// when there was no file.
     Checked {
+        /// Absolute.
         path: String,
+        /// Of what the file held before. `None`: there was no file.
         before: Option<String>,
+        /// Of what it holds once the change is done.
         after: String,
     },
     /// A command under a keeper.
@@ -483,18 +553,23 @@ pub enum Guard {
         run: String,
         /// The boot it was started in: another boot means it cannot be running.
         boot: String,
+        /// The command was started to go on while the model is asked again.
         background: bool,
     },
     /// Nothing can be known of it after a crash.
     Opaque,
 }
 
+/// The result of a call. `Denied`: it never ran, since a person or a rule said no.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
+    /// The tool did its work. A command that failed is `Done` too: its output says how it
+    /// ended.
     Done {
         output: Output,
     },
+    /// It failed; the output says why.
     Error {
         output: Output,
     },
@@ -503,7 +578,9 @@ pub enum Outcome {
     },
     /// It was cut short; what it did so far stands.
     Interrupted {
+        /// What it printed or found until then.
         output: Output,
+        /// What cut it short, for the model.
         why: String,
     },
 }
@@ -512,14 +589,18 @@ pub enum Outcome {
 /// and tail and `blob` the whole.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Output {
+    /// What the model reads.
     pub text: String,
+    /// The whole output. `None`: `text` is the whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
+    /// Images that the model sees besides the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
 }
 
 impl Output {
+    /// Output of text alone.
     pub fn text(text: impl Into<String>) -> Output {
         Output {
             text: text.into(),
@@ -529,12 +610,14 @@ impl Output {
 }
 
 impl Outcome {
+    /// A result without images or blob.
     pub fn done(text: impl Into<String>) -> Outcome {
         Outcome::Done {
             output: Output::text(text),
         }
     }
 
+    /// A failure. `text` tells the model what is wrong.
     pub fn error(text: impl Into<String>) -> Outcome {
         Outcome::Error {
             output: Output::text(text),
@@ -567,24 +650,32 @@ impl Outcome {
 pub enum Fact {
     /// The file's content is known to the model: absolute path and blake3 in hex.
     Seen {
+        /// Absolute, links followed.
         path: String,
         hash: String,
     },
     /// The file was changed by us and now has this content.
     Wrote {
+        /// Absolute.
         path: String,
+        /// Of what was written: blake3 in hex.
         hash: String,
     },
     /// A command ended.
     Ran {
+        /// `None` when it did not exit by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// From its start to its end, milliseconds.
         took_ms: u64,
     },
     /// A command goes on in the background under this id; `run` is its folder.
     Background {
+        /// What the model names the command by: `bg_`, the answer's place, the call's index.
         id: String,
+        /// The name of the run folder.
         run: String,
+        /// The command line, as the model wrote it.
         command: String,
     },
     Planned {
@@ -603,11 +694,13 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     pub kind: MemoryKind,
+    /// What it is about, in a few words. `None`: the model gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     pub text: String,
 }
 
+/// What sort of thing a memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
@@ -620,6 +713,7 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
+    /// The kind's name as it is stored: `episodic`, `semantic` or `procedural`.
     pub fn name(self) -> &'static str {
         match self {
             MemoryKind::Episodic => "episodic",
@@ -629,9 +723,11 @@ impl MemoryKind {
     }
 }
 
+/// What the model means to do. Each plan replaces the one before as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Plan {
     pub steps: Vec<PlanStep>,
+    /// What is to be true in the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<String>,
 }
@@ -661,17 +757,23 @@ impl Plan {
     }
 }
 
+/// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStep {
+    /// What is to be done, in the model's words.
     pub text: String,
     pub state: StepState,
 }
 
+/// How far a step of a plan is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
+    /// It is done.
     Done,
+    /// It is being worked on.
     Current,
+    /// It is still to do.
     Left,
 }
 
@@ -681,16 +783,20 @@ pub struct Failure {
     pub class: FailureClass,
     /// What was tried and on what.
     pub message: String,
+    /// What the user can do about it. `None`: nothing is known that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
+/// What sort of failure it was: whether it is tried again depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// The request is longer than the model's context window.
     TooLong,
+    /// The provider takes no more requests or tokens for a time.
     RateLimit,
+    /// The provider has no room at the moment, or a fault of its own.
     Overloaded,
     /// The key is missing, wrong, or not allowed to use the model.
     Auth,
@@ -704,12 +810,15 @@ pub enum FailureClass {
     Nonsense,
 }
 
+/// What a note is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub enum About {
     /// The background command with this id ended.
     BackgroundEnded {
+        /// The id that the model was given: as in `Fact::Background`.
         id: String,
+        /// `None` when it did not exit by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
@@ -723,46 +832,62 @@ pub enum About {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummaryBy {
+    /// The summary model.
     Model,
     /// Made from the log, since the model could not be asked.
     #[default]
     Digest,
+    /// Nobody: one line says which entries were left out.
     Placeholder,
 }
 
+/// What a checkpoint without a call was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaveReason {
+    /// The time between two checkpoints was over.
     Timer,
+    /// The end of a turn. Not written by this version.
     Turn,
+    /// A signal or the end of the terminal made the program leave.
     Signal,
+    /// The program left as it was asked to, or because it was done.
     Exit,
+    /// The context was nearly full. Not written by this version.
     ContextLimit,
+    /// A person asked for it. Not written by this version.
     Manual,
 }
 
 /// The session and the entry a fork goes on from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
+    /// The id of the session that it was forked from.
     pub session: String,
+    /// The last entry that both have.
     pub seq: Seq,
 }
 
 /// What may be done without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Mode {
+    /// Reading inside the workspace runs without a question, and commands that only look.
     #[default]
     #[serde(rename = "default")]
     Default,
+    /// That, and changing files inside the workspace.
     #[serde(rename = "acceptEdits")]
     AcceptEdits,
+    /// As `Default`, but what changes anything is denied, not asked about.
     #[serde(rename = "plan")]
     Plan,
+    /// Everything runs that no rule denies.
     #[serde(rename = "bypassPermissions")]
     BypassPermissions,
 }
 
 impl Mode {
+    /// All modes, in the order in which lists show them.
     pub const ALL: [Mode; 4] = [
         Mode::Default,
         Mode::AcceptEdits,
@@ -770,6 +895,7 @@ impl Mode {
         Mode::BypassPermissions,
     ];
 
+    /// The mode's name in the config, in the log and on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Default => "default",

@@ -7,7 +7,9 @@ use super::size::record_bytes;
 /// Entries from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
+    /// The place of the first entry.
     pub first: Seq,
+    /// The place of the last entry, which belongs to the range.
     pub last: Seq,
 }
 
@@ -15,8 +17,11 @@ pub struct Range {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     pub range: Range,
+    /// The time of its first entry: UTC, milliseconds since 1970.
     pub began_ms: i64,
+    /// The time of its last entry: UTC, milliseconds since 1970.
     pub ended_ms: i64,
+    /// What its entries have in a request, about.
     pub bytes: usize,
 }
 
@@ -24,6 +29,8 @@ fn begins(entry: &Entry) -> bool {
     matches!(entry, Entry::Said { .. } | Entry::Replied { .. })
 }
 
+/// Groups records into exchanges, oldest first. What stands before the first message or answer
+/// is a group of its own. `inline`: the bytes of a single text that are counted at most.
 pub fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     for record in context {

@@ -1,25 +1,32 @@
 //! What becomes of a call that was not begun: it runs, a person is asked, or it never runs.
 
-use super::entry::{Outcome, Output, Verdict};
+use super::entry::{CallId, Outcome, Output, Verdict};
+use super::permission::{Access, Permission};
 use super::policy::{Decision, Rule};
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::text;
-use super::tool::MAX_CALLS;
+use super::tool::{Class, MAX_CALLS};
 
 /// What becomes of a call that was not begun.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
+    /// It runs now, without a question.
     Run,
     /// `rule` is what "always" would write.
     Ask {
+        /// What a person is told of the reason for the question.
         why: String,
+        /// `None`: "always" is not offered.
         rule: Option<Rule>,
     },
     /// It never runs; this is its result.
     Close(Outcome),
 }
 
+/// Says what becomes of a call that was not begun. A person's verdict comes before the rules; a
+/// stop, or a call that makes no sense, comes before both. Where nobody can be asked, what
+/// would be asked is denied.
 pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     if let Some(outcome) = hopeless(state, open) {
         return Fate::Close(outcome);
@@ -39,6 +46,57 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
         Decision::Ask { why, .. } => denied(format!(
             "{why}, and nobody is there to be asked; do without it, or say what is needed"
         )),
+    }
+}
+
+/// The place of the question about a call among those that one answer of the model asks: from 1,
+/// and how many there are.
+pub fn place_of_question(state: &State, policy: &Policy, call: CallId) -> (usize, usize) {
+    let is_asked = |open: &&OpenCall| {
+        open.decided.is_some()
+            || !open.finished && matches!(fate(state, policy, open), Fate::Ask { .. })
+    };
+    let asked: Vec<CallId> = state
+        .calls
+        .iter()
+        .filter(is_asked)
+        .map(|c| c.call.id)
+        .collect();
+    let place = asked.iter().position(|id| *id == call).unwrap_or(0);
+    (place + 1, asked.len().max(1))
+}
+
+/// Whether it can be said before a person is asked that a call at this real path would fail: no
+/// call before it may change that, and what is said of the file may be known to the model.
+pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &str) -> bool {
+    let mut before = state.calls.iter().take_while(|c| c.call.id != open.call.id);
+    let looks = Permission::Path {
+        access: Access::Read,
+        path: real.to_string(),
+    };
+    before.all(|c| c.finished || c.call.class() == Some(Class::Idempotent))
+        && (policy.permission_check)(&looks, state) == Decision::Allow
+}
+
+/// Whether a call that runs may act at this real path. What its path leads to may have become
+/// another since it was judged, so the rules are asked about where it leads now. `asked_about` is
+/// where it led when a person was asked, if that is known.
+pub fn may_act_at(
+    state: &State,
+    policy: &Policy,
+    open: &OpenCall,
+    real: &str,
+    asked_about: Option<&str>,
+) -> bool {
+    let Some(described) = open.described() else {
+        return false;
+    };
+    let by_person = open.decided == Some(Verdict::Allow);
+    match (policy.permission_check)(&described.permission.at(real), state) {
+        Decision::Deny { .. } => false,
+        Decision::Allow if !by_person => true,
+        Decision::Ask { .. } if !by_person => false,
+        Decision::Allow | Decision::Ask { .. } => asked_about.is_none_or(|path| path == real),
     }
 }
 

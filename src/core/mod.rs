@@ -25,7 +25,7 @@ pub mod policy;
 pub(crate) mod preface;
 pub mod prompt;
 pub mod request;
-pub(crate) mod rule;
+pub mod rule;
 pub mod settings;
 pub(crate) mod shell;
 pub mod size;

@@ -32,6 +32,7 @@ pub struct Pending {
     pub ended: Option<String>,
     /// A message or a note waits in the inbox and may be taken out.
     pub message: bool,
+    /// How far the summary is that is made in the background.
     pub summary: BackgroundSummary,
     /// [`recall_point`] for which the log and the memories were searched already.
     pub recalled: Option<Seq>,
@@ -40,8 +41,10 @@ pub struct Pending {
 /// The summary that is made while the loop goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackgroundSummary {
+    /// No summary is being made.
     #[default]
     None,
+    /// The summary model was asked and has not answered yet.
     Running,
     /// It was made, or could not be made.
     Ready(Range),
@@ -82,9 +85,11 @@ pub enum Step {
     Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
+    /// Do nothing until something comes from outside.
     Wait(Why),
 }
 
+/// Why the loop waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Nothing is owed.
@@ -147,10 +152,27 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
         return Step::Settle(id);
     }
     match fate(state, policy, open) {
-        Fate::Run => Step::Run(batch(state, policy, open)),
         Fate::Ask { .. } => Step::Ask(id),
         Fate::Close(_) => Step::Close(id),
+        Fate::Run if only_looks(open) => Step::Run(batch(state, policy, open)),
+        // Whoever answers knows all that the answer of the model wants.
+        Fate::Run => match first_question(state, policy) {
+            Some(id) => Step::Ask(id),
+            None => Step::Run(batch(state, policy, open)),
+        },
     }
+}
+
+/// It changes nothing, and nobody had to allow it.
+fn only_looks(open: &OpenCall) -> bool {
+    open.call.class() == Some(Class::Idempotent) && open.decided.is_none()
+}
+
+/// The first call of the last answer about which a person is still to be asked.
+fn first_question(state: &State, policy: &Policy) -> Option<CallId> {
+    let mut open = state.calls.iter().filter(|call| !call.finished);
+    let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Fate::Ask { .. });
+    open.find(asks).map(|call| call.call.id)
 }
 
 /// What this start and the person asked for besides going on with the work.
@@ -231,6 +253,7 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
+        .take_while(|c| only_looks(c) == only_looks(first))
         .take_while(|c| fate(state, policy, c) == Fate::Run)
         .map(|c| c.call.id)
         .collect()

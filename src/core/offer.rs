@@ -5,9 +5,10 @@
 
 use super::harmless;
 use super::path;
-use super::permission::Access;
+use super::permission::{Access, LookBack, Reach};
 use super::rule::{Bases, Likeness, Rule};
 use super::shell::{SimpleCommand, Word};
+use super::visible;
 
 /// Their first two words say what they do.
 #[rustfmt::skip]
@@ -84,7 +85,8 @@ fn is_plain(word: &Word) -> bool {
         && word
             .text
             .chars()
-            .all(|c| c.is_alphanumeric() || "._-+/@".contains(c))
+            // No other letters: many look like these, and a rule is read by a person.
+            .all(|c| c.is_ascii_alphanumeric() || "._-+/@".contains(c))
 }
 
 /// For a path: the folder it is in, or the path itself when that folder is too much.
@@ -111,7 +113,7 @@ pub(crate) fn for_path(
         .filter_map(|(anchor, base)| Some((anchor, path::below(named, base)?)))
         .next()
         .unwrap_or(("//", named.trim_start_matches('/')));
-    if rest.is_empty() || rest.contains(['*', '?']) {
+    if rest.is_empty() || rest.contains(['*', '?']) || visible::has_lookalike(rest) {
         return None;
     }
     let folder = if is_folder {
@@ -129,10 +131,19 @@ pub(crate) fn for_path(
     spots.iter().all(covers).then_some(rule)
 }
 
+/// For a tool that looks at sessions of other projects.
+pub(crate) fn for_look_back(tool: LookBack) -> Option<Rule> {
+    let name = match tool {
+        LookBack::Memory => "Memory",
+        LookBack::History => "History",
+    };
+    Rule::parse(&format!("{name}({})", Reach::All.name())).ok()
+}
+
 /// For a tool of somebody else.
 pub(crate) fn for_foreign(name: &str) -> Option<Rule> {
     let rule = Rule::parse(name).ok()?;
-    (!name.contains('*') && rule.covers_foreign(name)).then_some(rule)
+    (!name.contains('*') && name.is_ascii() && rule.covers_foreign(name)).then_some(rule)
 }
 
 #[cfg(test)]
@@ -170,6 +181,9 @@ mod tests {
             ("curl x", ""),
             ("find . -exec x", ""),
             ("npx x", ""),
+            ("n\u{440}m test", ""),
+            ("npm t\u{435}st", ""),
+            ("\u{fe56}make", ""),
         ] {
             let offered = for_command(&shell::split(line).unwrap()[0]);
             let shown = offered.map(|r| r.to_string()).unwrap_or_default();
@@ -202,6 +216,14 @@ mod tests {
             (Access::Grep, "/home/u", false, ""),
             (Access::Edit, "/home/u/w/a{b}/c", false, ""),
             (Access::Edit, "/home/u/w/*/c", false, ""),
+            (Access::Edit, "/home/u/w/s\u{433}c\u{441}/c", false, ""),
+            (Access::Edit, "/home/u/w/größe/c", false, "Edit(größe/**)"),
+            (
+                Access::Edit,
+                "/home/u/w/документы/c",
+                false,
+                "Edit(документы/**)",
+            ),
         ] {
             let offered = for_path(access, &[path.to_string()], &bases, narrow);
             let shown = offered.map(|r| r.to_string()).unwrap_or_default();

@@ -8,13 +8,49 @@ pub const FOREIGN_PREFIX: &str = "mcp__";
 /// What a call does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// Reads one file.
     Read,
+    /// Searches the contents of files below the path.
     Grep,
+    /// Lists the names of files below the path.
     Glob,
+    /// Changes parts of a file.
     Edit,
+    /// Writes the whole of a file.
     Write,
 }
 
+/// A tool that looks at what was recorded before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookBack {
+    Memory,
+    History,
+}
+
+/// How far a tool looks back. Each reaches all that the ones before it reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// The session itself.
+    Session,
+    /// The other sessions of the workspace.
+    Workspace,
+    /// Those of other workspaces too.
+    All,
+}
+
+impl Reach {
+    pub const ALL: [Reach; 3] = [Reach::Session, Reach::Workspace, Reach::All];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Reach::Session => "session",
+            Reach::Workspace => "workspace",
+            Reach::All => "all",
+        }
+    }
+}
+
+/// What a call needs the rules to permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// No permission: the call sees and changes only the session and the user's own store.
@@ -26,10 +62,35 @@ pub enum Permission {
     /// To list the files that a pattern finds, below a path.
     Glob {
         pattern: String,
+        /// The folder to list. `None`: the session's folder.
         path: Option<String>,
     },
     /// To run a line of shell.
     Command { line: String },
+    /// To look at what was recorded before, and so far.
+    LookBack { tool: LookBack, reach: Reach },
     /// To call a tool of a server, by its full name.
     Foreign { name: String },
+}
+
+impl Permission {
+    /// The same for what the path of the call really leads to; as it is when it is not about a
+    /// path.
+    pub fn at(&self, real: &str) -> Permission {
+        let access = match self {
+            Permission::Path { access, .. } => *access,
+            Permission::WriteInWorkspace { .. } => Access::Write,
+            Permission::Glob { .. } => Access::Glob,
+            Permission::None
+            | Permission::Command { .. }
+            | Permission::LookBack { .. }
+            | Permission::Foreign { .. } => {
+                return self.clone();
+            }
+        };
+        Permission::Path {
+            access,
+            path: real.to_string(),
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod tests;
 use super::entry::Mode;
 use super::offer;
 use super::path;
-use super::permission::{Access, Permission};
+use super::permission::{Access, LookBack, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 pub use protected::is_protected;
@@ -30,6 +30,7 @@ pub struct Workspace {
     pub folder: String,
     /// The whole of what may be looked at without asking: the repository, or the folder.
     pub root: String,
+    /// The user's home folder: what `~/` in rules stands for. `None` when it is not known.
     pub home: Option<String>,
     /// More folders that may be looked at, such as those of skills and command output.
     pub readable: Vec<String>,
@@ -38,15 +39,19 @@ pub struct Workspace {
     pub rewakes_own: Vec<String>,
 }
 
+/// What the rules say of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
+    /// It runs without a question.
     Allow,
+    /// A person is asked. Where there is nobody, it is denied.
     Ask {
         /// What the call does that needs a person.
         why: String,
         /// What "always" would add to the rules that allow.
         rule: Option<Rule>,
     },
+    /// It never runs.
     Deny {
         /// Told to the model.
         reason: String,
@@ -66,6 +71,7 @@ pub struct Disk {
     /// The absolute paths that a shell may make of a pattern in a folder, or why that is
     /// not known. Too many names do no harm, a missing one does.
     pub matches: fn(&str, &str) -> Result<Vec<String>, String>,
+    /// Whether there is a folder at this absolute path.
     pub is_folder: fn(&str) -> bool,
     /// What in the repository around a folder may have a git that only looks run a program,
     /// or show what is not in it.
@@ -89,6 +95,7 @@ pub fn decide(
         }
         Permission::Glob { pattern, path } => evaluation.glob(pattern, path.as_deref()),
         Permission::Command { line } => evaluation.line(line),
+        Permission::LookBack { tool, reach } => evaluation.look_back(*tool, *reach),
         Permission::Foreign { name } => evaluation.foreign(name),
     };
     match finding {
@@ -369,6 +376,28 @@ impl<'a> Evaluation<'a> {
             return Finding::Fine;
         }
         Finding::Unknown { why, rule: None }
+    }
+
+    /// What was recorded in other workspaces is looked at only by leave.
+    fn look_back(&self, tool: LookBack, reach: Reach) -> Finding {
+        let refuses = |rule: &&Rule| rule.refuses_look_back(tool, reach);
+        if let Some(rule) = self.rules.deny.iter().find(refuses) {
+            return denied(rule);
+        }
+        if self.mode == Mode::BypassPermissions {
+            return Finding::Fine;
+        }
+        if let Some(rule) = self.rules.ask.iter().find(refuses) {
+            return asked(rule);
+        }
+        let allows = |rule: &Rule| rule.allows_look_back(tool, reach);
+        if reach < Reach::All || self.rules.allow.iter().any(allows) {
+            return Finding::Fine;
+        }
+        Finding::Unknown {
+            why: "looks at sessions of other projects".to_string(),
+            rule: offer::for_look_back(tool),
+        }
     }
 
     fn foreign(&self, name: &str) -> Finding {

@@ -26,12 +26,14 @@ pub struct Request {
     pub temperature: Option<f64>,
 }
 
+/// Whose message it is. Results of tools stand in messages of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     User,
     Assistant,
 }
 
+/// One message of a request: everything that one side says before the other does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     pub role: Role,
@@ -40,17 +42,21 @@ pub struct Message {
     pub cache: bool,
 }
 
+/// A part of a message. Which parts a provider takes, and how, is known to its protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// Never empty.
     Text {
         text: String,
+        /// As [`super::entry::Block::Text`] keeps it. Only in the messages of the model that
+        /// made it.
         signature: Option<String>,
     },
     /// The bytes are in the blobs of the store.
     Image { media_type: String, blob: BlobRef },
     /// Only in the messages of the model that made it.
     Thinking { text: String, sealed: Option<Value> },
+    /// A call of a tool, in a message of the model.
     Call {
         /// Ours ([`super::entry::CallId::wire`]); unique.
         id: String,
@@ -60,16 +66,23 @@ pub enum Part {
         name: String,
         /// Always an object.
         arguments: Value,
+        /// As [`super::entry::Block::Call`] keeps it. Only in the messages of the model that
+        /// made it.
         signature: Option<String>,
     },
     /// The one result of the call with this id. In a user message, before everything else.
     Result {
+        /// As in the call ([`super::entry::CallId::wire`]).
         id: String,
         /// As in the call.
         given_id: Option<String>,
+        /// The name of the tool, as in the call.
         name: String,
+        /// What the model reads.
         text: String,
+        /// Each with its media type. Their bytes are in the blobs of the store.
         images: Vec<(String, BlobRef)>,
+        /// The call failed, was denied or was cut short.
         is_error: bool,
     },
 }

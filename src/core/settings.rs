@@ -13,6 +13,7 @@ pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Decision + Send + 
 
 /// What the user and the program's start have set.
 pub struct Policy {
+    /// The rules, as this start has them.
     pub permission_check: PermissionCheck,
     /// A person is there to be asked.
     pub interactive: bool,
@@ -20,6 +21,7 @@ pub struct Policy {
     pub max_turns: Option<u32>,
     /// The context window of the session's model, with what was learnt of it.
     pub budget: Budgeting,
+    /// When the context is compacted, from the config.
     pub windows: Windows,
 }
 
@@ -28,6 +30,8 @@ pub struct Policy {
 pub type Budgeting = Arc<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
 
 impl Policy {
+    /// The budget of a model, with the limit and the ratio that this session learnt of it.
+    /// `model` is `provider/model`.
     pub fn budget_of(&self, state: &State, model: &str) -> Budget {
         let limit = state.limits.get(model).copied();
         let ratio = state.ratios.get(model).copied();

@@ -22,8 +22,11 @@ pub fn tool_bytes(tool: &ToolSpec) -> usize {
 
 /// What an image costs, about, and the line that stands for one that is not sent.
 pub const IMAGE_BYTES: usize = (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
+/// What the line costs that stands for an image that is not sent, about.
 pub const UNSENT_BYTES: usize = 200;
 
+/// The images that an entry puts into requests: those of a message, or of a result that was not
+/// cut short.
 pub fn images_of(entry: &Entry) -> &[Image] {
     match entry {
         Entry::Said { images, .. } => images,

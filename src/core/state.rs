@@ -19,6 +19,7 @@ use super::exchange;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
+use super::rule::Rule;
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
@@ -29,8 +30,11 @@ const MEASURED_TOKENS: u64 = 500;
 /// An entry that cannot follow the ones before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Illegal {
+    /// The place that the entry would have had.
     pub seq: Seq,
+    /// The kind of the entry, as it is stored.
     pub kind: &'static str,
+    /// Why it cannot stand there, in words for a person.
     pub why: String,
 }
 
@@ -52,16 +56,20 @@ pub struct State {
     /// Says what the calls of answers are.
     describe: Describing,
     next_seq: Seq,
+    /// The folder that the session works in, as `Opened` recorded it.
     pub folder: String,
+    /// The version of rewake that rendered the layers.
     pub version: String,
     /// `provider/model` that is asked next.
     pub model: String,
+    /// What runs without asking, as it was chosen last.
     pub mode: Mode,
     /// What was chosen in this session; the config says the rest.
     pub effort: Effort,
     pub temperature: Option<f64>,
     /// The session's own model, while a fallback answers in its place.
     pub fallback_from: Option<String>,
+    /// What every request begins with, as it was rendered last.
     pub layers: Layers,
     /// The records that requests are made of: everything since the context last began.
     pub context: Vec<Record>,
@@ -71,6 +79,7 @@ pub struct State {
     pub calls: Vec<OpenCall>,
     /// The model owes an answer: something was said or finished since its last one.
     pub owed: bool,
+    /// Why nothing more is done without a person. `None`: nothing halts it.
     pub halted: Option<Halt>,
     /// Starts in a row that brought nothing forward.
     pub restarts: u32,
@@ -82,6 +91,7 @@ pub struct State {
     pub seen: BTreeMap<String, String>,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// The plan as the model wrote it last. `None` until there is one.
     pub plan: Option<Plan>,
     /// Of all that was asked, summaries too.
     pub usage: Usage,
@@ -91,6 +101,7 @@ pub struct State {
     pub replies: u64,
     /// Finished calls in the whole session.
     pub finished: u64,
+    /// Where the session was forked from. `None` for one that is no fork.
     pub forked_from: Option<ForkPoint>,
     /// How often the context began again from a note.
     pub continuations: u32,
@@ -106,11 +117,14 @@ pub struct State {
     pub learned: u32,
     /// What the model's provider counted since the context last changed.
     pub counts: Counts,
+    /// Files, commands, failures and the user's words, for summaries and notes.
     pub ledger: Ledger,
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
     /// What became relevant again was not looked for yet.
     pub recall_due: bool,
+    /// Rules that a person allowed for this session, oldest first.
+    pub session_rules: Vec<Rule>,
 }
 
 /// No part of what is so: two states are equal by what was folded. (A function may have several
@@ -130,21 +144,29 @@ pub struct OpenCall {
     pub call: ToolCall,
     /// The answer was cut by the output limit inside this call.
     pub cut: bool,
+    /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
+    /// Its result is in the log.
     pub finished: bool,
 }
 
+/// What the agent was halted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
+    /// A person stopped it.
     Stopped,
+    /// The model call failed for good.
     Failed(Failure),
 }
 
+/// A command that goes on in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
+    /// The name of its run folder.
     pub run: String,
+    /// The command line, as the model wrote it.
     pub command: String,
 }
 
@@ -189,6 +211,7 @@ impl State {
             ledger: Ledger::default(),
             words: None,
             recall_due: false,
+            session_rules: Vec::new(),
         }
     }
 
@@ -214,6 +237,7 @@ impl State {
         self.calls.iter().find(|c| !c.finished)
     }
 
+    /// A call of the last answer by its id. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|c| c.call.id == id)
     }
@@ -224,6 +248,7 @@ impl State {
         self.calls.iter().any(begun) || !self.background.is_empty()
     }
 
+    /// Whether a person stopped the agent and nothing lifted that since.
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
     }
@@ -453,8 +478,18 @@ impl State {
                 );
                 self.keep(record);
             }
-            Entry::Decided { call, verdict, .. } => {
+            Entry::Decided {
+                call,
+                verdict,
+                rule,
+                by: _,
+            } => {
                 self.on_call(*call, |open| open.decided = Some(verdict.clone()));
+                // One that another version wrote, and that is not understood, allows nothing.
+                let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
+                if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
+                    self.session_rules.push(rule);
+                }
             }
             Entry::Started { call, guard } => {
                 self.on_call(*call, |open| open.guard = Some(guard.clone()));
@@ -611,7 +646,12 @@ impl State {
             effort,
             temperature,
             fallback,
+            without,
         } = choice;
+        if let Some(without) = without {
+            self.session_rules
+                .retain(|rule| rule.to_string() != *without);
+        }
         if let Some(model) = model {
             self.use_model(model.clone());
             self.fallback_from = None;
@@ -723,6 +763,8 @@ impl State {
     fn forked(&mut self, record: &Record, from: &ForkPoint) {
         self.forked_from = Some(from.clone());
         self.background.clear();
+        // They were allowed for that session.
+        self.session_rules.clear();
         if self.first_open().is_some() {
             self.owed = true;
         }
@@ -797,6 +839,7 @@ impl OpenCall {
         self.call.id.index >= MAX_CALLS
     }
 
+    /// What the call is. `None` when it cannot be understood; then it is closed.
     pub fn described(&self) -> Option<&Described> {
         self.call.described.as_ref().ok()
     }

@@ -15,7 +15,9 @@ use super::text::{clip, head_tail, one_line};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
+    /// An extract made from the log, without a model.
     Digest,
+    /// One line that says which entries were left out.
     Placeholder,
 }
 

@@ -26,9 +26,11 @@ pub const MAX_CALLS: u32 = 64;
 /// What the core needs to know of a call that is understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
+    /// How it is settled after a crash.
     pub class: Class,
     /// One line that names what the call is about: a path, a command, a pattern.
     pub subject: String,
+    /// What the rules have to permit before it runs.
     pub permission: Permission,
 }
 
@@ -49,6 +51,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    /// Makes a call from what the model wrote. `describe` says what it is.
     pub fn new(id: CallId, name: &str, arguments: &str, describe: Describe) -> ToolCall {
         ToolCall {
             id,

@@ -44,9 +44,11 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// A command line as lines: [`visible`], and besides blanks that only look like spaces are
-/// marks, and many blanks or line breaks are a count.
+/// marks, many blanks or line breaks are a count, and letters that look like Latin ones have
+/// their number behind them.
 pub(crate) fn command(text: &str) -> String {
     let marked = marked(text, Reading::Command);
+    let marked = with_lookalikes_marked(&marked);
     let lines: Vec<&str> = marked.split('\n').collect();
     let mut out = Vec::new();
     let mut rest = &lines[..];
@@ -128,6 +130,61 @@ pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
         '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(|c| is_pictograph(c) || is_keycap(c)),
         _ => false,
     }
+}
+
+/// A word has letters that look like Latin ones and are not, beside Latin ones or alone.
+pub(crate) fn has_lookalike(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric())
+        .any(is_lookalike_word)
+}
+
+/// Of one word: letters of another script that pass for Latin ones, in a word that has Latin
+/// ones too or has nothing else. `документы` is a word; `сору` (all Cyrillic) is not `copy`.
+fn is_lookalike_word(word: &str) -> bool {
+    let mut letters = word.chars().filter(|c| c.is_alphabetic());
+    let is_mixed =
+        word.contains(|c: char| c.is_ascii_alphabetic()) && word.contains(is_of_like_script);
+    is_mixed || (word.contains(looks_latin) && letters.all(looks_latin))
+}
+
+/// Scripts with letters that look like Latin ones, and forms of Latin letters.
+fn is_of_like_script(c: char) -> bool {
+    matches!(c,
+        '\u{250}'..='\u{2af}' | '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{530}'..='\u{58f}'
+        | '\u{13a0}'..='\u{13ff}' | '\u{1d00}'..='\u{1dbf}' | '\u{2c80}'..='\u{2cff}'
+        | '\u{a4d0}'..='\u{a4ff}' | '\u{a640}'..='\u{a69f}' | '\u{ff21}'..='\u{ff5a}'
+        | '\u{1d400}'..='\u{1d7ff}')
+}
+
+/// Cyrillic and Greek letters with the shape of a Latin one, and all forms of Latin letters.
+fn looks_latin(c: char) -> bool {
+    "асԁеһіјӏорԛѕуѵԝхАВЕЅІЈКМНОРСТХУοαινυρΑΒΕΖΗΙΚΜΝΟΡΤΥΧ".contains(c)
+        || matches!(c, '\u{ff21}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}' | '\u{13a0}'..='\u{13ff}' | '\u{a4d0}'..='\u{a4ff}')
+}
+
+/// The look-alike letters of a command, each with its number behind it.
+fn with_lookalikes_marked(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !has_lookalike(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut word = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_alphanumeric() {
+            word.push(c);
+            continue;
+        }
+        let suspect = is_lookalike_word(&word);
+        for letter in word.drain(..) {
+            out.push(letter);
+            if suspect && is_of_like_script(letter) {
+                let _ = write!(out, "<U+{:04X}>", u32::from(letter));
+            }
+        }
+        out.push(c);
+    }
+    out.pop();
+    Cow::Owned(out)
 }
 
 fn marked(text: &str, reading: Reading) -> Cow<'_, str> {
@@ -278,6 +335,25 @@ fn sequence_length(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn letters_that_look_latin_are_numbered_in_a_command() {
+        for (text, want) in [
+            ("n\u{440}m test", "n\u{440}<U+0440>m test"),
+            (
+                "\u{441}\u{43e}\u{440}\u{443} x",
+                "\u{441}<U+0441>\u{43e}<U+043E>\u{440}<U+0440>\u{443}<U+0443> x",
+            ),
+            ("cat документы/größe", "cat документы/größe"),
+            ("echo 日本語 x\u{3b2}", "echo 日本語 x\u{3b2}<U+03B2>"),
+            ("r\u{ff4d} -rf", "r\u{ff4d}<U+FF4D> -rf"),
+        ] {
+            assert_eq!(command(text), want);
+            assert_eq!(has_lookalike(text), text != want, "{text}");
+        }
+        // Prose is what it is.
+        assert_eq!(visible("n\u{440}m"), "n\u{440}m");
+    }
 
     #[test]
     fn what_is_not_seen_is_a_mark_and_nothing_is_left_out() {

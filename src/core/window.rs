@@ -32,10 +32,15 @@ pub enum Strategy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     pub strategy: Strategy,
+    /// How many of the last exchanges stay in full with [`Strategy::Messages`].
     pub keep: usize,
+    /// With [`Strategy::Messages`]: over so many exchanges the context is compacted.
     pub max_messages: usize,
+    /// With [`Strategy::Tokens`]: the request is compacted at this size at the latest.
     pub max_tokens: u64,
+    /// With [`Strategy::Minutes`]: a pause as long as this is where a window ends.
     pub idle_minutes: u64,
+    /// The most a summary may have. It gets a tenth of the context window at most.
     pub summary_max_tokens: u64,
     /// A single text over this is never sent whole.
     pub inline_max_bytes: usize,

@@ -2,6 +2,7 @@
 //! the step is silent, what the store has to tidy.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,11 +11,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event};
 use crate::core::entry::{CallId, SaveReason};
-use crate::core::fate::{Fate, fate};
+use crate::core::fate::{Fate, fate, may_fail_unasked, place_of_question};
 use crate::core::policy::Rule;
+use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
-use crate::world::World;
+use crate::tools::Ran;
+use crate::world::{Unready, World};
 
 /// A step that has been silent for so long goes on for a while: a model that reads, a command
 /// that runs.
@@ -56,6 +59,14 @@ pub(super) enum Stoppable {
     Yes,
     /// Over in an instant: what is typed waits that long.
     No,
+}
+
+/// What became of a call before a person was asked about it.
+enum Unasked {
+    /// It has its result.
+    Ended,
+    /// Where it leads, when it is about a path.
+    LeadsTo(Option<PathBuf>),
 }
 
 impl<W: World> Engine<W> {
@@ -123,20 +134,27 @@ impl<W: World> Engine<W> {
         self.attend(step, none, stoppable).await
     }
 
-    /// Waits for a person's verdict.
+    /// Waits for a person's verdict. A call that must fail is not worth one.
     pub(super) async fn ask(&mut self, call: CallId) -> Result<(), EngineError> {
+        let at = match self.looked_at_unasked(call).await? {
+            Unasked::Ended => return Ok(()),
+            Unasked::LeadsTo(at) => at,
+        };
         let Some((why, rule)) = self.question(call) else {
             return Ok(());
         };
-        let rule = rule.as_ref();
-        (self.on_event)(
-            &self.state,
-            Event::Asked {
-                call,
-                why: &why,
-                rule,
-            },
-        );
+        if let Some(at) = at {
+            self.asked_about.insert(call, at);
+        }
+        let (place, of) = place_of_question(&self.state, &self.settings.policy, call);
+        let asked = Event::Asked {
+            call,
+            why: &why,
+            rule: rule.as_ref(),
+            place,
+            of,
+        };
+        (self.on_event)(&self.state, asked);
         loop {
             tokio::select! {
                 biased;
@@ -158,6 +176,33 @@ impl<W: World> Engine<W> {
                 _ = self.timer.tick() => self.tick().await?,
             }
         }
+    }
+
+    /// What can be known of a call before a person is asked about it: where it leads, and whether
+    /// it would fail whatever they say. Then it gets its error at once.
+    async fn looked_at_unasked(&mut self, id: CallId) -> Result<Unasked, EngineError> {
+        let Some(open) = self.state.call(id) else {
+            return Ok(Unasked::LeadsTo(None));
+        };
+        let call = open.call.clone();
+        let at = match self.world.leads_to(&call) {
+            Ok(Some(at)) => at,
+            Ok(None) => return Ok(Unasked::LeadsTo(None)),
+            Err(why) => {
+                self.finish(&call, Ran::error(why)).await?;
+                return Ok(Unasked::Ended);
+            }
+        };
+        let policy = &self.settings.policy;
+        // Only to make these ready has no effect.
+        if call.class() == Some(Class::Checked)
+            && may_fail_unasked(&self.state, policy, open, &at.to_string_lossy())
+            && let Err(Unready::Refused(outcome)) = self.prepare_at(&call, Some(&at)).await
+        {
+            self.finish(&call, Ran::of(outcome)).await?;
+            return Ok(Unasked::Ended);
+        }
+        Ok(Unasked::LeadsTo(Some(at)))
     }
 
     /// Why a person is to be asked about a call; `None` when there is no need any more.

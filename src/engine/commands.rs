@@ -75,7 +75,12 @@ impl<W: World> Engine<W> {
     async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => self.send(message, &blobs)?,
-            Command::Decide { call, verdict } => self.decide(call, verdict).await?,
+            Command::Decide {
+                call,
+                verdict,
+                rule,
+            } => self.decide(call, verdict, rule).await?,
+            Command::TakeBackRule(rule) => self.take_back(rule).await?,
             Command::Stop => return self.stop().await,
             Command::Leave(reason) => {
                 self.leave(reason).await?;
@@ -122,11 +127,17 @@ impl<W: World> Engine<W> {
     }
 
     /// A verdict that comes too late is of no use and no harm.
-    async fn decide(&mut self, call: CallId, verdict: Verdict) -> Result<(), EngineError> {
+    async fn decide(
+        &mut self,
+        call: CallId,
+        verdict: Verdict,
+        rule: Option<String>,
+    ) -> Result<(), EngineError> {
         let decided = Entry::Decided {
             call,
             verdict,
             by: By::Person,
+            rule,
         };
         match self.state.check(&decided) {
             Ok(()) => self.record(Write::of(decided)).await,
@@ -182,6 +193,18 @@ impl<W: World> Engine<W> {
         if choice.is_empty() {
             return Ok(());
         }
+        self.record(Write::of(Entry::Chose(choice))).await
+    }
+
+    async fn take_back(&mut self, rule: String) -> Result<(), EngineError> {
+        let mut rules = self.state.session_rules.iter();
+        if !rules.any(|known| known.to_string() == rule) {
+            return Ok(());
+        }
+        let choice = Choice {
+            without: Some(rule),
+            ..Choice::default()
+        };
         self.record(Write::of(Entry::Chose(choice))).await
     }
 

@@ -30,7 +30,9 @@ pub struct Summarising {
     pub model: Option<String>,
     /// For the rolling summary, and for the model's part of a continuation note.
     pub instructions: String,
+    /// What the model is asked for when the context begins again from a note.
     pub continuation: String,
+    /// What stands for a summary that could not be made.
     pub fallback: Fallback,
     /// A summary that takes longer is not waited for.
     pub patience: Duration,
@@ -54,10 +56,13 @@ const RATIO_MOVED: f64 = 0.02;
 /// Figures of the context, for the log and the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextFigures {
+    /// What happened.
     pub what: ContextChange,
     /// Of the next request.
     pub request_tokens: u64,
+    /// A request over so many tokens is not sent.
     pub hard_tokens: u64,
+    /// Of the next request: those of the summary or note.
     pub summary_tokens: u64,
     /// Entries that are in full.
     pub window_entries: usize,
@@ -71,15 +76,20 @@ struct Written {
     spent: Spent,
 }
 
+/// What happened to the context, or is about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextChange {
+    /// The oldest exchanges were summarised.
     Compacted,
+    /// The context began again from a note.
     Continued,
+    /// The window of the model was learnt from its server.
     Learned,
     /// Learnt without an error: the server cut long requests and said nothing.
     LearnedSilently,
     /// The server refused images: they are sent as text from now on.
     ImagesRefused,
+    /// The next request is over eight tenths of what is sent at most.
     NearLimit,
 }
 

@@ -18,7 +18,8 @@ mod take_in;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -43,10 +44,15 @@ pub enum Command {
         message: Message,
         blobs: Vec<Vec<u8>>,
     },
+    /// A person's verdict on a call that was asked about.
     Decide {
         call: CallId,
         verdict: Verdict,
+        /// Allowed with it for the rest of this session.
+        rule: Option<String>,
     },
+    /// A rule that was allowed for this session is taken back.
+    TakeBackRule(String),
     /// Stop what is in progress.
     Stop,
     /// Do what waits after a stop or a failure, and lift a stop after a crash loop.
@@ -84,11 +90,14 @@ pub enum Event<'a> {
     Queued(&'a Queued),
     /// What waits in the inbox was changed by hand: this is all of it.
     Requeued(&'a [Queued]),
-    /// A person is asked about this call: why, and the rule that "always" would write.
+    /// A person is asked about this call: why, and the rule that "always" would write. It is
+    /// question `place`, from 1, `of` those that one answer of the model asks.
     Asked {
         call: CallId,
         why: &'a str,
         rule: Option<&'a Rule>,
+        place: usize,
+        of: usize,
     },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
@@ -99,10 +108,13 @@ pub enum Event<'a> {
 /// Why the engine came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
+    /// There is nothing to do without a person or a signal.
     Waiting(Why),
+    /// It was told to leave. Commands go on.
     Left(SaveReason),
 }
 
+/// Why the engine could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -113,6 +125,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What a person can do about it. `None`: nothing is known that helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Store(error) => error.hint(),
@@ -125,10 +138,13 @@ impl EngineError {
 
 /// What the engine is started with, beside its log.
 pub struct Settings {
+    /// What `next` decides by.
     pub policy: Policy,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
+    /// How summaries are asked for.
     pub summarising: Summarising,
+    /// What renders the layers anew when the context begins again.
     pub render: Render,
     /// Another version took the session up: its version and what it renders.
     pub renewed: Option<(String, Layers)>,
@@ -141,6 +157,7 @@ pub struct Settings {
 /// A session's log: where it is kept, its end, and what is so after it.
 pub struct Log {
     pub store: Store,
+    /// The end of the log: an append goes on from there.
     pub head: Head,
     /// The fold of the log up to `head`.
     pub state: State,
@@ -155,6 +172,7 @@ const BUSY_TRIES: u32 = 2;
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
+/// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     store: Store,
     head: Head,
@@ -180,6 +198,8 @@ pub struct Engine<W> {
     compaction_wished: bool,
     /// What the store had no room for of the input box.
     unkept_input: Option<String>,
+    /// Where the calls led that a person was asked about.
+    asked_about: BTreeMap<CallId, PathBuf>,
     /// The log could not be read again after an append that failed: the state is not to be
     /// relied on.
     is_stale: bool,
@@ -217,10 +237,12 @@ impl<W: World> Engine<W> {
             waits_for_person: false,
             compaction_wished: false,
             unkept_input: None,
+            asked_about: BTreeMap::new(),
             is_stale: false,
         }
     }
 
+    /// The fold of what is in the log.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -1,5 +1,6 @@
 //! One function for each step that `next` may ask for.
 
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{Engine, EngineError, Write};
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
-use crate::core::fate::{Fate, fate};
+use crate::core::fate::{Fate, fate, may_act_at};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};
 use crate::core::tool::{Class, ToolCall};
@@ -48,6 +49,7 @@ impl<W: World> Engine<W> {
         let has_images = !images.is_empty();
         let model = self.state.model.clone();
         self.draft.reset();
+        self.asked_about.clear();
 
         let world = Rc::clone(&self.world);
         let (sender, deltas) = unbounded_channel();
@@ -157,13 +159,17 @@ impl<W: World> Engine<W> {
     /// All at once; their results are one transaction.
     async fn run_idempotent(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
         let world = Rc::clone(&self.world);
-        let running = calls.clone();
+        let running: Vec<_> = calls.iter().map(|c| (c.clone(), self.judged(c))).collect();
         let room = self
             .budget()
             .inline_bytes(self.settings.policy.windows.inline_max_bytes);
         let step = async move {
             world.boundary(Boundary::BeforeIdempotent).await;
-            let results = join_all(running.iter().map(|c| world.run_idempotent(c, room))).await;
+            let results = join_all(running.iter().map(async |(call, at)| match at {
+                Ok(at) => world.run_idempotent(call, at.as_deref(), room).await,
+                Err(why) => Ran::error(why.as_str()),
+            }))
+            .await;
             world.boundary(Boundary::AfterIdempotent).await;
             results
         };
@@ -183,13 +189,50 @@ impl<W: World> Engine<W> {
         self.record(write).await
     }
 
-    /// Record, then act, then record.
-    async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+    /// Where the call leads now, which is where it may act; `None` when it is not about a path.
+    ///
+    /// # Errors
+    /// When that is not known, or it may not act there. Told to the model.
+    fn judged(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        let (Some(at), Some(open)) = (self.world.leads_to(call)?, self.state.call(call.id)) else {
+            return Ok(None);
+        };
+        let real = at.to_string_lossy();
+        let asked_about = self.asked_about.get(&call.id).map(|p| p.to_string_lossy());
+        let policy = &self.settings.policy;
+        match may_act_at(&self.state, policy, open, &real, asked_about.as_deref()) {
+            true => Ok(Some(at)),
+            false => Err(format!(
+                "{} leads to {real} now, which is not what was permitted: nothing was done\n\
+                 hint: send the call again if that is what you want",
+                call.subject()
+            )),
+        }
+    }
+
+    /// Makes a call with an effect ready where it was judged to lead.
+    async fn prepare(&self, call: &ToolCall) -> Result<Guard, Unready> {
+        match self.judged(call) {
+            Ok(at) => self.prepare_at(call, at.as_deref()).await,
+            Err(why) => Err(Unready::Refused(Outcome::error(why))),
+        }
+    }
+
+    pub(super) async fn prepare_at(
+        &self,
+        call: &ToolCall,
+        at: Option<&Path>,
+    ) -> Result<Guard, Unready> {
         self.world.boundary(Boundary::BeforePrepare).await;
         let seen = |path: &str| self.state.seen.get(path).cloned();
-        let prepared = self.world.prepare(call, &seen).await;
+        let prepared = self.world.prepare(call, at, &seen).await;
         self.world.boundary(Boundary::AfterPrepare).await;
-        match prepared {
+        prepared
+    }
+
+    /// Record, then act, then record.
+    async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
+        match self.prepare(call).await {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
@@ -294,7 +337,7 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+    pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,
             outcome: ran.outcome,

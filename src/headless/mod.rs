@@ -24,6 +24,7 @@ pub use print::{Format, entry_line};
 
 /// What is asked of a headless run.
 pub struct Task {
+    /// Said first. `None`: the session goes on with what it owes.
     pub prompt: Option<String>,
     pub format: Format,
     /// The user named this session: a crash loop is lifted.

@@ -19,6 +19,7 @@ use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
 use crate::session::Session;
 
+/// What a headless run prints on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,

@@ -45,6 +45,7 @@ use crate::core::request::Request;
 /// What a stream gives while it runs. Shown and kept as a draft, never an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
+    /// A piece of the words for the user.
     Text(String),
     Thinking(String),
     /// A call begins; its arguments follow with the whole answer.
@@ -53,9 +54,11 @@ pub enum Delta {
     },
     /// The stream was cut and the request is sent again: what was shown is void.
     Retry {
+        /// The pause before the request is sent again, milliseconds.
         after_ms: u64,
         /// When it is sent: UTC, milliseconds since 1970.
         until_ms: i64,
+        /// What broke the last try.
         failure: Failure,
     },
 }
@@ -63,15 +66,20 @@ pub enum Delta {
 /// One whole answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
+    /// In the order the model gave them.
     pub blocks: Vec<Block>,
+    /// What the provider counted. 0 where it counted nothing.
     pub usage: Usage,
+    /// Why the answer ended.
     pub stop: StopReason,
 }
 
 /// A model that can be asked.
 #[derive(Debug, Clone)]
 pub enum Backend {
+    /// A server that is asked over HTTP.
     Http(http::Client, provider::Provider),
+    /// Answers from a file, for tests and the demo.
     Script(script::Script),
 }
 

@@ -23,6 +23,7 @@ pub struct Models {
 }
 
 impl Models {
+    /// The models that this config names. Keys are read from `env` when a model is first asked.
     pub fn new(config: Config, env: Env) -> Models {
         Models {
             config,
@@ -143,7 +144,9 @@ fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
 /// Who says how large a context window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowFrom {
+    /// The config, for this model.
     Config,
+    /// The list of models that comes with the program.
     Catalogue,
     /// The model is not known.
     Nothing,
@@ -156,12 +159,14 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// The figures as this config has them. What was learnt of a model is not among them.
     pub fn new(config: &Config) -> Figures {
         Figures {
             config: config.clone(),
         }
     }
 
+    /// What is known of `provider/model`: of an unknown one, small and safe figures.
     pub fn of(&self, model: &str) -> catalogue::ModelInfo {
         let mut info = catalogue::lookup(model);
         let Some(own) = self.config.models.get(model) else {

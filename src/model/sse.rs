@@ -13,6 +13,7 @@ use crate::core::entry::{Failure, FailureClass};
 /// The most bytes one event may have.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
+/// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Empty when the event has no name.
@@ -21,6 +22,7 @@ pub struct Event {
     pub data: String,
 }
 
+/// Makes events of the bytes of a stream, however they are cut into chunks.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// The line that the last chunk ended in the middle of.
@@ -35,6 +37,7 @@ pub struct Parser {
 }
 
 impl Parser {
+    /// A parser before the first byte of a stream.
     pub fn new() -> Parser {
         Parser::default()
     }

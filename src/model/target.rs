@@ -10,6 +10,7 @@ pub struct Target<'a> {
     pub model: &'a str,
     /// Always true for now.
     pub stream: bool,
+    /// Tokens that the model may think with. `None`: no thinking is asked for.
     pub thinking_budget: Option<u64>,
     pub quirks: &'a Quirks,
 }

@@ -40,6 +40,7 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// The request as the protocol's JSON. `blobs` gives the bytes of images.
     pub fn body(self, request: &Request, target: &Target, blobs: Blobs) -> Value {
         match self {
             Codec::Anthropic => anthropic::body(request, target, blobs),
@@ -49,6 +50,7 @@ impl Codec {
         }
     }
 
+    /// A decoder for the stream of one answer.
     pub fn decoder(self) -> Decoder {
         match self {
             Codec::Anthropic => Decoder::Anthropic(anthropic::Decoder::new()),
@@ -58,6 +60,7 @@ impl Codec {
         }
     }
 
+    /// What an HTTP error means, from its status and the body that came with it.
     pub fn classify(self, status: u16, body: &str) -> Failure {
         match self {
             Codec::Anthropic => anthropic::classify(status, body),
@@ -110,6 +113,7 @@ impl Codec {
     }
 }
 
+/// Reads the stream of one answer, event by event.
 pub enum Decoder {
     Anthropic(anthropic::Decoder),
     OpenaiResponses(openai_responses::Decoder),
@@ -118,6 +122,10 @@ pub enum Decoder {
 }
 
 impl Decoder {
+    /// Takes the next event, and gives what of it is shown.
+    ///
+    /// # Errors
+    /// When the server says that it failed, or sends what makes no sense in its protocol.
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         match self {
             Decoder::Anthropic(d) => d.feed(event),
@@ -159,6 +167,10 @@ impl Decoder {
         }
     }
 
+    /// The whole answer.
+    ///
+    /// # Errors
+    /// When the stream ended before the server said why the answer ended.
     pub fn finish(self) -> Result<Reply, Failure> {
         match self {
             Decoder::Anthropic(d) => d.finish(),

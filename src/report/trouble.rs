@@ -7,15 +7,18 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::workspace::HereError;
 
+/// An error that ends the program: what the user reads, and the exit code.
 #[derive(Debug)]
 pub struct Trouble {
     pub message: String,
+    /// What the user can do about it.
     pub hint: Option<String>,
     /// The exit code.
     pub code: u8,
 }
 
 impl Trouble {
+    /// An error without a hint. `code` is the exit code.
     pub fn new(code: u8, message: impl Into<String>) -> Trouble {
         Trouble {
             message: message.into(),
@@ -24,6 +27,7 @@ impl Trouble {
         }
     }
 
+    /// Adds what the user can do about it.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Trouble {
         self.hint = Some(hint.into());
         self

@@ -33,6 +33,8 @@ pub struct Family {
 }
 
 impl Family {
+    /// The family of this process. `first` is the pid of the command, which is its child.
+    /// `None` when that cannot be a pid.
     pub fn of(first: u32) -> Option<Family> {
         let first = i32::try_from(first).ok().and_then(Pid::from_raw)?;
         Some(Family { first })

@@ -14,16 +14,19 @@ use crate::core::access::Access;
 /// The newest version of Landlock's interface whose rights are used.
 pub(super) const NEWEST_ABI: u8 = 6;
 
+/// What this kernel has for a sandbox, as it was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kernel {
     /// The version of Landlock's interface. 0: there is none.
     pub landlock: u8,
+    /// System calls can be filtered.
     pub seccomp: bool,
     /// A mount namespace of one's own, in which mounting works.
     pub mounts: bool,
     /// A network of one's own with a loopback interface that is up.
     pub private_network: bool,
+    /// A process namespace of one's own: a command sees no processes but its own.
     pub process_namespace: bool,
     /// The namespaces come with a user namespace, since we are not root.
     pub user_namespace: bool,
@@ -32,7 +35,9 @@ pub struct Kernel {
 /// What runs without a question on this kernel, as far as the sandbox goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unasked {
+    /// Commands at level `read`.
     pub read: bool,
+    /// Commands at level `workspace`.
     pub workspace: bool,
 }
 
@@ -83,6 +88,8 @@ impl Kernel {
         self.landlock >= 6
     }
 
+    /// Which levels run without a question here. A kernel that cannot keep a level's promises
+    /// has no command run for them unasked.
     pub fn unasked(&self) -> Unasked {
         let read = self.landlock >= 3 && self.seccomp;
         let contained = self.scopes_signals() || self.process_namespace;

@@ -37,11 +37,13 @@ const PASSED_OVER: [&str; 6] = [
 /// What a profile is made from. All paths are absolute.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
+    /// The level that the profile is for.
     pub access: Access,
     /// The root of the workspace.
     pub workspace: &'a Path,
     /// The git folders of the workspace, when it is a repository.
     pub repository: Option<Repository>,
+    /// The user's home folder. `None`: not known.
     pub home: Option<&'a Path>,
     /// `[sandbox] read` and `write`: further folders.
     pub more_read: &'a [PathBuf],
@@ -60,12 +62,14 @@ pub struct Request<'a> {
     pub caches: &'a Path,
     /// Where changes of protected files are put. Has to lie where no command may write.
     pub quarantine: &'a Path,
+    /// What this machine's kernel has.
     pub kernel: Kernel,
 }
 
 /// The git folders of a repository, as `git rev-parse` says them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
+    /// The folder with `HEAD` and the index.
     pub git_dir: PathBuf,
     /// The same as `git_dir`, but for a linked worktree.
     pub common_dir: PathBuf,
@@ -100,12 +104,15 @@ impl Repository {
     }
 }
 
+/// What of the network a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
+    /// Nothing, not even loopback.
     None,
     /// A network namespace of its own with loopback alone.
     Private,
+    /// All that the machine can reach.
     Open,
 }
 
@@ -113,7 +120,9 @@ pub enum Network {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     pub path: PathBuf,
+    /// The number of the device, as `stat` gives it.
     pub device: u64,
+    /// The number of the file on the device.
     pub inode: u64,
 }
 
@@ -150,9 +159,12 @@ impl Default for Limits {
     }
 }
 
+/// What one command may do, worked out for this machine. The keeper carries it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
+    /// The level it was made for.
     pub access: Access,
+    /// The kernel it was made for.
     pub kernel: Kernel,
     pub network: Network,
     /// Readable and executable, with all below. No links in it.
@@ -167,7 +179,9 @@ pub struct Profile {
     pub hidden: Vec<PathBuf>,
     /// Not writable, though it lies below `write`. What exists is held where mounts can be had.
     pub protected: Vec<PathBuf>,
+    /// The command's own temporary folder.
     pub tmp: PathBuf,
+    /// Where changes of protected files are put.
     pub quarantine: PathBuf,
     /// Names of variables that are given on although they look secret.
     pub pass_env: Vec<String>,

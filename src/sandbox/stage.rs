@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 /// The hidden first argument. Then [`PROBE`], or the two descriptors.
 pub const WORD: &str = "__sandbox";
+/// The second argument that asks what the kernel gives. The answer is JSON on stdout.
 pub const PROBE: &str = "probe";
 
 /// Becomes a sandboxed command if this process was started for that. `None`: an ordinary start.

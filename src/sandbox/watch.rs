@@ -52,6 +52,7 @@ pub struct Change {
 }
 
 impl Watched {
+    /// Looks at what is protected and not held by mounts, before the command starts.
     pub fn look(profile: &Profile) -> Watched {
         let held = |path: &PathBuf| {
             let found = std::fs::symlink_metadata(path);

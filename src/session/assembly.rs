@@ -47,6 +47,7 @@ impl AppContext {
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
             hidden,
+            judged: None,
             limits: Limits::default(),
         };
         let shell = Shell {
@@ -162,6 +163,7 @@ impl AppContext {
             effort,
             temperature,
             fallback: None,
+            without: None,
         };
         Ok((!choice.is_empty()).then_some(choice))
     }

@@ -43,6 +43,7 @@ pub enum Source {
 }
 
 impl Source {
+    /// In words for a person, as they stand behind the number.
     pub fn words(self) -> &'static str {
         match self {
             Source::LearntHere => "learnt in this session",
@@ -55,6 +56,11 @@ impl Source {
 }
 
 impl Known {
+    /// What the config, the catalogue and earlier sessions know of these models, each a
+    /// `provider/model`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
     pub fn read(ctx: &AppContext, store: &Store, models: &[&str]) -> Result<Known, StoreError> {
         let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
         for model in models {
@@ -102,12 +108,14 @@ impl Known {
         Budget::new(window, self.figures.answer_tokens(model), ratio.or(before))
     }
 
+    /// The budget of the model that a session uses, with what the session learnt of it.
     pub fn budget_of(&self, state: &State) -> Budget {
         let model = &state.model;
         let limit = state.limits.get(model).copied();
         self.budget(model, limit, state.ratios.get(model).copied())
     }
 
+    /// The same as a function, for the engine's [`crate::core::settings::Policy`].
     pub fn budgeting(self) -> Budgeting {
         Arc::new(move |model, limit, ratio| self.budget(model, limit, ratio))
     }
@@ -116,11 +124,14 @@ impl Known {
 /// What a gauge is read with.
 #[derive(Clone)]
 pub struct Gauging {
+    /// What is known of the windows of models.
     pub known: Known,
+    /// When the context is compacted.
     pub windows: Windows,
 }
 
 impl Gauging {
+    /// How full the context of this state is.
     pub fn of(&self, state: &State) -> Gauge {
         Gauge::of(state, &self.known, &self.windows)
     }
@@ -134,19 +145,24 @@ pub struct Gauge {
     pub source: Source,
     /// A request over this is not sent.
     pub hard: u64,
+    /// The next request, by its parts, tokens.
     pub parts: Parts,
+    /// Windows that were summarised.
     pub compacted: u32,
+    /// How often the context began again from a note.
     pub continuations: u32,
     /// Learnt in this session, by model.
     pub limits: BTreeMap<String, u64>,
     /// Read from the provider's cache, of all that was asked.
     pub cached: u64,
+    /// Tokens of all prompts of the session, those for summaries included.
     pub asked: u64,
     /// Of what was asked, for summaries and notes.
     pub summarising: u64,
 }
 
 impl Gauge {
+    /// How full the context of this state is. `windows` says when it is compacted.
     pub fn of(state: &State, known: &Known, windows: &Windows) -> Gauge {
         let budget = known.budget_of(state);
         let limit = state.limits.get(&state.model).copied();
@@ -166,6 +182,7 @@ impl Gauge {
         }
     }
 
+    /// The gauge in lines of text, as `/context` and `rewake show` print it.
     pub fn lines(&self) -> Vec<String> {
         let Parts {
             system,
@@ -201,6 +218,7 @@ impl Gauge {
     }
 }
 
+/// When the context is compacted, as the config says.
 pub fn windows(config: &Config) -> Windows {
     let context = &config.context;
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -215,6 +233,7 @@ pub fn windows(config: &Config) -> Windows {
     }
 }
 
+/// How summaries are asked for, as the config says.
 pub fn summarising(config: &Config) -> Summarising {
     Summarising {
         model: config.summary_model.clone(),

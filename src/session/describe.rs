@@ -82,10 +82,14 @@ pub(crate) enum Level {
     Detail,
 }
 
+/// How grave a line is that a person reads. The theme has a style for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
+    /// Nothing to do about it.
     Calm,
+    /// To be noticed.
     Warn,
+    /// Something failed.
     Bad,
 }
 
@@ -161,7 +165,12 @@ impl Describer {
                 };
                 self.replied(record.seq, blocks, kind)
             }
-            Entry::Decided { call, verdict, by } => self.decided(*call, verdict, *by),
+            Entry::Decided {
+                call,
+                verdict,
+                by,
+                rule,
+            } => self.decided(*call, verdict, *by, rule.as_deref()),
             Entry::Started { call, guard } => self.started(*call, guard),
             Entry::Finished {
                 call,
@@ -248,14 +257,24 @@ impl Describer {
         }
     }
 
-    fn decided<'a>(&self, id: CallId, verdict: &Verdict, by: By) -> Description<'a> {
+    fn decided<'a>(
+        &self,
+        id: CallId,
+        verdict: &Verdict,
+        by: By,
+        rule: Option<&str>,
+    ) -> Description<'a> {
         let by = match by {
             By::Person => "by you",
             By::Start => "by rewake",
             By::Hook => "by a hook",
         };
         let (status, title) = match verdict {
-            Verdict::Allow => (CallStatus::Allowed, format!("allowed {by}")),
+            Verdict::Allow => {
+                let rule = rule.map(|rule| format!(", with {rule} for this session"));
+                let title = format!("allowed {by}{}", rule.unwrap_or_default());
+                (CallStatus::Allowed, title)
+            }
             Verdict::Deny { reason } => (CallStatus::Denied, format!("denied {by}: {reason}")),
         };
         // What was denied gets a result that says so.
@@ -406,6 +425,9 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
                 error.message
             ),
         );
+    }
+    if let Some(rule) = &choice.without {
+        return event(Tone::Calm, format!("{rule} is taken back in this session"));
     }
     let model = choice.model.as_ref().map(|m| format!("model {m}"));
     let mode = choice.mode.map(|m| format!("mode {}", m.name()));

@@ -70,20 +70,25 @@ pub enum Which {
     New,
     /// The newest one here, and never an older one.
     Newest {
+        /// A fork of it is opened, not the session itself.
         fork: bool,
     },
     /// An id, or the beginning of one.
     Named {
         id: String,
+        /// A fork of it is opened, not the session itself.
         fork: bool,
     },
     /// A copy that goes its own way behind this entry.
     ForkAt {
+        /// An id, or the beginning of one.
         id: String,
+        /// The last entry that the copy shares.
         seq: Seq,
     },
 }
 
+/// Why a session could not be opened, read or driven.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     #[error(transparent)]
@@ -95,6 +100,7 @@ pub enum SessionError {
     Folder { session: String, why: HereError },
     #[error("cannot read session {session}: {why}")]
     Illegal { session: String, why: Illegal },
+    /// This workspace, given by its root, has no session to go on with.
     #[error("there is no session in {0}")]
     NothingHere(PathBuf),
     /// What was asked for is not there, and neither is what was recorded here.
@@ -103,6 +109,7 @@ pub enum SessionError {
         why: Box<SessionError>,
         hint: String,
     },
+    /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
     #[error("cannot start the runtime: {0}")]
@@ -118,6 +125,7 @@ impl SessionError {
         )
     }
 
+    /// What a person can do about it. `None`: nothing is known that helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Store(e) => e.hint(),
@@ -141,6 +149,7 @@ pub struct Session {
     pub id: String,
     pub lock: SessionLock,
     pub log: Log,
+    /// Where its tools act.
     pub world: Rc<Machine>,
     pub settings: Settings,
     pub figures: Figures,
@@ -172,10 +181,12 @@ struct Opened {
 pub enum Parting {
     /// Behind its last entry.
     End,
+    /// Behind this entry.
     Behind(Seq),
 }
 
 impl AppContext {
+    /// The config of this start, checked and complete.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
@@ -235,14 +246,23 @@ impl AppContext {
         })
     }
 
+    /// The root that counts as here, as sessions are recorded with it.
     pub fn workspace(&self) -> String {
         self.here.root.to_string_lossy().into_owned()
     }
 
+    /// Opens the store of this start's data folder, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
         Store::open(&self.paths.data_dir)
     }
 
+    /// The runs of all sessions, in the data folder.
+    ///
+    /// # Errors
+    /// [`SessionError::OwnExe`]: keepers are started from this program's own file.
     pub fn runs(&self) -> Result<Runs, SessionError> {
         let exe = command::own_exe().map_err(SessionError::OwnExe)?;
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))

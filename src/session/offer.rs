@@ -15,6 +15,7 @@ use crate::store::{SessionInfo, SessionLock, Store};
 /// Of the end of what a command printed, this is looked at for its last line.
 const TAIL_BYTES: u64 = 2_000;
 
+/// An unfinished session as a start offers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     pub info: SessionInfo,
@@ -24,6 +25,7 @@ pub struct Offer {
     pub details: Option<Details>,
 }
 
+/// What a look into the log of an offered session says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Details {
     /// `killed`, `the machine went down`, `left on a signal`, …
@@ -32,7 +34,9 @@ pub struct Details {
     pub mode: Mode,
     /// The last thing that it was about.
     pub doing: Option<String>,
+    /// The step of the plan that was being worked on.
     pub plan_step: Option<String>,
+    /// Its commands that go on.
     pub running: Vec<StillRunning>,
     /// Words of an answer that was being made, and messages that wait.
     pub recovered: Vec<String>,
@@ -40,10 +44,13 @@ pub struct Details {
     pub in_doubt: Vec<String>,
 }
 
+/// A command that goes on while nobody works in its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StillRunning {
     pub command: String,
+    /// Since it was begun, milliseconds.
     pub age_ms: i64,
+    /// The last line that it printed. `None`: it printed none yet, or it cannot be read.
     pub last_line: Option<String>,
 }
 
@@ -54,6 +61,7 @@ impl AppContext {
         Ok(unfinished.map(|info| self.offer(info)).collect())
     }
 
+    /// An offer of this session, without details.
     pub fn offer(&self, info: SessionInfo) -> Offer {
         let holder = || SessionLock::holder(&self.paths.data_dir, &info.id).unwrap_or(0);
         Offer {

@@ -45,7 +45,12 @@ fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionC
     Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
-        decide(permission, state.mode, &rules.rules, &workspace, &DISK)
+        if state.session_rules.is_empty() {
+            return decide(permission, state.mode, &rules.rules, &workspace, &DISK);
+        }
+        let mut rules = rules.rules.clone();
+        rules.allow.extend(state.session_rules.iter().cloned());
+        decide(permission, state.mode, &rules, &workspace, &DISK)
     })
 }
 

@@ -21,6 +21,7 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// In one word, as lists show it.
     pub fn word(self) -> &'static str {
         match self {
             Ending::Done => "done",
@@ -44,6 +45,7 @@ pub struct ResumeReport {
     pub ending: Ending,
     /// Since its last entry.
     pub age_ms: i64,
+    /// Entries in its chain.
     pub entries: u64,
     /// Command and age of what still runs.
     pub running: Vec<(String, i64)>,

@@ -19,18 +19,21 @@ const WHAT: &str = "append to the session";
 /// A title made from the first words said is cut here, characters.
 const TITLE_CHARS: usize = 80;
 
+/// A session that is not there yet.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// See [`super::new_id`].
     pub id: String,
     /// The canonical root: what counts as "here".
     pub workspace: String,
+    /// The folder that the session works in.
     pub folder: String,
 }
 
 /// What one transaction records.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
+    /// The time that all of its entries get: UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// May be empty: then only the rest is done.
     pub entries: Vec<Entry>,

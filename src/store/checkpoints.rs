@@ -7,11 +7,13 @@ use super::row::count;
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 
+/// An entry that a session can be resumed from, as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The session that recorded it: this one or an ancestor.
     pub session: String,
     pub seq: Seq,
+    /// UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// `replied`, `finished`, `closed`, `continued`, or why it was saved.
     pub reason: String,

@@ -13,11 +13,13 @@ use crate::core::entry::{Entry, Seq};
 
 const WHAT: &str = "read the summary of the session";
 
+/// The summary that a session has now, kept beside its log for whoever only looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     pub summary: String,
     /// Entries that the summary stands for: the first ones.
     pub message_count: u64,
+    /// UTC, milliseconds since 1970.
     pub last_summarised_at_ms: i64,
 }
 

@@ -13,6 +13,7 @@ const WHAT: &str = "keep a draft";
 /// when it is whole.
 const MAX_PIECES: u32 = 20_000;
 
+/// Words that are no entry yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draft {
     /// The answer of the model so far.
@@ -21,9 +22,12 @@ pub enum Draft {
     Input,
 }
 
+/// What a session has of each draft. `None`: there is nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drafts {
+    /// The streamed text of an answer that is not recorded.
     pub stream: Option<String>,
+    /// What stands unsent in the input box.
     pub input: Option<String>,
 }
 
@@ -66,6 +70,10 @@ impl Store {
         tx.commit().doing(WHAT)
     }
 
+    /// What a session has of drafts, the pieces of each put together.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
     pub fn drafts(&self, session: &str) -> Result<Drafts, StoreError> {
         let key = read_head(&self.conn, session)?.key;
         let pieces: Vec<(String, String)> = self
@@ -87,6 +95,10 @@ impl Store {
         Ok(drafts)
     }
 
+    /// Removes a draft. Nothing happens where there is none.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
     pub fn clear_draft(&mut self, session: &str, draft: Draft) -> Result<(), StoreError> {
         let tx = self.write(WHAT)?;
         let key = read_head(&tx, session)?.key;

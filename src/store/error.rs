@@ -18,6 +18,7 @@ const FORBIDDEN: &str =
 const DISK_ERROR: &str = "the disk or its file system reports an error (or a quota is used up): look \
                           at the system log, and copy the data folder to another disk";
 
+/// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process or thread appended to the session.
@@ -59,6 +60,7 @@ pub enum StoreError {
         /// It could be opened, so what is not damaged in it can be read.
         is_open: bool,
     },
+    /// There is no such session, entry, queued message or blob: `what` says which.
     #[error("there is no {what} {name:?}")]
     NotFound {
         what: &'static str,
@@ -79,16 +81,21 @@ pub enum StoreError {
     #[error("session {session} is in use{}", by(pid))]
     Held {
         session: String,
+        /// Of the process that has it. `None`: not known.
         pid: Option<u32>,
+        /// Since when: UTC, milliseconds since 1970. `None`: not known.
         since_ms: Option<i64>,
     },
+    /// A file of the store could not be read or written.
     #[error("cannot {what}: {source}")]
     Io { what: String, source: io::Error },
+    /// An error of the database that none of the others is for.
     #[error("cannot {what}: {source}")]
     Sqlite {
         what: &'static str,
         source: rusqlite::Error,
     },
+    /// JSON could not be written or read.
     #[error("cannot {what}: {source}")]
     Encode {
         what: &'static str,

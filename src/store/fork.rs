@@ -18,6 +18,7 @@ const WHAT: &str = "fork the session";
 pub struct NewFork {
     /// See [`super::new_id`].
     pub id: String,
+    /// The entry that it goes on behind.
     pub from: ForkPoint,
     /// Something is owed after `Forked`: the caller has folded it.
     pub unfinished: bool,

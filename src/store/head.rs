@@ -26,6 +26,7 @@ pub struct Head {
 }
 
 impl Head {
+    /// The id of the session.
     pub fn session(&self) -> &str {
         &self.session
     }

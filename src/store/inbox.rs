@@ -19,17 +19,22 @@ const WHAT_READ: &str = "read the queued messages";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InboxId(i64);
 
+/// A message of the user, or a note, before it is an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub text: String,
+    /// Their bytes are in the blobs of the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// How it came in. It says what entry it becomes: `Noted` for a note, else `Said`.
     pub via: Via,
 }
 
+/// A message that waits in the inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
     pub id: InboxId,
+    /// When it was queued: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub message: Message,
 }
@@ -98,6 +103,10 @@ impl Store {
         self.read_inbox(session, u32::MAX)
     }
 
+    /// The message that waits longest. `None` when the inbox is empty.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
     pub fn oldest_queued(&self, session: &str) -> Result<Option<Queued>, StoreError> {
         Ok(self.read_inbox(session, 1)?.pop())
     }

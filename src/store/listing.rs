@@ -23,9 +23,11 @@ const WHAT_SEARCH: &str = "search";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey(i64);
 
+/// A session's place in the list: all that is read of it before it is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub key: SessionKey,
+    /// As it was named, or the first words said. `None`: neither.
     pub title: Option<String>,
 }
 
@@ -33,6 +35,7 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaidIn {
     pub key: SessionKey,
+    /// The place of the entry.
     pub seq: Seq,
     /// One line around the first hit.
     pub snippet: String,

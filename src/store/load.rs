@@ -15,6 +15,11 @@ use crate::core::entry::{Record, Seq};
 const WHAT: &str = "read the session";
 
 impl Store {
+    /// The whole chain of a session, first entry first, and its head.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session. An entry that is damaged or not known is an
+    /// error that names it.
     pub fn load(&self, session: &str) -> Result<(Head, Vec<Record>), StoreError> {
         let mut records = Vec::new();
         let head = self.load_each(session, |record| {

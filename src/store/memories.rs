@@ -18,6 +18,7 @@ const CANDIDATES: u32 = 100;
 /// What is looked for: in entries ([`Store::recall`]) or in memories ([`Store::memories`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
+    /// Words, as a person or a model writes them.
     pub query: &'a str,
     /// For memories a session means its workspace.
     pub scope: Scope<'a>,
@@ -25,17 +26,22 @@ pub struct Sought<'a> {
     pub kinds: &'a [&'a str],
     /// What is newer counts more.
     pub now_ms: i64,
+    /// At most so many are given.
     pub limit: u32,
 }
 
+/// A memory that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
     /// The session that recorded it, and its entry.
     pub session: String,
     pub seq: Seq,
+    /// `episodic`, `semantic` or `procedural`.
     pub kind: String,
+    /// What it is about, in a few words. `None`: the model gave none.
     pub topic: Option<String>,
     pub text: String,
+    /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// More is better.
     pub score: f64,

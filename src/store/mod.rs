@@ -65,6 +65,7 @@ pub use trace::{Branch, Family, Traced};
 
 use error::Doing;
 
+/// The open database. Other processes may have it open too.
 pub struct Store {
     conn: Connection,
     /// The search index is being filled, step by step.

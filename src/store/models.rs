@@ -7,9 +7,12 @@ use super::error::Doing;
 use super::row::{count, int};
 use super::{Store, StoreError};
 
+/// What sessions learnt of a model. `None`: nothing yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Learnt {
+    /// The context window, tokens.
     pub context_tokens: Option<u64>,
+    /// Bytes of a request for each token that the provider counted.
     pub bytes_per_token: Option<f64>,
 }
 
@@ -37,6 +40,7 @@ impl Store {
         )
     }
 
+    /// What sessions learnt of `provider/model`, nothing included.
     pub fn learnt(&self, model: &str) -> Result<Learnt, StoreError> {
         self.conn
             .prepare_cached(

@@ -25,27 +25,34 @@ const CANDIDATES: u32 = 100;
 /// Of one entry no more is indexed.
 const MAX_TEXT_BYTES: usize = 256 << 10;
 
+/// Where is searched.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
     /// The chain of this session, its ancestors' entries included, be they in the trash.
     Session(&'a str),
+    /// All sessions of a workspace, given by its root.
     Workspace(&'a str),
     All,
 }
 
+/// Which hits come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// The newest entry first. No score is computed.
     Newest,
     /// BM25.
     Best,
 }
 
+/// An entry in which something was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     /// The session that recorded the entry.
     pub session: String,
     pub seq: Seq,
+    /// The kind of the entry, as it is stored.
     pub kind: String,
+    /// The time of the entry: UTC, milliseconds since 1970.
     pub at_ms: i64,
     /// One line around the first hit.
     pub snippet: String,

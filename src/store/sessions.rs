@@ -15,19 +15,25 @@ const NAMED_WHEN_AMBIGUOUS: u32 = 10;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
     pub id: String,
+    /// The canonical root that it belongs to.
     pub workspace: String,
+    /// The folder that it works in.
     pub folder: String,
     /// As it was named, or the first words said.
     pub title: Option<String>,
     /// Entries in its chain, those it has from its ancestors included.
     pub entries: u64,
+    /// `None` for a session that is no fork.
     pub forked_from: Option<ForkPoint>,
+    /// UTC, milliseconds since 1970.
     pub created_ms: i64,
+    /// The time of its last entry: UTC, milliseconds since 1970.
     pub updated_ms: i64,
     /// An answer, a call, a question or a queued message is owed, or a command runs.
     pub unfinished: bool,
     /// The version of rewake that last rendered its prompt.
     pub version: Option<String>,
+    /// `provider/model` that it uses now.
     pub model: Option<String>,
     /// Of its own answers, not of its ancestors'.
     pub usage: Usage,
@@ -35,10 +41,12 @@ pub struct SessionInfo {
     pub bytes: u64,
 }
 
+/// Which sessions a list has. By default all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
     /// Only those of this workspace.
     pub workspace: Option<&'a str>,
+    /// Only those that are unfinished.
     pub unfinished: bool,
 }
 

@@ -18,6 +18,7 @@ FROM entries WHERE id = ?1";
 /// No more branches are looked for.
 const MAX_BRANCHES: u32 = 1_000;
 
+/// An entry of a chain, and what the store knows of it besides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
     pub record: Record,
@@ -34,6 +35,7 @@ pub struct Branch {
     pub upto: Seq,
     /// Entries in its chain.
     pub entries: u64,
+    /// The time of its last entry: UTC, milliseconds since 1970.
     pub updated_ms: i64,
 }
 
@@ -97,6 +99,8 @@ impl Store {
         Ok(())
     }
 
+    /// The sessions that share entries with this one. At most a thousand ancestors, and as many
+    /// forks.
     pub fn family(&self, session: &str) -> Result<Family, StoreError> {
         let what = "look for the forks of the session";
         let ancestors = format!(

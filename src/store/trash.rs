@@ -21,6 +21,10 @@ impl Store {
         one(rows, session)
     }
 
+    /// Takes a session out of the trash, if it is in it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
     pub fn restore(&mut self, session: &str) -> Result<(), StoreError> {
         let rows = self
             .conn

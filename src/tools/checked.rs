@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::Ran;
 use super::diff::Diff;
-use super::file::{self, CommitError, MAX_FILE_BYTES};
+use super::file::{self, CommitError, MAX_FILE_BYTES, Place};
 use super::paths::{self, ToolContext, path_key};
 use crate::core::entry::{Fact, Guard, Outcome};
 
@@ -31,6 +31,7 @@ pub enum Target {
     InWorkspace(String),
 }
 
+/// The new content of a file.
 pub struct Content {
     pub bytes: Vec<u8>,
     /// How many places were replaced; `None` when all of the file was.
@@ -38,6 +39,7 @@ pub struct Content {
 }
 
 impl Content {
+    /// Content that stands in place of all there was.
     pub fn whole(bytes: Vec<u8>) -> Content {
         Content {
             bytes,
@@ -205,18 +207,19 @@ impl Target {
     fn name(&self, ctx: &ToolContext) -> Result<String, String> {
         match self {
             Target::Path(path) => Ok(path.clone()),
-            Target::InWorkspace(path) => {
-                let path = ctx.root.join(path);
-                let text = path.to_str().map(str::to_string);
-                text.ok_or_else(|| format!("{path:?} is not UTF-8"))
-            }
+            Target::InWorkspace(path) => paths::in_workspace(path, ctx),
         }
     }
 }
 
 /// What is there now; `None` when there is no file.
 fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    match file::load(path, MAX_FILE_BYTES) {
+    let found = match Place::of(path) {
+        Ok(Some(place)) => place.load(MAX_FILE_BYTES),
+        Ok(None) => return Ok(None),
+        Err(e) => Err(e),
+    };
+    match found {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) if e.kind() == ErrorKind::FileTooLarge => Err(format!(
@@ -244,6 +247,9 @@ fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
         diff.added, diff.removed, diff.excerpt
     )
 }
+
+#[cfg(test)]
+mod race;
 
 #[cfg(test)]
 mod tests {

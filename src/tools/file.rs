@@ -2,22 +2,26 @@
 //! either the old content or the new.
 //!
 //! The order of a replacement: a file beside, written and synced; the target looked at once
-//! more; rename; the folder synced. What is kept: the permission bits (not setuid and
-//! setgid, which a write takes away too), and the owner where the kernel lets us. What is
-//! not: extended attributes, ACLs, and the other names of a file with hard links, which go
-//! on naming the old content, since a rename replaces a name and not an inode.
+//! more; rename; the folder synced. All of it happens in one open [`Folder`]. What is kept: the
+//! permission bits (not setuid and setgid, which a write takes away too), and the owner where
+//! the kernel lets us. What is not: extended attributes, ACLs, and the other names of a file
+//! with hard links, which go on naming the old content, since a rename replaces a name and not
+//! an inode.
 //!
 //! Invariant: nothing here is ever opened that is not a regular file, so nothing blocks on
 //! a FIFO or wakes a device.
 
-use std::fs::{self, File, Metadata, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Access, Gid, OFlags, Uid};
-use tempfile::NamedTempFile;
+use rustix::fs::{Access, FileType, Gid, Mode, OFlags, Stat, Uid};
 
+use super::handle::Folder;
 use crate::config::IN_USE;
 use crate::store::database;
 
@@ -27,45 +31,61 @@ pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) enum Kind {
     Missing,
     Folder,
-    Regular(Metadata),
+    Regular(Stat),
     /// With its name for people.
     Special(&'static str),
 }
 
+/// Links are followed.
 pub(super) fn kind(path: &Path) -> io::Result<Kind> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Kind::Missing),
-        Err(e) => return Err(e),
-    };
-    let of = metadata.file_type();
-    Ok(if of.is_dir() {
-        Kind::Folder
-    } else if of.is_file() {
-        Kind::Regular(metadata)
-    } else if of.is_fifo() {
-        Kind::Special("a FIFO")
-    } else if of.is_socket() {
-        Kind::Special("a socket")
-    } else {
-        Kind::Special("a device")
-    })
+    match rustix::fs::stat(path) {
+        Ok(stat) => Ok(kind_of(stat)),
+        Err(rustix::io::Errno::NOENT) => Ok(Kind::Missing),
+        Err(e) => Err(e.into()),
+    }
 }
 
-/// Opens a regular file for reading. Without blocking, should it just have become a FIFO. The
-/// open session store is never opened: see [`database`].
+fn kind_of(stat: Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Folder,
+        FileType::RegularFile => Kind::Regular(stat),
+        FileType::Symlink => Kind::Special("a symbolic link now"),
+        FileType::Fifo => Kind::Special("a FIFO"),
+        FileType::Socket => Kind::Special("a socket"),
+        _ => Kind::Special("a device"),
+    }
+}
+
+pub(super) fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// Opens a regular file for reading, links followed. Without blocking, should it just have
+/// become a FIFO. The open session store is never opened: see [`database`].
 pub(super) fn open(path: &Path) -> io::Result<File> {
     if database::is_open_here(path) {
         return Err(io::Error::other(IN_USE));
     }
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options()
         .read(true)
-        .custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32)
+        .custom_flags(flags.bits() as i32)
         .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a regular file"))
+    regular(file)
+}
+
+/// As [`open`], no link followed. `path` is where `below` lies in this folder.
+pub(super) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
+    if database::is_open_here(path) {
+        return Err(io::Error::other(IN_USE));
+    }
+    regular(folder.file(below)?)
+}
+
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 
@@ -73,24 +93,104 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The hash of the file's content; `None` when there is no file. Memory stays flat.
-pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
-    match kind(path)? {
-        Kind::Missing => Ok(None),
-        Kind::Folder => Err(io::Error::other("it is a folder")),
-        Kind::Special(what) => Err(io::Error::other(format!("it is {what}"))),
-        Kind::Regular(_) => {
-            let mut hasher = blake3::Hasher::new();
-            hasher.update_reader(open(path)?)?;
-            Ok(Some(hasher.finalize().to_hex().to_string()))
+/// A name in an open folder.
+pub(super) struct Place {
+    folder: Folder,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl Place {
+    /// `path` is absolute, its links followed; no part of it may be a link now. `None` when its
+    /// folder does not exist.
+    pub(super) fn of(path: &Path) -> io::Result<Option<Place>> {
+        let (folder, name) = match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => (folder, name),
+            _ => (path, OsStr::new(".")),
+        };
+        match Folder::open(folder) {
+            Ok(folder) => Ok(Some(Place {
+                folder,
+                name: name.to_os_string(),
+                path: path.to_path_buf(),
+            })),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) fn kind(&self) -> io::Result<Kind> {
+        match self.folder.stat(&self.name) {
+            Ok(stat) => Ok(kind_of(stat)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Kind::Missing),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// As [`open`], no link followed.
+    pub(super) fn open(&self) -> io::Result<File> {
+        open_in(&self.folder, Path::new(&self.name), &self.path)
+    }
+
+    /// As [`load`].
+    pub(super) fn load(&self, max_bytes: u64) -> io::Result<Vec<u8>> {
+        load_from(self.open()?, max_bytes)
+    }
+
+    /// When it is a folder.
+    pub(super) fn as_folder(&self) -> io::Result<Folder> {
+        self.folder.below(Path::new(&self.name))
+    }
+
+    /// The hash of the file's content; `None` when there is no file. Memory stays flat.
+    fn hash(&self) -> io::Result<Option<String>> {
+        match self.kind()? {
+            Kind::Missing => Ok(None),
+            Kind::Folder => Err(io::Error::other("it is a folder")),
+            Kind::Special(what) => Err(io::Error::other(format!("it is {what}"))),
+            Kind::Regular(_) => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(self.open()?)?;
+                Ok(Some(hasher.finalize().to_hex().to_string()))
+            }
+        }
+    }
+
+    fn replaceable(&self) -> Result<(), String> {
+        let said = |e: io::Error| e.to_string();
+        match self.kind().map_err(said)? {
+            Kind::Missing => Ok(()),
+            Kind::Folder => Err("it is a folder".to_string()),
+            Kind::Special(what) => Err(format!("it is {what}")),
+            Kind::Regular(stat) => {
+                let mode = Mode::from_raw_mode(stat.st_mode);
+                // Said also to root, who could: the mode is somebody's wish.
+                if !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
+                    let mode = mode.bits() & 0o777;
+                    return Err(format!("it is read-only (mode {mode:04o})"));
+                }
+                self.folder.may(&self.name, Access::WRITE_OK).map_err(said)
+            }
         }
     }
 }
 
-/// The whole content, or `FileTooLarge` when it is over `max_bytes`.
+/// The hash of the content at a path as [`Place::of`] takes it; `None` when there is no file.
+pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
+    match Place::of(path)? {
+        Some(place) => place.hash(),
+        None => Ok(None),
+    }
+}
+
+/// The whole content, or `FileTooLarge` when it is over `max_bytes`. Links are followed.
 pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    load_from(open(path)?, max_bytes)
+}
+
+fn load_from(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
         return Err(ErrorKind::FileTooLarge.into());
     }
@@ -99,35 +199,31 @@ pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// Why the file (or, for a new one, its folder) cannot be replaced; `Ok` when it can.
 pub(super) fn replaceable(path: &Path) -> Result<(), String> {
-    match kind(path) {
-        Err(e) => return Err(e.to_string()),
-        Ok(Kind::Folder) => return Err("it is a folder".to_string()),
-        Ok(Kind::Special(what)) => return Err(format!("it is {what}")),
-        Ok(Kind::Regular(metadata)) => {
-            let mode = metadata.mode() & 0o777;
-            // Said also to root, who could: the mode is somebody's wish.
-            if mode & 0o222 == 0 {
-                return Err(format!("it is read-only (mode {mode:04o})"));
-            }
-            rustix::fs::access(path, Access::WRITE_OK)
-                .map_err(|e| io::Error::from(e).to_string())?;
-        }
-        Ok(Kind::Missing) => {}
+    let said = |e: io::Error| e.to_string();
+    if let Some(place) = Place::of(path).map_err(said)? {
+        place.replaceable()?;
     }
-    let Some(folder) = path.ancestors().skip(1).find(|p| p.exists()) else {
+    let Some(folder) = path.parent() else {
         return Err("it has no folder".to_string());
     };
-    if !folder.is_dir() {
-        return Err(format!("{} is not a folder", folder.display()));
-    }
-    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)
-        .map_err(|e| format!("the folder {}: {}", folder.display(), io::Error::from(e)))
+    let (open, missing) = Folder::deepest(folder).map_err(said)?;
+    let is = folder.ancestors().nth(missing.components().count());
+    let is = is.unwrap_or(folder).display();
+    open.may(OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|e| format!("the folder {is}: {e}"))
 }
 
 /// New content beside its target, synced, not yet in its place. Dropped, it leaves nothing.
 pub(super) struct Staged {
-    temp: NamedTempFile,
-    target: PathBuf,
+    target: Place,
+    temp: OsString,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // In its place it has this name no more.
+        let _ = self.target.folder.remove(&self.temp);
+    }
 }
 
 /// How a commit failed, and what is true of the target then.
@@ -141,105 +237,107 @@ pub(super) enum CommitError {
     NotSynced(io::Error),
 }
 
+/// So many names of a file beside its target are tried.
+const MAX_TEMP_NAMES: u32 = 1_000;
+
 /// Names begin so, and go on with the hash of what they were to become.
 fn temp_prefix(hash: &str) -> String {
     format!(".rewake-{}-", hash.get(..16).unwrap_or(hash))
 }
 
+/// `target` is as [`Place::of`] takes it. Folders that are missing are made.
 pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
-    let folder = target.parent().ok_or(ErrorKind::InvalidInput)?;
-    make_folders(folder)?;
-    let old = match kind(target)? {
-        Kind::Regular(metadata) => Some(metadata),
+    let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let target = Place {
+        folder: make_folders(folder)?,
+        name: name.to_os_string(),
+        path: target.to_path_buf(),
+    };
+    let old = match target.kind()? {
+        Kind::Regular(stat) => Some(stat),
         Kind::Missing | Kind::Folder | Kind::Special(_) => None,
     };
     // A new file gets what the umask leaves; the successor of an old one is nobody's but
     // ours until it has the old one's mode.
     let mode = if old.is_some() { 0o600 } else { 0o666 };
-    let mut temp = tempfile::Builder::new()
-        .prefix(&temp_prefix(&hash(bytes)))
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(folder)?;
-    temp.write_all(bytes)?;
+    let (mut file, temp) = temp_file(&target.folder, &hash(bytes), Mode::from_raw_mode(mode))?;
+    let staged = Staged { target, temp };
+    file.write_all(bytes)?;
     if let Some(old) = &old {
-        keep_owner_and_mode(temp.as_file(), old)?;
+        keep_owner_and_mode(&file, old)?;
     }
-    temp.as_file().sync_all()?;
-    Ok(Staged {
-        temp,
-        target: target.to_path_buf(),
-    })
+    file.sync_all()?;
+    Ok(staged)
 }
 
-fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
+/// A new file in the folder, and its name.
+fn temp_file(folder: &Folder, hash: &str, mode: Mode) -> io::Result<(File, OsString)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let process = std::process::id();
+    for _ in 0..MAX_TEMP_NAMES {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!("{}{process}-{count}.tmp", temp_prefix(hash)));
+        match folder.new_file(&name, mode) {
+            // Left by a process that had this number before.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            made => return Ok((made?, name)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+fn keep_owner_and_mode(file: &File, old: &Stat) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
     let new = file.metadata()?;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+    if (new.uid(), new.gid()) != (old.st_uid, old.st_gid) {
         // Only root may give a file away; the group can often be kept.
         if rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
             let _ = rustix::fs::fchown(file, None, Some(gid));
         }
     }
-    file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
+    let mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o777);
+    Ok(rustix::fs::fchmod(file, mode)?)
 }
 
 impl Staged {
     /// Puts the content in its place if the target still has the hash `before`.
     pub(super) fn commit(self, before: Option<&str>) -> Result<(), CommitError> {
-        let now = hash_at(&self.target).map_err(CommitError::NotReplaced)?;
+        let Place { folder, name, .. } = &self.target;
+        let now = self.target.hash().map_err(CommitError::NotReplaced)?;
         if now.as_deref() != before {
             return Err(CommitError::Changed);
         }
-        if before.is_none() {
-            // Not every file system can refuse to overwrite; those that can, do.
-            match self.temp.persist_noclobber(&self.target) {
-                Ok(_) => return sync_parent(&self.target).map_err(CommitError::NotSynced),
-                Err(e) if e.error.kind() == ErrorKind::AlreadyExists => {
-                    return Err(CommitError::Changed);
-                }
-                Err(e) => persist(e.file, &self.target)?,
-            }
-        } else {
-            persist(self.temp, &self.target)?;
-        }
-        sync_parent(&self.target).map_err(CommitError::NotSynced)
-    }
-}
-
-fn persist(temp: NamedTempFile, target: &Path) -> Result<(), CommitError> {
-    match temp.persist(target) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(CommitError::NotReplaced(e.error)),
+        let renamed = match before {
+            None => folder.rename_new(&self.temp, name),
+            Some(_) => folder.rename(&self.temp, name),
+        };
+        renamed.map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => CommitError::Changed,
+            _ => CommitError::NotReplaced(e),
+        })?;
+        folder.sync().map_err(CommitError::NotSynced)
     }
 }
 
 /// Makes the file's name durable.
 pub(super) fn sync_parent(target: &Path) -> io::Result<()> {
-    target.parent().map_or(Ok(()), sync_folder)
+    target.parent().map_or(Ok(()), |p| Folder::open(p)?.sync())
 }
 
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    match File::open(folder)?.sync_all() {
-        // Some network file systems have no sync of folders; there is nothing more to do.
-        Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(()),
-        result => result,
-    }
-}
-
-/// Makes the folders that are missing, each one's name made durable in its parent.
-fn make_folders(folder: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|p| !p.exists()).collect();
-    for folder in missing.into_iter().rev() {
-        match fs::create_dir(folder) {
+/// The folder of this path; what is missing of it is made, each name durable in its parent.
+fn make_folders(path: &Path) -> io::Result<Folder> {
+    let (mut folder, missing) = Folder::deepest(path)?;
+    for name in &missing {
+        match folder.make_folder(name) {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
             Ok(()) | Err(_) => {}
         }
-        if let Some(parent) = folder.parent() {
-            sync_folder(parent)?;
-        }
+        folder.sync()?;
+        folder = folder.below(Path::new(name))?;
     }
-    Ok(())
+    Ok(folder)
 }
 
 /// Removes what a killed process left beside the target on the way to content `after`.
@@ -247,20 +345,25 @@ fn make_folders(folder: &Path) -> io::Result<()> {
 /// says so; nothing is harmed.
 pub(super) fn remove_leftovers(target: &Path, after: &str) {
     let prefix = temp_prefix(after);
-    let Some(Ok(entries)) = target.parent().map(Path::read_dir) else {
+    let Some(Ok(folder)) = target.parent().map(Folder::open) else {
         return;
     };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(&prefix) && name.ends_with(".tmp") {
-            let _ = fs::remove_file(entry.path());
+    let Ok(names) = folder.names(Path::new("")) else {
+        return;
+    };
+    for entry in names.flatten() {
+        let name = entry.file_name().to_bytes();
+        if name.starts_with(prefix.as_bytes()) && name.ends_with(b".tmp") {
+            let _ = folder.remove(OsStr::from_bytes(name));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::support::{Room, hash as hash_of};
     use super::*;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{self, Kind};
+use super::file::{Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{object, string};
@@ -66,15 +66,11 @@ fn run(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Ran {
 
 fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, String> {
     let (folder, rest) = split(&args.pattern);
-    let start = match args.path.as_deref() {
-        Some(start) if !folder.starts_with('~') => Path::new(start),
-        _ if folder.is_empty() => Path::new("."),
-        _ => Path::new(""),
-    };
-    let named = start.join(folder);
-    let named = named.to_string_lossy();
+    let named = start(&args.pattern, args.path.as_deref());
     let root = paths::resolve(&named, ctx)?;
-    match file::kind(&root).map_err(|e| format!("cannot look into {named}: {e}"))? {
+    let place = Place::of(&root);
+    let kind = place.and_then(|place| place.map_or(Ok(Kind::Missing), |place| place.kind()));
+    match kind.map_err(|e| format!("cannot look into {named}: {e}"))? {
         Kind::Folder => {}
         Kind::Missing => return Err(paths::missing(&named, &root)),
         Kind::Regular(_) | Kind::Special(_) => return Err(format!("{named} is not a folder")),
@@ -107,6 +103,17 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     let last = paths::shown(&last, &found.folder);
     let hints = hints(stopped, &last, &walk.unused());
     Ok(Ran::done(found.report(&args.pattern) + &hints))
+}
+
+/// The folder that is gone through for a pattern below a path.
+pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
+    let (folder, _) = split(pattern);
+    let start = match path {
+        Some(start) if !folder.starts_with('~') => Path::new(start),
+        _ if folder.is_empty() => Path::new("."),
+        _ => Path::new(""),
+    };
+    start.join(folder).to_string_lossy().into_owned()
 }
 
 /// The folder that a pattern names in plain words, and the rest: `../a/*.rs` is `../a/`

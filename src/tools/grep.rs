@@ -16,7 +16,7 @@ use grep_searcher::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{self, Kind};
+use super::file::{Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, Hidden, ToolContext};
 use super::schema::{boolean, integer, object, string};
@@ -106,7 +106,11 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let named = args.path.as_deref().unwrap_or(".");
     let root = paths::resolve(named, ctx)?;
-    let is_folder = match file::kind(&root).map_err(|e| format!("cannot search {named}: {e}"))? {
+    let cannot = |e: io::Error| format!("cannot search {named}: {e}");
+    let Some(place) = Place::of(&root).map_err(cannot)? else {
+        return Err(paths::missing(named, &root));
+    };
+    let is_folder = match place.kind().map_err(cannot)? {
         Kind::Folder => true,
         Kind::Regular(_) => false,
         Kind::Missing => return Err(paths::missing(named, &root)),
@@ -128,7 +132,7 @@ fn grep(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     if is_folder {
         search.folder(&root, glob.as_ref());
     } else {
-        search.file(&root);
+        search.file(&root, || place.open());
     }
     if search.stopped == Some(Stop::Cancelled) {
         return Ok(Ran::cancelled(search.found.text));
@@ -189,14 +193,14 @@ struct Search<'a> {
 impl Search<'_> {
     fn folder(&mut self, root: &Path, glob: Option<&PathGlob>) {
         let mut walk = Walk::new(root, false, &self.hidden, self.watch);
-        for entry in walk.by_ref() {
+        while let Some(entry) = walk.next() {
             let Ok(entry) = entry else {
                 self.found.unreadable += 1;
                 continue;
             };
             let below = entry.path.strip_prefix(root).unwrap_or(&entry.path);
             if entry.of.is_file() && glob.is_none_or(|g| g.is_match(below)) {
-                self.file(&entry.path);
+                self.file(&entry.path, || walk.file(&entry.path));
             }
             if self.found.hits > MAX_COUNTED {
                 break;
@@ -206,9 +210,9 @@ impl Search<'_> {
         self.unused = walk.unused();
     }
 
-    fn file(&mut self, path: &Path) {
+    fn file(&mut self, path: &Path, open: impl FnOnce() -> io::Result<File>) {
         self.last = path.to_path_buf();
-        let Ok(file) = file::open(path) else {
+        let Ok(file) = open() else {
             self.found.unreadable += 1;
             return;
         };

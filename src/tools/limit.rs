@@ -43,8 +43,11 @@ impl Default for Limits {
 /// Why a tool did not look further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
+    /// The user stopped it.
     Cancelled,
+    /// So much time was over.
     Time(Duration),
+    /// So many paths were looked at.
     Paths(u64),
     Bytes(u64),
 }
@@ -72,6 +75,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// Begins to count: the time runs from here. `cancel` ends the look when it is set.
     pub fn new(limits: Limits, cancel: &'a AtomicBool) -> Watch<'a> {
         Watch {
             limits,

@@ -11,7 +11,7 @@ use super::schema::{object, one_of, string};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::entry::{Fact, Memory, MemoryKind};
-use crate::core::permission::Permission;
+use crate::core::permission::{LookBack, Permission, Reach};
 use crate::core::text::one_line;
 
 const MAX_BYTES: usize = 4_000;
@@ -40,7 +40,10 @@ impl Tool for Args {
     }
 
     fn permission(&self) -> Permission {
-        Permission::None
+        Permission::LookBack {
+            tool: LookBack::Memory,
+            reach: Reach::Session,
+        }
     }
 
     // Idempotent: its row is written in the transaction of its result, and not before.

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::fit::floor;
-use super::past::{Past, error_text, when};
+use super::past::{Past, PastScope, error_text, when};
 use super::printable;
-use super::schema::{integer, object, string};
+use super::schema::{integer, object, one_of, string};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
 use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
-use crate::core::permission::Permission;
+use crate::core::permission::{LookBack, Permission, Reach};
 
 /// Entries read from the store at once.
 const ENTRIES_AT_ONCE: u64 = 32;
@@ -32,6 +32,8 @@ pub(super) struct Args {
     address: String,
     /// Another session than this one.
     session: Option<String>,
+    /// How far that session may be.
+    scope: Option<PastScope>,
     /// Bytes into the first entry, or into the blob.
     offset: Option<Whole>,
     /// Bytes of a page.
@@ -41,11 +43,12 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "memory_page";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_page.md");
-    const LEFT_OUT: &'static [&'static str] = &["session"];
+    const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
 
     fn schema() -> Value {
         let properties = json!({
-            "address": string(), "session": string(), "offset": integer(), "limit": integer(),
+            "address": string(), "session": string(),
+            "scope": one_of(&PastScope::NAMES), "offset": integer(), "limit": integer(),
         });
         object(properties, &["address"])
     }
@@ -55,7 +58,15 @@ impl Tool for Args {
     }
 
     fn permission(&self) -> Permission {
-        Permission::None
+        let reach = match (self.scope, &self.session, Address::parse(&self.address)) {
+            (Some(PastScope::All), ..) => Reach::All,
+            (_, None, Ok(Address::Entries { session: None, .. })) => Reach::Session,
+            _ => Reach::Workspace,
+        };
+        Permission::LookBack {
+            tool: LookBack::Memory,
+            reach,
+        }
     }
 
     fn work(self) -> Work {
@@ -76,7 +87,7 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
             last,
         } => {
             let session = match session.as_deref().or(args.session.as_deref()) {
-                Some(id) => past.session_named(id.trim())?,
+                Some(id) => past.session_named(id.trim(), args.scope)?,
                 None => past.session.to_string(),
             };
             let range = Range {

@@ -9,7 +9,7 @@ use super::schema::{array, integer, object, one_of, string};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
-use crate::core::permission::Permission;
+use crate::core::permission::{LookBack, Permission, Reach};
 use crate::core::text::one_line;
 use crate::store::{Scope, Sought};
 
@@ -79,7 +79,15 @@ impl Tool for Args {
     }
 
     fn permission(&self) -> Permission {
-        Permission::None
+        let reach = match self.scope {
+            Some(SearchScope::Session) | None => Reach::Session,
+            Some(SearchScope::Workspace) => Reach::Workspace,
+            Some(SearchScope::All) => Reach::All,
+        };
+        Permission::LookBack {
+            tool: LookBack::Memory,
+            reach,
+        }
     }
 
     fn work(self) -> Work {
@@ -259,7 +267,14 @@ mod tests {
         let page = |past: &mut Sessions, id: &str| {
             past.run("memory_page", json!({"address": format!("{id}:2")}))
         };
-        assert!(text(&page(&mut past, &old)).contains("garden"));
+        let refused = page(&mut past, &old);
+        assert!(text(&refused).contains("of another project; with scope all"));
+        let address = format!("{old}:2");
+        let page_of_all = json!({"address": address, "scope": "all"});
+        let read = past.run("memory_page", page_of_all);
+        assert!(text(&read).contains("garden"));
+        let history = past.run("review_history", json!({"session": old}));
+        assert!(text(&history).contains("of another project"));
         assert!(text(&page(&mut past, &old[..8])).contains("no session"));
     }
 

@@ -12,8 +12,8 @@
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
-//! is a matter of policy, decided before a call gets here, on the path that [`path_key`] gives;
-//! of what is found below that path, [`Hidden`] says what may be shown.
+//! is a matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
+//! ([`ToolContext::judged`]); nothing there is opened through a link ([`handle`]). Of what is found below that path, [`Hidden`] says what may be shown.
 
 pub(crate) mod bash;
 mod bash_stop;
@@ -26,7 +26,9 @@ mod fit;
 mod foreign;
 mod glob;
 mod grep;
+mod handle;
 mod ignored;
+mod leads;
 mod limit;
 mod memory_insert;
 mod memory_page;
@@ -56,6 +58,7 @@ pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;
+pub use leads::leads_to;
 pub use limit::{Limits, Stop, Watch};
 pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
@@ -101,6 +104,7 @@ pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     }
 }
 
+/// A call as a model makes it, described by [`describe`].
 pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
     ToolCall::new(id, name, arguments, describe)
 }
@@ -159,10 +163,12 @@ impl Ran {
         }
     }
 
+    /// A result without a fact or blobs.
     pub fn done(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::done(text))
     }
 
+    /// A failure without a fact or blobs. `text` tells the model what is wrong.
     pub fn error(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::error(text))
     }

@@ -4,14 +4,30 @@
 //! Invariant: none of them changes the log. What `memory_insert` keeps is a fact of its
 //! result, and becomes a row in the transaction that records it.
 
+use serde::{Deserialize, Serialize};
+
 use super::Ran;
 use crate::core::entry::{Fact, Seq};
 use crate::store::{Store, StoreError};
 
+/// How far away a session may be that a call names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PastScope {
+    /// In another project.
+    All,
+}
+
+impl PastScope {
+    pub(super) const NAMES: [&str; 1] = ["all"];
+}
+
 /// The store, as a session sees it.
 pub struct Past<'a> {
     pub store: &'a mut Store,
+    /// The id of the session that looks.
     pub session: &'a str,
+    /// UTC, milliseconds since 1970.
     pub now_ms: i64,
     /// Bytes that a result may have.
     pub room: usize,
@@ -20,6 +36,7 @@ pub struct Past<'a> {
 /// Looks at the store, and gives the text for the model.
 pub type LookBack = Box<dyn FnOnce(&mut Past<'_>) -> Result<String, String> + Send>;
 
+/// Runs a look at the store. What it gives counts as recalled: it is not found again.
 pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
     match look(past) {
         Ok(text) => Ran::done(text).with(Some(Fact::Recalled)),
@@ -53,11 +70,22 @@ impl Past<'_> {
     }
 
     /// The session of this id or beginning of one. One of another workspace has to be named in
-    /// full, so that nothing of it is met by accident.
-    pub(super) fn session_named(&self, id: &str) -> Result<String, String> {
+    /// full, so that nothing of it is met by accident, and with the scope for which the rules
+    /// were asked.
+    pub(super) fn session_named(
+        &self,
+        id: &str,
+        scope: Option<PastScope>,
+    ) -> Result<String, String> {
         let workspace = self.workspace()?;
         match self.store.find(id) {
-            Ok(found) if found.id == id || found.workspace == workspace => Ok(found.id),
+            Ok(found) if found.workspace == workspace => Ok(found.id),
+            Ok(found) if found.id == id => match scope {
+                Some(PastScope::All) => Ok(found.id),
+                None => Err(format!(
+                    "session {id} is one of another project; with scope all the user is asked"
+                )),
+            },
             Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Ambiguous { .. }) => {
                 Err(format!(
                     "there is no session {id:?} here; give the whole id, as review_history and \

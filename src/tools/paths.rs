@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use similar::TextDiff;
 
+use super::handle::Folder;
 use super::limit::Limits;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
@@ -30,6 +31,9 @@ pub struct ToolContext {
     /// An output larger than this is paged or cut.
     pub inline_max_bytes: usize,
     pub hidden: Arc<Hidden>,
+    /// Where the call that is run leads, as it was judged: it acts there and nowhere else,
+    /// whatever its path leads to by now. `None`: its path is followed.
+    pub judged: Option<PathBuf>,
     /// How far a call may look.
     pub limits: Limits,
 }
@@ -72,8 +76,18 @@ pub fn real_path(path: &str) -> String {
     }
 }
 
+/// A path from the workspace's root, as an absolute one.
+pub(super) fn in_workspace(path: &str, ctx: &ToolContext) -> Result<String, String> {
+    let path = ctx.root.join(path);
+    let text = path.to_str().map(str::to_string);
+    text.ok_or_else(|| format!("{path:?} is not UTF-8"))
+}
+
 /// The file that is meant, links followed. It need not exist.
 pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
+    if let Some(judged) = &ctx.judged {
+        return Ok(judged.clone());
+    }
     let lexical = absolute(path, ctx)?;
     follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
 }
@@ -192,7 +206,7 @@ pub(super) fn missing(path: &str, resolved: &Path) -> String {
 
 fn near_names(folder: &Path, wanted: &OsStr) -> Vec<String> {
     let wanted = wanted.to_string_lossy().to_lowercase();
-    let Ok(entries) = folder.read_dir() else {
+    let Ok(entries) = Folder::open(folder).and_then(|f| f.names(Path::new(""))) else {
         return Vec::new();
     };
     let mut near: Vec<(f32, String)> = entries

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::file::{self, Kind};
+use super::file::{self, Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{integer, object, string};
@@ -88,13 +88,16 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     let name = &args.path;
     let path = paths::resolve(name, ctx)?;
     let cannot = |e: io::Error| format!("cannot read {name}: {e}");
-    let size = match file::kind(&path).map_err(cannot)? {
+    let Some(place) = Place::of(&path).map_err(cannot)? else {
+        return Err(paths::missing(name, &path));
+    };
+    let size = match place.kind().map_err(cannot)? {
         Kind::Missing => return Err(paths::missing(name, &path)),
         Kind::Special(what) => return Err(format!("cannot read {name}: it is {what}, not a file")),
-        Kind::Folder => return Err(listing(name, &path)),
-        Kind::Regular(metadata) => metadata.len(),
+        Kind::Folder => return Err(listing(name, &place)),
+        Kind::Regular(stat) => file::size(&stat),
     };
-    let mut file = file::open(&path).map_err(cannot)?;
+    let mut file = place.open().map_err(cannot)?;
     let mut start = Vec::new();
     let sniffed = file
         .by_ref()
@@ -103,7 +106,7 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     sniffed.map_err(cannot)?;
     let key = path.to_string_lossy().into_owned();
     if media_type(&start).is_some() {
-        return image(name, key, &path, size);
+        return image(name, key, &place, size);
     }
     if let Some(what) = not_text(&start) {
         return Err(format!(
@@ -124,16 +127,18 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
 const HINT_BINARY: &str = "hint: look at it with a command such as file, xxd or iconv";
 
 /// The caller reads the folder's names instead of trying again.
-fn listing(name: &str, path: &Path) -> String {
-    let entries = match path.read_dir() {
+fn listing(name: &str, place: &Place) -> String {
+    let folder = place.as_folder();
+    let entries = match folder.and_then(|folder| folder.names(Path::new(""))) {
         Ok(entries) => entries,
         Err(e) => return format!("{name} is a folder, and cannot be listed: {e}"),
     };
     let mut names: Vec<String> = entries
         .take(MAX_NAMES_READ)
         .flatten()
+        .filter(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
         .map(|entry| {
-            let slash = if entry.path().is_dir() { "/" } else { "" };
+            let slash = if entry.file_type().is_dir() { "/" } else { "" };
             format!("{}{slash}", entry.file_name().to_string_lossy())
         })
         .collect();
@@ -146,10 +151,10 @@ fn listing(name: &str, path: &Path) -> String {
     format!("{name} is a folder; it holds:\n{}{more}", names.join("\n"))
 }
 
-fn image(name: &str, key: String, path: &Path, size: u64) -> Result<Ran, String> {
+fn image(name: &str, key: String, place: &Place, size: u64) -> Result<Ran, String> {
     const MAX: u64 = image::MAX_BYTES;
     let smaller = "hint: make a smaller copy with a command";
-    let bytes = file::load(path, MAX).map_err(|e| match e.kind() {
+    let bytes = place.load(MAX).map_err(|e| match e.kind() {
         io::ErrorKind::FileTooLarge => format!(
             "cannot show {name}: the image has {size} bytes, at most {MAX} are sent\n{smaller}"
         ),

@@ -17,9 +17,12 @@ use super::near;
 const MAX_RESULT_BYTES: usize = 4 * MAX_FILE_BYTES as usize;
 const MAX_LINES_NAMED: usize = 10;
 
+/// One text that is to be replaced in a file by another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replacement {
+    /// The text as it stands in the file.
     pub old: String,
+    /// What stands there afterwards.
     pub new: String,
     /// Replace every occurrence; without it there must be exactly one.
     #[serde(default)]

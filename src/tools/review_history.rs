@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::describe;
-use super::past::{Past, error_text, when};
-use super::schema::{integer, object, string};
+use super::past::{Past, PastScope, error_text, when};
+use super::schema::{integer, object, one_of, string};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
 use crate::core::entry::Plan;
 use crate::core::entry::{Entry, Outcome};
-use crate::core::permission::Permission;
+use crate::core::permission::{LookBack, Permission, Reach};
 use crate::core::state::{Halt, State};
 use crate::core::summary;
 use crate::core::text::{clip, count, head_tail, one_line};
@@ -29,16 +29,21 @@ const LAST_ENTRIES: u64 = 8;
 pub(super) struct Args {
     /// One session in more detail.
     session: Option<String>,
+    /// How far that session may be.
+    scope: Option<PastScope>,
     limit: Option<Whole>,
 }
 
 impl Tool for Args {
     const NAME: &'static str = "review_history";
     const TEXT: &'static str = include_str!("../../assets/tools/review_history.md");
-    const LEFT_OUT: &'static [&'static str] = &["session"];
+    const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
 
     fn schema() -> Value {
-        object(json!({"session": string(), "limit": integer()}), &[])
+        let properties = json!({
+            "session": string(), "scope": one_of(&PastScope::NAMES), "limit": integer(),
+        });
+        object(properties, &[])
     }
 
     fn subject(&self) -> String {
@@ -46,7 +51,14 @@ impl Tool for Args {
     }
 
     fn permission(&self) -> Permission {
-        Permission::None
+        let reach = match self.scope {
+            Some(PastScope::All) => Reach::All,
+            None => Reach::Workspace,
+        };
+        Permission::LookBack {
+            tool: LookBack::History,
+            reach,
+        }
     }
 
     fn work(self) -> Work {
@@ -58,7 +70,7 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     let text = match &args.session {
         None => list(past, args.limit.map_or(DEFAULT_SESSIONS, u64::from))?,
         Some(id) => {
-            let id = past.session_named(id.trim())?;
+            let id = past.session_named(id.trim(), args.scope)?;
             one(past, &id, args.limit.map_or(DEFAULT_CHECKPOINTS, u64::from))?
         }
     };

@@ -27,6 +27,7 @@ impl Room {
                 home: Some(path.join("home")),
                 inline_max_bytes: 16 * 1024,
                 hidden: Arc::default(),
+                judged: None,
                 limits: super::Limits::default(),
             },
         }

@@ -142,7 +142,12 @@ fn arguments_are_read_as_models_write_them() {
 /// agent may do.
 #[test]
 fn calls_need_these_permissions_and_are_of_these_classes() {
+    use crate::core::permission::{
+        LookBack::{History, Memory},
+        Reach::{All, Session, Workspace},
+    };
     use Class::{Checked, Idempotent, Opaque, Supervised};
+    let back = |tool, reach| Permission::LookBack { tool, reach };
     let path = |access, path: &str| Permission::Path {
         access,
         path: path.into(),
@@ -174,10 +179,16 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         ("bash", json!({"command": "ls", "background": true}), Supervised, line),
         ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),
         ("plan", json!({"steps": []}), Idempotent, Permission::None),
-        ("memory_search", json!({"query": "q"}), Idempotent, Permission::None),
-        ("memory_page", json!({"address": "entry 1"}), Idempotent, Permission::None),
-        ("memory_insert", memory, Idempotent, Permission::None),
-        ("review_history", json!({}), Idempotent, Permission::None),
+        ("memory_search", json!({"query": "q"}), Idempotent, back(Memory, Session)),
+        ("memory_search", json!({"query": "q", "scope": "workspace"}), Idempotent, back(Memory, Workspace)),
+        ("memory_search", json!({"query": "q", "scope": "all"}), Idempotent, back(Memory, All)),
+        ("memory_page", json!({"address": "entry 1"}), Idempotent, back(Memory, Session)),
+        ("memory_page", json!({"address": "0197a1b2:1"}), Idempotent, back(Memory, Workspace)),
+        ("memory_page", json!({"address": "entry 1", "session": "0197"}), Idempotent, back(Memory, Workspace)),
+        ("memory_page", json!({"address": "0197a1b2:1", "scope": "all"}), Idempotent, back(Memory, All)),
+        ("memory_insert", memory, Idempotent, back(Memory, Session)),
+        ("review_history", json!({}), Idempotent, back(History, Workspace)),
+        ("review_history", json!({"session": "0197", "scope": "all"}), Idempotent, back(History, All)),
         ("mcp__far__poke", json!({"x": 1}), Opaque, far),
     ];
     for tool in &TOOLS {

@@ -4,13 +4,18 @@
 //! Invariant: the order is that of the names, so the same tree gives the same output. The
 //! user's global gitignore is not read: it would make results depend on the environment.
 
-use std::fs::{self, FileType};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
+use rustix::fs::{DirEntry, FileType};
 
+use super::file;
+use super::handle::Folder;
 use super::ignored::Ignored;
 use super::limit::{Stop, Watch};
 use super::paths::Hidden;
@@ -28,9 +33,13 @@ pub(crate) struct WalkEntry {
     pub of: FileType,
 }
 
-/// Goes through a folder, depth first. Links are not followed. The folder itself may be
-/// hidden or ignored: it was named.
+/// Goes through a folder, depth first. Links are not followed, also not where one has just
+/// taken the place of a folder: all is opened below the one that was opened first. The folder
+/// itself may be hidden or ignored: it was named.
 pub(crate) struct Walk<'a> {
+    root: PathBuf,
+    /// `None` when it could not be opened.
+    open: Option<Folder>,
     /// Names of each folder that are still to come, in the order they are taken from.
     folders: Vec<Vec<WalkEntry>>,
     ignored: Ignored,
@@ -49,16 +58,24 @@ impl<'a> Walk<'a> {
         hidden: &Arc<Hidden>,
         watch: &'a Watch<'a>,
     ) -> Self {
+        let (open, failed) = match Folder::open(root) {
+            Ok(folder) => (Some(folder), None),
+            Err(error) => (None, Some(error)),
+        };
         let mut walk = Walk {
+            root: root.to_path_buf(),
+            open,
             folders: Vec::new(),
             ignored: Ignored::above(root),
             with_dots,
             hidden: Arc::clone(hidden),
             watch,
             stopped: None,
-            failed: None,
+            failed,
         };
-        walk.enter(root);
+        if walk.failed.is_none() {
+            walk.enter(root);
+        }
         walk
     }
 
@@ -83,9 +100,21 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Opens a file that was found.
+    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
+        let open = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        file::open_in(open, self.below(path), path)
+    }
+
+    fn below<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(Path::new(""))
+    }
+
     fn names(&mut self, folder: &Path) -> io::Result<Vec<WalkEntry>> {
+        let open = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let below = self.below(folder);
         let mut names = Vec::new();
-        for entry in fs::read_dir(folder)? {
+        for entry in open.names(below)? {
             self.watch.path();
             self.stopped = self.stopped.or(self.watch.stop());
             if self.stopped.is_none() && names.len() >= MAX_NAMES {
@@ -94,8 +123,15 @@ impl<'a> Walk<'a> {
             if self.stopped.is_some() {
                 break;
             }
-            match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
-                Ok((of, path)) => names.push(WalkEntry { path, of }),
+            match entry
+                .map_err(io::Error::from)
+                .and_then(|e| found(open, below, &e))
+            {
+                Ok(Some((name, of))) => names.push(WalkEntry {
+                    path: folder.join(name),
+                    of,
+                }),
+                Ok(None) => {}
                 // The others are still of use.
                 Err(error) => self.failed = Some(error),
             }
@@ -146,6 +182,25 @@ impl Iterator for Walk<'_> {
             return Some(Ok(found));
         }
     }
+}
+
+/// A name and what it is of. `None`: the folder itself, and the one it lies in.
+fn found(
+    open: &Folder,
+    below: &Path,
+    entry: &DirEntry,
+) -> io::Result<Option<(OsString, FileType)>> {
+    let name = entry.file_name().to_bytes();
+    if name == b"." || name == b".." {
+        return Ok(None);
+    }
+    let name = OsStr::from_bytes(name);
+    let of = match entry.file_type() {
+        // Some file systems do not say.
+        FileType::Unknown => FileType::from_raw_mode(open.below(below)?.stat(name)?.st_mode),
+        of => of,
+    };
+    Ok(Some((name.to_os_string(), of)))
 }
 
 /// What the model is told besides: where it was stopped, and which ignore files were not used.

@@ -13,6 +13,7 @@ use crate::core::tool::Class;
 pub(super) type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
 pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
 
+/// What there is to do of a call. Its variant decides the effect class.
 pub enum Work {
     /// Looks at files or at nothing; ends soon after the flag is set.
     Look(Look),
@@ -31,13 +32,16 @@ pub enum Work {
 /// What a keeper is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
+    /// The line for the shell.
     pub line: String,
+    /// The model is asked again while it runs.
     pub background: bool,
     /// `None`: as long as the config says.
     pub limit_ms: Option<u64>,
 }
 
 impl Work {
+    /// How the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
             Work::Look(_) | Work::LookBack(_) | Work::Commands(_) => Class::Idempotent,

@@ -68,6 +68,8 @@ pub enum EngineEvent {
         call: CallId,
         why: String,
         rule: Option<String>,
+        /// Which of how many questions of one answer it is, from 1.
+        place: (usize, usize),
     },
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
@@ -76,6 +78,7 @@ pub enum EngineEvent {
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
     Paused(String, Option<String>),
+    /// What was paused is tried again.
     GoesOn,
     /// The engine came to its end: why, when that was not wished.
     Ended(Option<(String, Option<String>)>),
@@ -85,18 +88,22 @@ pub enum EngineEvent {
 #[derive(Debug)]
 pub struct Opening {
     pub id: String,
+    /// What was there. `None` for a new session.
     pub found: Option<ResumeReport>,
+    /// For the user, not for the model.
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
     /// What it cost so far, US dollars; `None` when a price is not known.
     pub cost_usd: Option<f64>,
+    /// What waits in the inbox.
     pub queued: Vec<Queued>,
     /// What stood unsent in the input box.
     pub input: Option<String>,
     pub now: Now,
 }
 
+/// Why a session was not opened.
 #[derive(Debug)]
 pub struct NotOpened {
     pub message: String,
@@ -108,17 +115,22 @@ pub struct NotOpened {
 /// What is so: the part of the state that the screen shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
+    /// `provider/model`.
     pub model: String,
     /// What was chosen in this session.
     pub effort: Effort,
     pub mode: Mode,
     pub folder: String,
+    /// As it was named, or the first words said. `None`: neither.
     pub title: Option<String>,
     pub plan: Option<Plan>,
+    /// Of all that was asked so far.
     pub usage: Usage,
+    /// `None` before a session is open.
     pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
+    /// Something is owed to the user, or a command runs: see [`State::unfinished`].
     pub unfinished: bool,
     /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
     /// words of the user's own.
@@ -127,15 +139,23 @@ pub struct Now {
     pub acting: bool,
     /// The place of the last entry.
     pub seq: u64,
+    /// Rules that were allowed for this session.
+    pub session_rules: Vec<String>,
 }
 
 impl Now {
+    /// The part of `state` that the screen shows. `gauging` says how full the context is.
     pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
             effort: state.effort,
             mode: state.mode,
             folder: state.folder.clone(),
+            session_rules: state
+                .session_rules
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             title: state.title().map(str::to_string),
             plan: state.plan.clone(),
             usage: state.usage,
@@ -195,6 +215,7 @@ impl Live {
         let _ = self.commands.send(command);
     }
 
+    /// For who sends commands to the engine by itself.
     pub fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
     }
@@ -358,10 +379,17 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::Delta(delta) => EngineEvent::Delta(delta.clone()),
         Event::Queued(queued) => EngineEvent::Queued(queued.clone()),
         Event::Requeued(queued) => EngineEvent::Requeued(queued.to_vec()),
-        Event::Asked { call, why, rule } => EngineEvent::Asked {
+        Event::Asked {
+            call,
+            why,
+            rule,
+            place,
+            of,
+        } => EngineEvent::Asked {
             call,
             why: why.to_string(),
             rule: rule.map(ToString::to_string),
+            place: (place, of),
         },
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::Context(figures) => EngineEvent::Context(figures),

@@ -95,6 +95,7 @@ impl From<Msg> for Wake {
 /// What follows when the screen is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
+    /// The program ends with this exit code.
     Code(u8),
     /// The demo is to be shown.
     Demo,

@@ -22,7 +22,9 @@ pub struct Start {
     pub which: Option<Which>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
+    /// Said as soon as a session is open.
     pub prompt: Option<String>,
+    /// The terminal's own screen is used, not its second one.
     pub no_alt_screen: bool,
 }
 

@@ -41,8 +41,11 @@ pub struct ThemeError {
 /// How many colours a terminal shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
+    /// The sixteen colours of the terminal's own palette.
     Ansi16,
+    /// The 256 colours of xterm.
     Ansi256,
+    /// 24 bits for each colour.
     True,
 }
 

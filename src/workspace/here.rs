@@ -5,15 +5,18 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::config::read_text;
 
+/// The folder that rewake was started in, and the workspace it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
     /// Absolute, as the user named it: links are kept, unless `..` is in it.
     pub folder: PathBuf,
     /// Canonical. The same for every folder of a repository; what sessions belong to.
     pub root: PathBuf,
+    /// The root is that of a git repository.
     pub is_git: bool,
 }
 
+/// Why a folder cannot be worked in.
 #[derive(Debug, thiserror::Error)]
 pub enum HereError {
     #[error("cannot work in {}: there is no such folder", .0.display())]

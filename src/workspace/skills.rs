@@ -26,6 +26,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024;
 const MAX_NAMES: usize = 500;
 const MAX_SKILLS: usize = 100;
 
+/// A skill that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub heading: Heading,
@@ -35,6 +36,7 @@ pub struct Skill {
     pub of_user: bool,
 }
 
+/// The skills that a session is told of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Skills {
     pub found: Vec<Skill>,

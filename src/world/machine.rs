@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,13 +24,17 @@ use crate::tools::{self, FileState, Ran, ShellCommand, ToolContext, Work};
 /// How commands are run.
 #[derive(Debug, Clone)]
 pub struct Shell {
+    /// The shell that runs a line, as `shell -c line`.
     pub path: PathBuf,
+    /// The time limit of a command that names none itself, milliseconds.
     pub timeout_ms: u64,
+    /// How many bytes of the head of a command's output are kept.
     pub output_cap_bytes: u64,
     /// Commands do not see these variables.
     pub env_remove: Vec<String>,
 }
 
+/// The [`World`] of one session on this machine.
 pub struct Machine {
     ctx: ToolContext,
     shell: Shell,
@@ -62,6 +66,13 @@ impl Machine {
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
+        }
+    }
+
+    fn ctx_at(&self, at: Option<&Path>) -> ToolContext {
+        ToolContext {
+            judged: at.map(Path::to_path_buf),
+            ..self.ctx.clone()
         }
     }
 
@@ -271,12 +282,19 @@ impl World for Machine {
         self.models.call(request, &none, &mut |_| {}).await
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
+    fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        match &call.described {
+            Ok(described) => tools::leads_to(&described.permission, &self.ctx),
+            Err(why) => Err(why.clone()),
+        }
+    }
+
+    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
         let ran = match tools::work(call) {
             Ok(Work::Look(look)) => {
                 let cancel = Arc::new(AtomicBool::new(false));
                 let _guard = CancelOnDrop(Arc::clone(&cancel));
-                let ctx = self.ctx.clone();
+                let ctx = self.ctx_at(at);
                 blocking(move || look(&ctx, &cancel)).await
             }
             Ok(Work::LookBack(look)) => {
@@ -299,13 +317,14 @@ impl World for Machine {
     async fn prepare(
         &self,
         call: &ToolCall,
+        at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
         match tools::work(call) {
             Ok(Work::Run(command)) => self.prepare_run(call.id, &command),
             Ok(Work::Replace(change)) => {
-                let ctx = self.ctx.clone();
+                let ctx = self.ctx_at(at);
                 let seen = seen(&change.target.key(&ctx));
                 match blocking(move || tools::prepare(&change, &ctx, seen.as_deref())).await {
                     Ok(prepared) => prepared.map_err(Unready::Refused),

@@ -8,6 +8,7 @@ pub mod machine;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -47,7 +48,9 @@ pub enum Unready {
 /// Where a process may die. The order of an effect is `Before`, the effect, `After`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
+    /// An entry of this kind is to be recorded.
     BeforeAppend(&'static str),
+    /// An entry of this kind was recorded.
     AfterAppend(&'static str),
     BeforeModel,
     AfterModel,
@@ -91,17 +94,32 @@ pub trait World: 'static {
     /// As [`World::call_model`].
     fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Runs an idempotent call. A result of at most `room` bytes is sent whole.
-    fn run_idempotent(&self, call: &ToolCall, room: usize) -> impl Future<Output = Ran>;
+    /// Where a call that is about a path leads at this instant, its links followed.
+    ///
+    /// # Errors
+    /// Why that cannot be known, for the model.
+    fn leads_to(&self, _call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        Ok(None)
+    }
 
-    /// Makes all ready for a call with an effect, and does nothing yet. `seen` is the hash the
-    /// model knows the call's file by.
+    /// Runs an idempotent call. `at` is where it was judged to lead: it looks there and nowhere
+    /// else. A result of at most `room` bytes is sent whole.
+    fn run_idempotent(
+        &self,
+        call: &ToolCall,
+        at: Option<&Path>,
+        room: usize,
+    ) -> impl Future<Output = Ran>;
+
+    /// Makes all ready for a call with an effect, and does nothing yet. `at` is where it was
+    /// judged to lead; `seen` is the hash the model knows the call's file by.
     ///
     /// # Errors
     /// [`Unready`] says whether the call is refused or has to wait.
     fn prepare(
         &self,
         call: &ToolCall,
+        at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> impl Future<Output = Result<Guard, Unready>>;
 

@@ -87,6 +87,14 @@ fn export_writes_a_session_to_stdout_or_into_a_file() {
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["session"]["title"], "make it red");
     assert_eq!(value["records"][0]["entry"]["kind"], "opened");
+    // What is there is not lost.
+    std::fs::write(home.path("notes.md"), "mine").unwrap();
+    let args = ["export", id.as_str(), "-o", "notes.md"];
+    refused(home.run(args), 2, &["notes.md exists", "hint:", "--force"]);
+    assert_eq!(home.read("notes.md"), "mine");
+    let args = ["export", id.as_str(), "-o", "notes.md", "--force"];
+    home.run(args).expect(0);
+    assert!(home.read("notes.md").contains("make it red"));
     refused(home.run(["export", "ffff"]), 2, &["no session \"ffff\""]);
     let args = ["export", id.as_str(), "-o", "no/such/folder/x.md"];
     refused(home.run(args), 1, &["cannot write", "no/such/folder"]);

@@ -16,8 +16,18 @@ fn a_damaged_config_names_file_line_and_the_nearest_key() {
         ("max_turns = \"many\"\n", "config.toml:1: ", "max_turns"),
         (
             "[permissions]\nallow = [\"Bsh(ls)\"]\n",
-            "config.toml:6: ",
-            "Bash",
+            "config.toml:6: permissions.allow: ",
+            "nearest is Bash; there are Bash, Network, Full, Read",
+        ),
+        (
+            "[permissions]\nask = [\"Bash(ls)\", \"Netwrok(curl:*)\"]\n",
+            "config.toml:6: permissions.ask: ",
+            "nearest is Network",
+        ),
+        (
+            "[permissions]\ndeny = [\"Memory(al)\"]\n",
+            "config.toml:6: permissions.deny: ",
+            "nearest is all; there are session, workspace, all",
         ),
         ("[context]\nkeep = 99\n", "config.toml:6: ", "15"),
     ];

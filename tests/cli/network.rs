@@ -198,6 +198,12 @@ fn what_is_sent_over_tls_is_sealed_from_the_proxy() {
     configure(&home, "https://model.test", "ca_file = \"own.pem\"\n");
     let env = [("HTTPS_PROXY", &*proxy)];
     answers(run(with_env(&home, &env), LIMIT), "over TLS");
-    assert_eq!(*asked.lock().unwrap(), ["CONNECT model.test:443 HTTP/1.1"]);
+    // The first connection asks how large the model's window is.
+    let asked = asked.lock().unwrap();
+    let connect = "CONNECT model.test:443 HTTP/1.1";
+    assert!(
+        !asked.is_empty() && asked.iter().all(|line| line == connect),
+        "{asked:?}"
+    );
     server.assert_no_violations();
 }

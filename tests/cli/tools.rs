@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::Live;
-use crate::{bash, calling, results, streamed, tool_results};
+use crate::{SCRIPTED, bash, calling, results, streamed, tool_results};
 
 #[test]
 fn a_binary_file_is_refused_in_words_and_a_huge_one_in_parts() {
@@ -219,4 +219,22 @@ fn size(folder: &std::path::Path) -> u64 {
         Err(_) => 0,
     });
     sizes.sum()
+}
+
+#[test]
+fn other_projects_are_looked_at_only_when_a_rule_allows_it() {
+    let look = |allow: &str| {
+        let search = json!({ "query": "secret garden", "scope": "all" });
+        let home = calling(&[("memory_search", search)]);
+        home.write_config(&format!("{SCRIPTED}[permissions]\nallow = [{allow}]\n"));
+        tool_results(&home, &[])
+    };
+    let (outcome, text) = look("")[0].clone();
+    assert_eq!(outcome, "denied", "{text}");
+    assert!(
+        text.contains("looks at sessions of other projects"),
+        "{text}"
+    );
+    let (outcome, text) = look("\"Memory(all)\"")[0].clone();
+    assert_eq!(outcome, "done", "{text}");
 }

@@ -15,6 +15,7 @@ use rewake::core::choice::Effort;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
+use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
@@ -255,6 +256,7 @@ fn what_is_next() {
         call: id(2, 0),
         verdict,
         by: By::Person,
+        rule: None,
     };
     check(
         then(turn(vec![bash("ask")]), vec![decided(Verdict::Allow)]),
@@ -302,6 +304,85 @@ fn what_is_next() {
         then(turn(vec![bash("x")]), vec![Entry::Forked { from }]),
         Step::CallModel,
     );
+}
+
+#[test]
+fn rules_of_a_session_are_folded_from_its_log() {
+    let with = |rule: &str| Entry::Decided {
+        call: id(2, 0),
+        verdict: Verdict::Allow,
+        by: By::Person,
+        rule: Some(rule.to_string()),
+    };
+    let rules = |entries: Vec<Entry>| -> Vec<String> {
+        let rules = state(entries).session_rules;
+        rules.iter().map(ToString::to_string).collect()
+    };
+    let allowed = |rule| [said("go"), replied(vec![bash("ask")]), with(rule)].to_vec();
+    assert_eq!(rules(allowed("Bash(make:*)")), ["Bash(make:*)"]);
+    // What another version wrote and this one cannot read allows nothing.
+    assert_eq!(rules(allowed("Later(x)")), [""; 0]);
+    let without = |rule: &str| {
+        Entry::Chose(Choice {
+            without: Some(rule.to_string()),
+            ..Choice::default()
+        })
+    };
+    let taken_back = |rule| [allowed("Bash(make:*)"), vec![without(rule)]].concat();
+    assert_eq!(rules(taken_back("Bash(make:*)")), [""; 0]);
+    assert_eq!(rules(taken_back("Bash(x)")), ["Bash(make:*)"]);
+    // A copy of the session is another session.
+    let from = ForkPoint {
+        session: "s".into(),
+        seq: 3,
+    };
+    let copy = [allowed("Bash(make:*)"), vec![Entry::Forked { from }]].concat();
+    assert_eq!(rules(copy), [""; 0]);
+}
+
+#[test]
+fn all_questions_of_an_answer_come_before_what_has_an_effect() {
+    let calls = vec![
+        read("a"),
+        bash("x"),
+        bash("ask 1"),
+        bash("deny"),
+        bash("ask 2"),
+    ];
+    let decided = |call, verdict| Entry::Decided {
+        call,
+        verdict,
+        by: By::Person,
+        rule: None,
+    };
+    let mut log = vec![said("go"), replied(calls)];
+    let mut goes_on = |entry: Option<Entry>, want: Step, place: (usize, usize)| {
+        log.extend(entry);
+        let state = state(log.clone());
+        let policy = policy(true);
+        assert_eq!(what_next(&state, &policy), want);
+        if let Step::Ask(call) = want {
+            assert_eq!(place_of_question(&state, &policy, call), place);
+        }
+    };
+    // What only looks needs no question and may go before.
+    goes_on(None, Step::Run(vec![id(2, 0)]), (0, 0));
+    goes_on(Some(finished(id(2, 0))), Step::Ask(id(2, 2)), (1, 2));
+    let no = Verdict::Deny {
+        reason: "no".into(),
+    };
+    goes_on(Some(decided(id(2, 2), no)), Step::Ask(id(2, 4)), (2, 2));
+    let yes = decided(id(2, 4), Verdict::Allow);
+    goes_on(Some(yes), Step::Run(vec![id(2, 1)]), (0, 0));
+    goes_on(
+        Some(started(id(2, 1), supervised())),
+        Step::Settle(id(2, 1)),
+        (0, 0),
+    );
+    goes_on(Some(finished(id(2, 1))), Step::Close(id(2, 2)), (0, 0));
+    // Where nobody can be asked, nothing waits for an answer.
+    let state = state(vec![said("go"), replied(vec![bash("x"), bash("ask")])]);
+    assert_eq!(what_next(&state, &policy(false)), Step::Run(vec![id(2, 0)]));
 }
 
 #[test]
@@ -700,6 +781,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
+                rule: None,
             }
         }
     })
@@ -793,7 +875,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person };
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}

@@ -30,6 +30,7 @@ fn there() -> There {
         home: None,
         inline_max_bytes: 10_000,
         hidden: Default::default(),
+        judged: None,
         limits: Default::default(),
     };
     let shell = Shell {
@@ -68,7 +69,7 @@ fn bash(command: &str, background: bool) -> ToolCall {
 
 impl There {
     async fn prepare(&self, call: &ToolCall) -> Guard {
-        self.machine.prepare(call, &|_| None).await.unwrap()
+        self.machine.prepare(call, None, &|_| None).await.unwrap()
     }
 
     /// Starts a background command.
@@ -177,10 +178,10 @@ async fn what_a_killed_keeper_left_running_can_be_stopped() {
     let (_, group) = end.text.split_once("(group ").unwrap();
     let group: i32 = group.split(';').next().unwrap().parse().unwrap();
     let stop = call("bash_stop", serde_json::json!({ "id": "bg_2_0" }));
-    let said = text(&there.machine.run_idempotent(&stop, 10_000).await);
+    let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
     assert!(said.contains("was ended now"), "{said}");
     until(|| test_kill_process_group(Pid::from_raw(group).unwrap()).is_err()).await;
-    let said = text(&there.machine.run_idempotent(&stop, 10_000).await);
+    let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
     assert!(said.contains("had ended already"), "{said}");
 }
 

@@ -3,6 +3,7 @@
 
 mod background;
 mod interactive;
+mod judged;
 mod long;
 mod machine;
 mod memory;

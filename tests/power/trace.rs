@@ -5,6 +5,7 @@
 //! Descriptors carry what they name: `5</a/file>`, `7<TCP:[127.0.0.1:1->127.0.0.1:2]>`.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 /// What is traced. Those that an architecture does not have are marked as such with `?`.
 pub const CALLS: [&str; 17] = [
@@ -95,10 +96,9 @@ fn begins(call: &str) -> Option<What> {
             Some(What::Wrote { fd, to, text })
         }
         "rename" | "renameat" | "renameat2" | "link" | "linkat" => {
-            let [from, to] = quoted(args)[..] else {
+            let Ok([from, to]) = <[String; 2]>::try_from(paths(args)) else {
                 panic!("two paths expected: {call}")
             };
-            let (from, to) = (from.to_string(), to.to_string());
             Some(What::Named { from, to })
         }
         "execve" => Some(What::Executed {
@@ -120,7 +120,7 @@ fn returns(call: &str) -> Option<What> {
             Some(What::Synced { path })
         }
         "mkdir" | "mkdirat" if ok => {
-            let path = quoted(args).first().expect("a path").to_string();
+            let path = paths(args).into_iter().next().expect("a path");
             Some(What::MadeFolder { path })
         }
         _ => None,
@@ -152,10 +152,19 @@ fn descriptor(args: &str) -> (u32, String, &str) {
     )
 }
 
-/// The strings among the arguments, without their quotes.
-fn quoted(args: &str) -> Vec<&str> {
+/// The paths among the arguments. One that is relative starts in the folder whose descriptor
+/// comes before it.
+fn paths(args: &str) -> Vec<String> {
     // The paths of the test have no quotes in them.
-    args.split('"').skip(1).step_by(2).collect()
+    let pieces: Vec<&str> = args.split('"').collect();
+    let path = |pair: &[&str]| {
+        let folder = pair[0]
+            .rsplit_once('<')
+            .and_then(|(_, rest)| rest.strip_suffix(">, "));
+        let path = Path::new(folder.unwrap_or_default()).join(pair[1]);
+        path.to_string_lossy().into_owned()
+    };
+    pieces.chunks_exact(2).map(path).collect()
 }
 
 #[cfg(test)]
@@ -178,7 +187,8 @@ mod tests {
 8 fdatasync(9</h/rewake.db-wal>) = 0
 8 fsync(9</h/a>) = -1 EIO (Input/output error)
 7 renameat2(AT_FDCWD</w>, "/w/a", AT_FDCWD</w>, "/w/b", RENAME_NOREPLACE) = 0
-7 mkdir("/w/new", 0777) = 0
+7 renameat2(5</w/new>, ".tmp", 5</w/new>, "two", RENAME_NOREPLACE) = 0
+7 mkdirat(5</w>, "new", 0777) = 0
 7 mkdir("/w", 0777) = -1 EEXIST (File exists)
 7 openat(AT_FDCWD</w>, "/w/b", O_RDONLY) = 3</w/b>
 7 +++ exited with 0 +++"#;
@@ -197,6 +207,10 @@ mod tests {
             What::Named {
                 from: "/w/a".into(),
                 to: "/w/b".into(),
+            },
+            What::Named {
+                from: "/w/new/.tmp".into(),
+                to: "/w/new/two".into(),
             },
             What::MadeFolder {
                 path: "/w/new".into(),

@@ -215,8 +215,8 @@ fn writing_the_config_draws() {
     let other = File::create(home.rewake_home().join("config.lock")).unwrap();
     other.lock().unwrap();
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("always: writes");
-    terminal.answers("Enter chooses", "a");
+    terminal.sees("always, everywhere");
+    terminal.answers("Enter chooses", "e");
     terminal.sees("Done.");
     terminal.types("abc");
     terminal.sees("> abc");

@@ -83,7 +83,7 @@ fn a_person_may_change_the_config_while_nothing_runs_and_always_holds_at_any_tim
     terminal.sees("bash asks");
     terminal.sees("is not used: /reload reads it");
     // "Always" is a person's: it holds, and the rest of the file does not come with it.
-    terminal.answers("Enter chooses", "a");
+    terminal.answers("Enter chooses", "e");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(config.contains("Bash(touch:*)"), "{config}");

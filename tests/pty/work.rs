@@ -51,20 +51,98 @@ fn a_denial_with_its_reason_reaches_the_model() {
     assert!(!home.path("made").exists());
 }
 
+/// The files of the rules that were allowed for one project.
+fn project_rules(home: &Home) -> Vec<String> {
+    let folder = home.rewake_home().join("permissions");
+    let files = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = files.map(|file| file.unwrap().path());
+    let rules = paths.filter(|path| path.extension().is_some_and(|e| e == "toml"));
+    rules
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+fn touches() -> Home {
+    home(&[
+        step("", &[bash("touch first")]),
+        step("", &[bash("touch second")]),
+        step("Both are there.", &[]),
+    ])
+}
+
 #[test]
-fn always_is_written_into_the_config_and_asks_no_second_time() {
+fn always_is_for_this_project_and_asks_no_second_time() {
+    let home = touches();
+    let mut terminal = Terminal::start(&home, &["make them"]);
+    terminal.sees("and Bash(touch:*) always in this project");
+    terminal.answers("Enter chooses", "a");
+    terminal.sees("is allowed from now on in this project");
+    terminal.sees("Both are there.");
+    assert!(home.path("second").exists());
+    let config = || std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    assert!(!config().contains("touch"), "{}", config());
+    let rules = project_rules(&home);
+    assert!(
+        matches!(&rules[..], [one] if one.contains("Bash(touch:*)")),
+        "{rules:?}"
+    );
+    // It is listed with where it stands, and taken back after a question.
+    terminal.says("/permissions");
+    terminal.sees("permissions: 1 rule");
+    terminal.sees("allow  Bash(touch:*)  this project: ");
+    terminal.types(ENTER);
+    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.types(ENTER);
+    assert!(
+        project_rules(&home).concat().contains("touch"),
+        "it was kept"
+    );
+    terminal.says("/permissions");
+    terminal.sees("permissions: 1 rule");
+    terminal.types(ENTER);
+    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.types("\x1b[B");
+    terminal.types(ENTER);
+    terminal.sees("is taken out of permissions.allow in");
+    assert!(!project_rules(&home).concat().contains("touch"));
+}
+
+#[test]
+fn always_everywhere_is_written_into_the_config() {
+    let home = touches();
+    let mut terminal = Terminal::start(&home, &["make them"]);
+    terminal.answers("Enter chooses", "e");
+    terminal.sees("is allowed from now on everywhere");
+    terminal.sees("Both are there.");
+    let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    assert!(config.contains("Bash(touch:*)"), "{config}");
+    assert!(project_rules(&home).is_empty());
+}
+
+#[test]
+fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
     let home = home(&[
         step("", &[bash("touch first")]),
         step("", &[bash("touch second")]),
         step("Both are there.", &[]),
+        step("", &[bash("touch third")]),
+        step("Three.", &[]),
+        step("", &[bash("touch fourth")]),
+        step("As you say.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("always: writes");
-    terminal.answers("Enter chooses", "a");
+    terminal.sees("and Bash(touch:*) for this session");
+    terminal.answers("Enter chooses", "s");
     terminal.sees("Both are there.");
-    assert!(home.path("second").exists());
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
-    assert!(config.contains("touch"), "{config}");
+    assert!(!config.contains("touch") && project_rules(&home).is_empty());
+    terminal.types("\x04");
+    terminal.ends();
+    // After a restart it still holds, there and nowhere else.
+    home.run(["-c", "-p", "one more"]).expect(0);
+    assert!(home.path("third").exists());
+    home.run(["-p", "in another session"]).expect(0);
+    assert!(!home.path("fourth").exists());
 }
 
 #[test]

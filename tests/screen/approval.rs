@@ -1,6 +1,7 @@
 //! A question about a call: what is seen of it, and what becomes of each answer.
 
 use rewake::core::entry::{CallId, Mode, Verdict};
+use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
 use rewake::ui::app::Intent;
 
@@ -38,6 +39,26 @@ fn a_command_is_asked_about() {
         asked(stage, Some("Bash(git push:*)"));
         stage.answers("nnot before the tests pass");
     });
+}
+
+#[test]
+fn several_questions_of_an_answer_are_counted() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let ids = stage.replies(vec![bash("make"), bash("make test"), bash("make install")]);
+    stage.asks_one_of(ids[0], WHY, None, (1, 3));
+    stage.sees("bash asks · 1 of 3");
+    stage.answers("y");
+    stage.log(entry::allowed(ids[0]));
+    stage.asks_one_of(ids[1], WHY, None, (2, 3));
+    stage.sees("bash asks · 2 of 3");
+    // The first waits for the others.
+    stage.does_not_see("running");
+    stage.answers("y");
+    assert_eq!(verdicts(&stage), [Verdict::Allow, Verdict::Allow]);
+    stage.log(entry::allowed(ids[1]));
+    stage.asks(ids[2], WHY, None);
+    stage.does_not_see(" of 1");
 }
 
 #[test]
@@ -88,7 +109,10 @@ fn each_answer_is_given() {
         asked(&mut stage, rule);
         stage.answers(keys);
         let always = stage.wanted.iter().find_map(|intent| match intent {
-            Intent::AllowAlways(rule) => Some(rule.clone()),
+            Intent::AllowRule(scope, rule) => Some((*scope, rule.clone())),
+            Intent::Engine(Command::Decide {
+                rule: Some(rule), ..
+            }) => Some((RuleScope::Session, rule.clone())),
             _ => None,
         });
         (verdicts(&stage), always)
@@ -99,11 +123,15 @@ fn each_answer_is_given() {
     };
     assert_eq!(answered("y", None), (vec![Verdict::Allow], None));
     assert_eq!(answered("<Enter>", rule), (vec![Verdict::Allow], None));
-    assert_eq!(
-        answered("a", rule),
-        (vec![Verdict::Allow], rule.map(String::from))
-    );
-    assert_eq!(answered("a", None), (vec![], None));
+    for (key, scope) in [
+        ("s", RuleScope::Session),
+        ("a", RuleScope::Project),
+        ("e", RuleScope::Everywhere),
+    ] {
+        let kept = rule.map(|rule| (scope, rule.to_string()));
+        assert_eq!(answered(key, rule), (vec![Verdict::Allow], kept));
+        assert_eq!(answered(key, None), (vec![], None));
+    }
     assert_eq!(answered("nlater<Enter>", rule), (vec![deny("later")], None));
     // What is typed by chance is no answer.
     assert_eq!(answered("x <C-y><F5>", rule), (vec![], None));
@@ -148,7 +176,7 @@ fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
         asked(&mut stage, Some("Bash(git push:*)"));
         stage.keys(early);
         assert_eq!(verdicts(&stage), [], "{early}");
-        let always = |i: &Intent| matches!(i, Intent::AllowAlways(_));
+        let always = |i: &Intent| matches!(i, Intent::AllowRule(..));
         assert!(!stage.wanted.iter().any(always), "{early}");
         let typed = stage.app.composer.text() + &stage.sent().concat();
         assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
@@ -353,7 +381,7 @@ fn a_small_terminal_can_answer() {
         "rule",
         "git push",
         "origin main",
-        "config",
+        "everywhere",
         "y yes",
     ] {
         assert!(read.contains(part), "{part:?} in {read}");

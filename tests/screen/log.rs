@@ -142,6 +142,7 @@ pub mod entry {
             call,
             verdict: Verdict::Allow,
             by: By::Person,
+            rule: None,
         }
     }
 

@@ -1,10 +1,11 @@
 //! What lies over the conversation: help, context, lists, questions.
 
 use rewake::core::entry::CallId;
+use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
 use rewake::session::Which;
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::overlay::{For, Picker, PickerItem};
+use rewake::ui::overlay::{For, Picker, PickerItem, RulePlace};
 
 use crate::log::{entry, text};
 use crate::stage::{ID, Stage, scene};
@@ -171,4 +172,68 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
     for wrong in ["hard", "temperature=9", "temperature=x"] {
         assert_eq!(chosen(&format!("/model {wrong}<Enter>")), None, "{wrong}");
     }
+}
+
+#[test]
+fn rules_are_listed_with_their_place_and_taken_back_after_a_question() {
+    let item = |place: RulePlace, list: &str, rule: &str| PickerItem {
+        value: place.value(list, rule),
+        label: format!("{list:<5}  {rule}"),
+        detail: place.words(),
+    };
+    let rules = || {
+        let own = |scope, origin: &str| RulePlace::Own(scope, origin.to_string());
+        let theirs = RulePlace::Elsewhere("/home/u/parser/.rewake/config.toml:4".into());
+        let user = "/home/u/.config/rewake/config.toml:9";
+        let project = "/home/u/.local/share/rewake/permissions/ab12.toml:4";
+        let items = vec![
+            item(theirs, "deny", "Read(.env)"),
+            item(
+                own(RuleScope::Everywhere, user),
+                "allow",
+                "Bash(cargo test:*)",
+            ),
+            item(
+                own(RuleScope::Project, project),
+                "allow",
+                "Network(cargo fetch:*)",
+            ),
+            item(own(RuleScope::Session, ""), "allow", "Bash(make:*)"),
+        ];
+        let mut picker = Picker::new(For::Rule, "permissions: 4 rules", items);
+        picker.note = Some("Enter takes a rule back · default: changes and commands ask".into());
+        Msg::Pick(picker)
+    };
+    scene!("permissions", |stage: &mut Stage| {
+        stage.open();
+        stage.send(rules());
+    });
+    scene!("permissions_remove", |stage: &mut Stage| {
+        stage.open();
+        stage.send(rules());
+        stage.keys("<Down><Enter>");
+    });
+    let wanted = |keys: &str| {
+        let mut stage = Stage::opened(80, 24);
+        stage.send(rules());
+        stage.keys(keys);
+        let said = stage.screen();
+        let wanted = stage.wanted.iter().find_map(|intent| match intent {
+            Intent::RemoveRule { scope, list, rule } => Some(format!("{scope:?} {list} {rule}")),
+            Intent::Engine(Command::TakeBackRule(rule)) => Some(format!("session {rule}")),
+            _ => None,
+        });
+        (wanted, said)
+    };
+    let (elsewhere, said) = wanted("<Enter><Down><Enter>");
+    assert_eq!(elsewhere, None);
+    assert!(said.contains("cannot be taken back here"), "{said}");
+    assert!(said.contains("parser/.rewake/config.toml:4"), "{said}");
+    let everywhere = Some("Everywhere allow Bash(cargo test:*)".to_string());
+    assert_eq!(wanted("<Down><Enter><Down><Enter>").0, everywhere);
+    let session = Some("session Bash(make:*)".to_string());
+    assert_eq!(wanted("<Down><Down><Down><Enter><Down><Enter>").0, session);
+    // It stays unless it is confirmed.
+    assert_eq!(wanted("<Down><Enter><Enter>").0, None);
+    assert_eq!(wanted("<Down><Enter><Esc>").0, None);
 }

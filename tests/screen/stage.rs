@@ -189,10 +189,22 @@ impl Stage {
     }
 
     pub fn asks(&mut self, call: CallId, why: &str, rule: Option<&str>) {
+        self.asks_one_of(call, why, rule, (1, 1));
+    }
+
+    /// One of several questions of an answer.
+    pub fn asks_one_of(
+        &mut self,
+        call: CallId,
+        why: &str,
+        rule: Option<&str>,
+        place: (usize, usize),
+    ) {
         self.engine_event(EngineEvent::Asked {
             call,
             why: why.into(),
             rule: rule.map(str::to_string),
+            place,
         });
     }
 

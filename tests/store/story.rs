@@ -154,6 +154,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 reason: "no".into(),
             },
             by: By::Person,
+            rule: None,
         },
         Entry::Started {
             call: call(2),

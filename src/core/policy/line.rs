@@ -4,13 +4,14 @@
 //! trusted less once an earlier part may have changed what commands mean.
 
 use super::{Evaluation, Finding, asked, denied};
+use crate::core::access::Access;
 use crate::core::entry::Mode;
 use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
-use crate::core::permission::Access;
+use crate::core::permission::Access as PathAccess;
 use crate::core::rule::{Likeness, Rule};
-use crate::core::shell::{self, Doubt, Redirect, SimpleCommand};
+use crate::core::shell::{self, Doubt, Redirect, SimpleCommand, Word};
 
 /// Words of the shell that change what later commands mean.
 #[rustfmt::skip]
@@ -19,6 +20,19 @@ const CHANGES_SHELL: &[&str] = &[
     "local", "mapfile", "popd", "pushd", "read", "readarray", "readonly", "set", "shopt", "source", "trap", "typeset",
     "unalias", "unset",
 ];
+
+/// Programs that change the files they are given.
+#[rustfmt::skip]
+const CHANGES_FILES: &[&str] = &[
+    "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "perl", "rm", "rmdir", "rsync", "sed",
+    "shred", "tee", "touch", "truncate", "unlink",
+];
+
+/// Sub-commands of git that do.
+const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
+
+/// Commands run without a sandbox, so rules for any access speak of each of them.
+const REACH: Access = Access::Full;
 
 /// More places than this a line cannot be in.
 const MAX_PLACES: usize = 8;
@@ -57,11 +71,24 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
         }
+        if let Some((rule, Likeness::Yes)) = self.rules.denies_access(REACH, text, &[]) {
+            return denied(rule);
+        }
+        let words = match self.has_rules_for_paths() {
+            true => shell::loose_words(text).concat(),
+            false => Vec::new(),
+        };
+        let named = self.named(words.iter(), &[self.folder().to_string()], PathAccess::Read);
+        if let Some(finding @ Finding::Denied(_)) = named {
+            return finding;
+        }
         let finding = self.unknown(
             false,
             format!("the command cannot be split with certainty: it has {why}"),
         );
         let asks = self.rules.ask.iter().find(refuses);
+        let by_access = self.rules.asks_for_access(REACH, text, &[]);
+        let asks = asks.or(by_access.map(|(rule, _)| rule));
         match (finding, asks) {
             (Finding::Unknown { .. }, Some(rule)) => asked(rule),
             (finding, _) => finding,
@@ -90,12 +117,21 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Yes) {
             return denied(rule);
         }
+        let part = std::slice::from_ref(command);
+        let refusal = self.rules.denies_access(REACH, "", part);
+        if let Some((rule, Likeness::Yes)) = refusal {
+            return denied(rule);
+        }
         let reads = self.reads(command, shell);
         let checked = reads
             .as_ref()
             .ok()
             .map(|reads| self.check_reads(reads, shell));
         if let Some(finding @ (Finding::Denied(_) | Finding::Asked(_))) = checked {
+            return finding;
+        }
+        let named = self.arguments(command, reads.is_ok(), shell);
+        if let Some(finding @ Finding::Denied(_)) = named {
             return finding;
         }
         if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(reads.is_ok()), &reads) {
@@ -105,13 +141,21 @@ impl<'a> Evaluation<'a> {
         if self.mode == Mode::BypassPermissions {
             return Finding::Fine;
         }
+        if let Some(finding) = named {
+            return finding;
+        }
         if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
             return asked(rule);
         }
-        if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Maybe) {
+        if let Some((rule, _)) = self.rules.asks_for_access(REACH, "", part) {
+            return asked(rule);
+        }
+        let maybe = self.find(&self.rules.deny, command, Likeness::Maybe);
+        if let Some(rule) = maybe.or(refusal.map(|(rule, _)| rule)) {
             return Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
         }
-        if self.mode != Mode::Plan && self.allows_command(command) {
+        let is_granted = || self.rules.grants("", part).is_some();
+        if self.mode != Mode::Plan && (self.allows_command(command) || is_granted()) {
             return Finding::Fine;
         }
         match (checked, reads) {
@@ -141,6 +185,77 @@ impl<'a> Evaluation<'a> {
                 || rule.refuses_words(&command.spelled()) >= least
                 || (runs >= least && rule.refuses_text(&inner))
         })
+    }
+
+    /// The strictest that rules for paths say of the words of a command, whatever it does with
+    /// them. Of one that only looks, the files that it looks at are judged elsewhere.
+    fn arguments(&self, command: &SimpleCommand, looks: bool, shell: &Shell) -> Option<Finding> {
+        let (name, rest) = command.words.split_first()?;
+        // What follows `HEAD:` is a path that git shows.
+        if (looks && name.text != "git") || !self.has_rules_for_paths() {
+            return None;
+        }
+        let changed = changes(&name.text, rest);
+        let mut finding = None;
+        for (at, word) in rest.iter().enumerate().filter(|(_, word)| !word.expands) {
+            let mut words = vec![word.text.clone()];
+            if word.glob {
+                for place in &shell.places {
+                    match (self.disk.matches)(place, &word.text) {
+                        Ok(names) => words.extend(names),
+                        Err(why) => {
+                            let why =
+                                format!("which files `{}` names is not known: {why}", word.text);
+                            finding = stricter(finding, Some(Finding::Asked(why)));
+                        }
+                    }
+                }
+            }
+            if changed.contains(&at) {
+                let named = self.named(words.iter(), &shell.places, PathAccess::Write);
+                finding = stricter(finding, named);
+            }
+            finding = stricter(
+                finding,
+                self.named(words.iter(), &shell.places, PathAccess::Read),
+            );
+        }
+        if harmless::runs_others(&command.words) != Likeness::No {
+            let inner: Vec<&str> = rest.iter().map(|w| w.text.as_str()).collect();
+            let words: Vec<String> = shell::loose_words(&inner.join(" ")).concat();
+            let named = self.named(words.iter(), &shell.places, PathAccess::Read);
+            finding = stricter(finding, named);
+        }
+        finding
+    }
+
+    /// The strictest that rules for paths say of words that may name files.
+    fn named<'w>(
+        &self,
+        words: impl Iterator<Item = &'w String>,
+        places: &[String],
+        access: PathAccess,
+    ) -> Option<Finding> {
+        let mut asks = None;
+        for path in words.flat_map(|word| paths_in(word)) {
+            for place in places {
+                let spots = self.spots(place, path);
+                let refuses = |rule: &&Rule| {
+                    let is_named = |spot: &String| rule.refuses_path(access, spot, &self.bases);
+                    rule.is_about_paths() && spots.iter().any(is_named)
+                };
+                if let Some(rule) = self.rules.deny.iter().find(refuses) {
+                    return Some(denied(rule));
+                }
+                asks = asks.or_else(|| self.rules.ask.iter().find(refuses));
+            }
+        }
+        asks.map(asked)
+    }
+
+    fn has_rules_for_paths(&self) -> bool {
+        let mut rules = self.rules.deny.iter().chain(&self.rules.ask);
+        rules.any(Rule::is_about_paths)
     }
 
     fn allows_command(&self, command: &SimpleCommand) -> bool {
@@ -179,9 +294,9 @@ impl<'a> Evaluation<'a> {
 
     fn check_reads(&self, reads: &Reads, shell: &Shell) -> Finding {
         let access = if reads.recursive {
-            Access::Grep
+            PathAccess::Grep
         } else {
-            Access::Read
+            PathAccess::Read
         };
         let mut finding = Finding::Fine;
         for place in &shell.places {
@@ -204,7 +319,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Each file that a pattern of the shell matches, and the one that is named so.
-    fn pattern(&self, place: &str, access: Access, pattern: &str, files_only: bool) -> Finding {
+    fn pattern(&self, place: &str, access: PathAccess, pattern: &str, files_only: bool) -> Finding {
         let full = self.full(place, pattern);
         let (folder, below) = match path::below(&full, place) {
             Some(below) => (place, below),
@@ -242,7 +357,11 @@ impl<'a> Evaluation<'a> {
         if harmless {
             return Finding::Fine;
         }
-        let access = if *writes { Access::Write } else { Access::Read };
+        let access = if *writes {
+            PathAccess::Write
+        } else {
+            PathAccess::Read
+        };
         let changed = if shell.changed {
             let why = "an earlier part may have changed the folder".to_string();
             self.unknown(!writes, why)
@@ -281,6 +400,44 @@ impl<'a> Evaluation<'a> {
             }
         }
     }
+}
+
+/// Which of a command's operands it changes, removes or replaces.
+fn changes(name: &str, rest: &[Word]) -> Vec<usize> {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let is_option = |start: &str| rest.iter().any(|w| w.text.starts_with(start));
+    let verb = rest.iter().find(|w| !w.text.starts_with('-'));
+    match name {
+        // The others are only read.
+        "cp" | "install" | "ln" | "rsync" if !is_option("-t") && !is_option("--target") => {
+            rest.len().checked_sub(1).into_iter().collect()
+        }
+        "sed" | "perl" if !is_option("-i") && !is_option("--in-place") => Vec::new(),
+        "git" if !verb.is_some_and(|v| GIT_CHANGES.contains(&v.text.as_str())) => Vec::new(),
+        _ if CHANGES_FILES.contains(&name) => (0..rest.len()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.or_stricter(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What a word of a command may name: itself, what follows `--file=`, `if=` or `HEAD:`, and what
+/// is attached to a letter, as in `-f.env`.
+fn paths_in(word: &str) -> impl Iterator<Item = &str> {
+    let attached = word
+        .strip_prefix('-')
+        .filter(|rest| !rest.starts_with('-'))
+        .and_then(|rest| rest.get(rest.chars().next()?.len_utf8()..));
+    let behind = |mark: char| word.split_once(mark).map(|(_, rest)| rest);
+    [Some(word), attached, behind('='), behind(':')]
+        .into_iter()
+        .flatten()
+        .filter(|path| !path.is_empty())
 }
 
 fn through(folder: &str) -> String {

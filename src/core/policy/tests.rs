@@ -106,6 +106,10 @@ fn foreign(name: &str) -> Permission {
     Permission::Foreign { name }
 }
 
+fn back(tool: LookBack, reach: Reach) -> Permission {
+    Permission::LookBack { tool, reach }
+}
+
 fn bash(line: &str) -> Permission {
     let line = line.to_string();
     Permission::Command { line }
@@ -273,6 +277,15 @@ fn commands_with_rules() {
         ("npm test", "+Bash(npm test:*)", "++-+"),
         ("npm test -- x && ls", "+Bash(npm test:*)", "++-+"),
         ("npm test $FILE", "+Bash(npm test:*)", "++-+"),
+        // Without a sandbox, rules for any access speak of every command.
+        ("npm i", "+Network(npm i:*)", "++-+"),
+        ("npm i && rm x", "+Network(npm i:*)", "??-+"),
+        ("npm i $X", "+Network(npm i:*)", "??-+"),
+        ("npm i > src/log", "+Full(npm i:*)", "?+-+"),
+        ("docker ps", "+Full(docker:*);;-Network(docker:*)", "----"),
+        ("docker ps", "+Full(docker:*);;?Full(docker:*)", "??-+"),
+        ("ls", "-Full", "----"),
+        ("for i in 1; do ls; done", "-Full", "----"),
         ("npm test $(rm x)", "+Bash(npm test:*)", "??-+"),
         ("npm test; rm x", "+Bash(npm test:*)", "??-+"),
         ("npm test > src/log", "+Bash(npm test:*)", "?+-+"),
@@ -349,6 +362,35 @@ fn commands_with_rules() {
         ("git status -vv", "-Read(.env)", "???+"),
         ("git status", "-Read(.env)", "++++"),
         ("git -c alias.x='!rm y' x", "-Bash(rm:*)", "----"),
+        ("rm -fr x", "+Bash(rm:*);;-Bash(rm -rf:*)", "----"),
+        ("rm -r -f x", "+Bash(rm:*);;-Bash(rm -rf:*)", "----"),
+        ("sudo rm --recursive --force x", "-Bash(rm -rf:*)", "----"),
+        // A rule for paths speaks of all that a command names.
+        ("sed -n p .env", "+Bash(sed:*);;-Read(.env)", "----"),
+        ("cp .env x", "+Bash(cp:*);;-Read(.env)", "----"),
+        ("cp sub/../.env x", "+Bash(cp:*);;-Read(.env)", "----"),
+        ("curl -F f=@x --config=.env y", "+Bash(curl:*);;-Read(.env)", "----"),
+        ("dd if=.env", "+Bash(dd:*);;-Read(.env)", "----"),
+        ("tool -f.env", "+Bash;;-Read(.env)", "----"),
+        ("git show HEAD:.env", "+Bash(git:*);;-Read(.env)", "----"),
+        ("sed -n p .e*", "+Bash(sed:*);;-Read(.env)", "----"),
+        ("sed -n p many/*", "+Bash(sed:*);;-Read(.env)", "??-+"),
+        ("sed -n p many/*", "+Bash(sed:*)", "++-+"),
+        ("sed -n p out.txt", "+Bash(sed:*);;-Read(//etc/passwd)", "----"),
+        ("cd src && sed -n p ../.env", "+Bash(sed:*);;-Read(./.env)", "----"),
+        ("bash -c 'sed -n p .env'", "+Bash;;-Read(.env)", "----"),
+        ("if true; then sed -n p .env; fi", "+Bash;;-Read(.env)", "----"),
+        ("sed -n p x", "+Bash(sed:*);;-Read(.env)", "++-+"),
+        ("echo .env", "-Read(.env)", "++++"),
+        ("sed -n p a", "+Bash(sed:*);;?Read(a)", "??-+"),
+        ("rm Cargo.lock", "+Bash(rm:*);;-Edit(*.lock)", "----"),
+        ("sed -i s/a/b/ Cargo.lock", "+Bash(sed:*);;-Edit(*.lock)", "----"),
+        ("sed -n p Cargo.lock", "+Bash(sed:*);;-Edit(*.lock)", "++-+"),
+        ("cp x Cargo.lock", "+Bash(cp:*);;-Edit(*.lock)", "----"),
+        ("cp Cargo.lock x", "+Bash(cp:*);;-Edit(*.lock)", "++-+"),
+        ("git checkout Cargo.lock", "+Bash(git:*);;-Edit(*.lock)", "----"),
+        ("git add Cargo.lock", "+Bash(git:*);;-Edit(*.lock)", "++-+"),
+        ("npm test", "+Bash(npm:*);;-Edit;;-Read(.env)", "++-+"),
         ("echo x > a", "-Edit(a)", "----"),
         ("cat a", "+Bash(cat:*);;?Read(a)", "???+"),
     ]);
@@ -423,6 +465,19 @@ fn files() {
         (skill("a"), "+Edit", "??-+"),
         (skill("a"), "-Edit(.rewake/skills/**)", "----"),
         (skill("a"), "-Write", "----"),
+        (back(LookBack::Memory, Reach::Session), "", "++++"),
+        (back(LookBack::Memory, Reach::Workspace), "", "++++"),
+        (back(LookBack::Memory, Reach::All), "", "???+"),
+        (back(LookBack::History, Reach::All), "", "???+"),
+        (back(LookBack::Memory, Reach::All), "+Memory(all)", "++++"),
+        (back(LookBack::Memory, Reach::All), "+Memory", "++++"),
+        (back(LookBack::Memory, Reach::All), "+Memory(workspace)", "???+"),
+        (back(LookBack::History, Reach::All), "+Memory", "???+"),
+        (back(LookBack::Memory, Reach::All), "+Memory;;-Memory(all)", "----"),
+        (back(LookBack::Memory, Reach::Workspace), "-Memory(all)", "++++"),
+        (back(LookBack::Memory, Reach::Session), "-Memory", "----"),
+        (back(LookBack::Memory, Reach::All), "-Memory(session)", "----"),
+        (back(LookBack::History, Reach::Workspace), "?History", "???+"),
         (foreign("mcp__a__b"), "", "??-+"),
         (foreign("mcp__a__b"), "+mcp__a__b", "++-+"),
         (foreign("mcp__a__b"), "+mcp__a;;-mcp__a__b", "----"),
@@ -493,6 +548,8 @@ fn always_is_offered_where_one_rule_is_enough() {
         ("PATH=/x npm test", ""),
         ("rm x", ""),
         ("python3 x.py", ""),
+        ("n\u{440}m test", ""),
+        ("cat ../do\u{441}s/x", ""),
     ] {
         let Decision::Ask { rule, .. } = decided(&bash(line), Mode::Default, &Rules::default())
         else {

@@ -80,6 +80,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         call: CALL,
         verdict,
         by,
+        rule: None,
     };
     let failure = Failure {
         class: FailureClass::Auth,

@@ -33,6 +33,8 @@ pub enum ExportError {
     Write(#[from] io::Error),
     #[error("cannot write {path}: {why}", path = path.display())]
     File { path: PathBuf, why: io::Error },
+    #[error("{} exists: nothing was written", .0.display())]
+    Exists(PathBuf),
 }
 
 impl ExportError {
@@ -63,18 +65,31 @@ impl Format {
     }
 }
 
-/// Writes the file, which is there as a whole or not at all. One of that name is replaced.
+/// Whether a file of the same name may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replace {
+    Yes,
+    No,
+}
+
+/// Writes the file, which is there as a whole or not at all.
 pub(crate) fn to_file(
     store: &Store,
     session: &str,
     format: Format,
     path: &Path,
+    replace: Replace,
 ) -> Result<(), ExportError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     let file = written(store, session, format, folder.unwrap_or(Path::new(".")))?;
-    file.persist(path)
-        .map(drop)
-        .map_err(|e| failed(path, e.error))
+    let kept = match replace {
+        Replace::Yes => file.persist(path),
+        Replace::No => file.persist_noclobber(path),
+    };
+    kept.map(drop).map_err(|e| match e.error.kind() {
+        io::ErrorKind::AlreadyExists => ExportError::Exists(path.to_path_buf()),
+        _ => failed(path, e.error),
+    })
 }
 
 /// Writes a file of a name that is free in this folder, and gives its path.

@@ -217,5 +217,12 @@ fn files_are_private_and_no_other_is_replaced() {
     assert!(matches!(failed, Err(ExportError::Store(_))));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     let nowhere = folder.path().join("no/folder");
-    assert!(to_file(&store, &id, Format::Json, &nowhere).is_err());
+    assert!(to_file(&store, &id, Format::Json, &nowhere, Replace::Yes).is_err());
+    let named = folder.path().join("named");
+    std::fs::write(&named, "mine").unwrap();
+    let refused = to_file(&store, &id, Format::Json, &named, Replace::No);
+    assert!(matches!(refused, Err(ExportError::Exists(_))));
+    assert_eq!(std::fs::read_to_string(&named).unwrap(), "mine");
+    to_file(&store, &id, Format::Json, &named, Replace::Yes).unwrap();
+    assert!(std::fs::read_to_string(&named).unwrap().starts_with('{'));
 }

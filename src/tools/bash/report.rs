@@ -86,6 +86,7 @@ pub(crate) fn in_background(call: CallId, run: &str, line: &str, output: &str) -
 /// How a background command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundEnd {
+    /// `None` when it did not exit by itself.
     pub exit_code: Option<i32>,
     /// What the model is told: how it ended and its last lines.
     pub text: String,

@@ -8,13 +8,15 @@ use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
+use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
-use crate::ui::overlay::{For, Picker, PickerItem, Viewer};
+use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
+use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
 
 impl App {
@@ -245,6 +247,8 @@ impl App {
                 id: value,
                 fork: false,
             }),
+            For::Rule => self.ask_to_remove(&value),
+            For::RemoveRule => remove_rule(&value),
             For::Run => {
                 let mut viewer = Viewer::new("output", Vec::new());
                 viewer.run = Some(value.clone());
@@ -252,6 +256,29 @@ impl App {
                 vec![Intent::Tail(value)]
             }
         }
+    }
+
+    /// Taking a rule back is confirmed; one that stands elsewhere is only shown.
+    fn ask_to_remove(&mut self, value: &str) -> Vec<Intent> {
+        let Some((place, list, rule)) = RulePlace::parse(value) else {
+            return Vec::new();
+        };
+        if let RulePlace::Elsewhere(origin) = &place {
+            let text = format!("{rule} cannot be taken back here: it comes from {origin}");
+            self.notify(Tone::Warn, text);
+            return Vec::new();
+        }
+        let item = |value: &str, label: &str| PickerItem {
+            value: value.to_string(),
+            label: label.to_string(),
+            detail: String::new(),
+        };
+        let items = vec![item("", "no, it stays"), item(value, "yes, take it back")];
+        let title = format!("take back {list} {rule}?");
+        let mut picker = Picker::new(For::RemoveRule, &title, items);
+        picker.note = Some(place.words());
+        self.overlay = Overlay::Picker(picker);
+        Vec::new()
     }
 
     /// From the one key table and the one table of commands.
@@ -296,4 +323,17 @@ fn open(which: Which) -> Vec<Intent> {
         which,
         take_over: false,
     }]
+}
+
+/// What takes a rule back; nothing for a value that is none.
+fn remove_rule(value: &str) -> Vec<Intent> {
+    match RulePlace::parse(value) {
+        Some((RulePlace::Own(RuleScope::Session, _), _, rule)) => {
+            vec![Intent::Engine(Command::TakeBackRule(rule))]
+        }
+        Some((RulePlace::Own(scope, _), list, rule)) => {
+            vec![Intent::RemoveRule { scope, list, rule }]
+        }
+        Some((RulePlace::Elsewhere(_), ..)) | None => Vec::new(),
+    }
 }

@@ -28,7 +28,12 @@ impl App {
             EngineEvent::Delta(delta) => self.transcript.delta(&delta),
             EngineEvent::Queued(queued) => self.queued.push(queued),
             EngineEvent::Requeued(queued) => self.queued = queued,
-            EngineEvent::Asked { call, why, rule } => self.asks(call, why, rule),
+            EngineEvent::Asked {
+                call,
+                why,
+                rule,
+                place,
+            } => self.asks(call, why, rule, place),
             EngineEvent::Kept(Ok(())) => {
                 self.kept.at_ms = Some(self.now_ms);
                 self.kept.trouble = None;
@@ -178,14 +183,16 @@ impl App {
         }
     }
 
-    fn asks(&mut self, id: CallId, why: String, rule: Option<String>) {
+    fn asks(&mut self, id: CallId, why: String, rule: Option<String>, place: (usize, usize)) {
         self.transcript.asked(id);
         let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else {
             return;
         };
         self.close_question();
         self.asking += 1;
-        self.asked = Some(Approval::new(self.asking, id, call, why, rule));
+        let mut asked = Approval::new(self.asking, id, call, why, rule);
+        asked.place = place;
+        self.asked = Some(asked);
     }
 
     fn answered(&mut self, id: CallId) {

@@ -9,6 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use super::{App, Intent, Overlay, Phase, Shell, Words};
 use crate::core::entry::Choice;
 use crate::core::entry::{Mode, Verdict};
+use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::store::Message;
@@ -483,7 +484,13 @@ impl App {
         let Some(Approval { id, .. }) = self.asked else {
             return Vec::new();
         };
-        let decide = |verdict| Intent::Engine(Command::Decide { call: id, verdict });
+        let decide = |verdict, rule| {
+            Intent::Engine(Command::Decide {
+                call: id,
+                verdict,
+                rule,
+            })
+        };
         if let Some(asked) = &mut self.asked
             && matches!(answer, Answer::Deny(_))
         {
@@ -493,9 +500,13 @@ impl App {
             Answer::Open | Answer::Unread | Answer::Back | Answer::Typed | Answer::Pass => {
                 return Vec::new();
             }
-            Answer::Once => vec![decide(Verdict::Allow)],
-            Answer::Always(rule) => vec![Intent::AllowAlways(rule), decide(Verdict::Allow)],
-            Answer::Deny(reason) => vec![decide(Verdict::Deny { reason })],
+            Answer::Once => vec![decide(Verdict::Allow, None)],
+            // In the log, so that it holds after a restart.
+            Answer::Rule(RuleScope::Session, rule) => vec![decide(Verdict::Allow, Some(rule))],
+            Answer::Rule(scope, rule) => {
+                vec![Intent::AllowRule(scope, rule), decide(Verdict::Allow, None)]
+            }
+            Answer::Deny(reason) => vec![decide(Verdict::Deny { reason }, None)],
         };
         self.close_question();
         intents

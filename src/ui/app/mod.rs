@@ -28,6 +28,7 @@ use crate::config::{Content, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
+use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
 use crate::session::{Details, Offer, Which};
@@ -35,12 +36,16 @@ use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
 pub enum Msg {
+    /// A key, and when it came.
     Key(KeyEvent, Instant),
+    /// What was pasted, and when it came.
     Paste(String, Instant),
     Mouse(MouseEvent),
+    /// Columns and rows of the terminal.
     Resize(u16, u16),
     /// From the engine of this number. Events of older engines are dropped.
     Engine(u64, EngineEvent),
+    /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
@@ -76,6 +81,7 @@ pub enum Msg {
 
 /// What is to be done outside.
 pub enum Intent {
+    /// For the engine that is open.
     Engine(Command),
     Open {
         which: Which,
@@ -83,6 +89,7 @@ pub enum Intent {
     },
     /// Looks on while another process works in it.
     Watch(String),
+    /// What the user sent.
     Say(Words),
     /// Whether a part of the text names images.
     Look(Look),
@@ -92,17 +99,29 @@ pub enum Intent {
     },
     /// It is ended, with all that it started.
     StopShell(ShellId),
+    /// The text is edited in the user's own editor.
     Editor(String),
+    /// Put into the clipboard.
     Copy(String),
+    /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Fetches entries before this one.
     Earlier(Seq),
-    /// "Always": written into the user's config.
-    AllowAlways(String),
+    /// Written into a file of the user's own.
+    AllowRule(RuleScope, String),
+    /// Taken out of a list of a file of the user's own.
+    RemoveRule {
+        scope: RuleScope,
+        list: String,
+        rule: String,
+    },
     History(history::HistoryRequest),
     Ps,
+    /// Ends the command of this run.
     StopRun(String),
     Diff,
     Doctor,
+    /// Shows memories that these words find; without words, the newest.
     Memory(String),
     Skills,
     Permissions,
@@ -119,6 +138,7 @@ pub enum Intent {
     /// A model with what is chosen for it.
     UseModel(Choice),
     Status,
+    /// Shows the end of what this run printed.
     Tail(String),
     Redraw,
     /// What a start offers is looked for again.
@@ -132,6 +152,7 @@ pub enum Intent {
     Reload,
     /// The folder, with this and no other content.
     Trust(Content),
+    /// The folder is not trusted any more: its own config is not used.
     Distrust,
     Suspend,
     Quit,
@@ -145,9 +166,12 @@ pub enum Phase {
     /// No session is open.
     Nothing,
     Opening,
+    /// The engine does something, or waits for a model or a command.
     Working {
+        /// UTC, milliseconds since 1970.
         since_ms: i64,
     },
+    /// There is nothing to do without a person.
     Resting(Why),
     /// Another process works; this one looks on.
     Watching,
@@ -167,6 +191,7 @@ pub enum Overlay {
     /// Words that are searched for in the conversation.
     Search {
         words: String,
+        /// The words are not found.
         missed: bool,
         /// The block that was found last.
         at: Option<usize>,
@@ -175,12 +200,14 @@ pub enum Overlay {
         question: String,
         /// What the keys do.
         keys: &'static str,
+        /// What a yes does.
         yes: Yes,
     },
 }
 
 /// What a yes does.
 pub enum Yes {
+    /// Does these, in their order.
     Do(Vec<Intent>),
     /// What waits only for this goes on; what was stopped stays so.
     GoOn,
@@ -191,10 +218,12 @@ pub enum Yes {
 /// A shell command of the user, by its number.
 pub type ShellId = u64;
 
+/// A shell command that the user typed with `!` and that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
     pub id: ShellId,
     pub command: String,
+    /// When it was begun: UTC, milliseconds since 1970.
     pub since_ms: i64,
     /// It was asked to end.
     pub is_stopped: bool,
@@ -203,6 +232,7 @@ pub struct Shell {
 /// Whether what asks can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
+    /// The next key is an answer.
     Armed,
     /// The keyboard was not quiet for long enough.
     Quiet,
@@ -213,6 +243,7 @@ pub enum Readiness {
 /// Whether what happens is kept, for the status line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
+    /// When something was kept last: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
     /// Why it is not, and what helps.
     pub trouble: Option<String>,
@@ -224,6 +255,7 @@ pub struct LaunchInfo {
     pub folder: String,
     /// The root that counts as here.
     pub workspace: String,
+    /// What `~` stands for in folders that are shown.
     pub home: Option<String>,
     pub version: &'static str,
 }
@@ -245,15 +277,19 @@ impl LaunchInfo {
     }
 }
 
+/// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
+    /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
     pub theme: Theme,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
     pub figures: Figures,
+    /// The time of the last message: UTC, milliseconds since 1970.
     pub now_ms: i64,
+    /// Columns and rows of the terminal.
     pub size: (u16, u16),
     /// Height of the conversation when it was last drawn.
     pub seen_height: usize,
@@ -261,10 +297,13 @@ pub struct App {
     /// The number of the engine that is listened to.
     pub engine: u64,
     pub phase: Phase,
+    /// The session that is open. `None`: there is none.
     pub id: Option<String>,
     pub now: Now,
+    /// What the session cost so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
     pub transcript: Transcript,
+    /// The call that a person is asked about now.
     pub asked: Option<Approval>,
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
@@ -303,6 +342,7 @@ pub struct App {
 }
 
 impl App {
+    /// A screen before anything is open.
     pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
         App {
             launch,
@@ -412,6 +452,7 @@ impl App {
         }
     }
 
+    /// Takes one message in, and says what is to be done outside because of it.
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         let mut intents = self.updated(msg);
@@ -589,6 +630,7 @@ impl App {
         }
     }
 
+    /// Whether keys answer what asks now.
     pub fn readiness(&self) -> Readiness {
         match self.has_words_in_front() {
             true => Readiness::Behind,
@@ -634,10 +676,12 @@ impl App {
         self.keep_input()
     }
 
+    /// Whether the program is being left.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
     }
 
+    /// Has the engine keep what stands in the input box.
     pub fn keep_input(&mut self) -> Vec<Intent> {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
@@ -660,10 +704,12 @@ impl App {
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
     }
 
+    /// Whether a session is being opened, or the engine works.
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }
 
+    /// What the lines of the conversation are made with, and the conversation itself.
     pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
         let layout = LayoutContext {
             width: self.size.0,

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 /// What asks, by its number: no two in one run have the same.
 pub type Asking = u64;
 
+/// When keys may answer what asks: it follows what was drawn and when keys came.
 #[derive(Debug)]
 pub struct Quiet {
+    /// How long no key may come before an answer counts.
     pub length: Duration,
     /// What was on the screen last, and since when.
     shown: Option<(Asking, Instant)>,
@@ -24,6 +26,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
+    /// Nothing was drawn and no key came yet.
     pub fn new(length: Duration) -> Quiet {
         Quiet {
             length,

@@ -7,7 +7,7 @@ use super::editor::{edit, editor_command};
 use super::{Effects, images};
 use crate::core::entry::Via;
 use crate::engine::Command;
-use crate::session::export::{self, Format};
+use crate::session::export::{self, Format, Replace};
 use crate::ui::app::{App, Msg, Phase, Words};
 use crate::ui::composer::Look;
 use crate::ui::terminal::{Screen, keep_modes};
@@ -66,7 +66,8 @@ impl Effects {
                         None => export::to_folder(&store, &session, format, folder),
                         Some(file) => {
                             let path = folder.join(file);
-                            export::to_file(&store, &session, format, &path).map(|()| path)
+                            export::to_file(&store, &session, format, &path, Replace::No)
+                                .map(|()| path)
                         }
                     };
                     written.map_err(|e| e.to_string())

@@ -6,6 +6,7 @@ mod editor;
 mod files;
 mod images;
 mod outbox;
+mod permissions;
 mod rules;
 mod settings;
 mod shell;
@@ -144,7 +145,10 @@ impl Effects {
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
-            Intent::AllowAlways(rule) => self.settings.ask(Ask::Allow(rule)),
+            Intent::RemoveRule { scope, list, rule } => {
+                self.settings.ask(Ask::RemoveRule { scope, list, rule });
+            }
+            Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ratatui::text::{Line, Span};
 
 use super::Effects;
+use super::permissions;
 use super::settings::Ask;
-use super::show::plain_lines;
 use crate::config::Standing;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
@@ -105,41 +105,16 @@ impl Effects {
     }
 
     pub(super) fn permissions(&self, app: &App) {
-        let theme = &app.theme;
-        let permissions = &self.ctx.config().permissions;
-        let mut lines = vec![
-            Line::from(vec![
-                Span::styled("mode  ", theme.dim),
-                Span::styled(app.now.mode.name(), theme.accent),
-                Span::styled("   Shift+Tab: the next one", theme.dim),
-            ]),
-            Line::default(),
-        ];
-        for mode in Mode::ALL {
-            lines.push(Line::styled(
-                format!("{:<18} {}", mode.name(), explain(mode)),
-                theme.text,
-            ));
-        }
-        for (name, rules) in [
-            ("allow", &permissions.allow),
-            ("ask", &permissions.ask),
-            ("deny", &permissions.deny),
-        ] {
-            lines.push(Line::default());
-            lines.push(Line::styled(
-                format!("{name}: {}", count(rules.len(), "rule")),
-                theme.heading,
-            ));
-            lines.extend(plain_lines(&rules.join("\n")));
-        }
-        let file = self.ctx.paths.config_file();
-        lines.push(Line::default());
-        lines.push(Line::styled(
-            format!("they stand in {}", file.display()),
-            theme.dim,
+        let items = permissions::items(&self.ctx, &app.now.session_rules);
+        let rules = count(items.len(), "rule");
+        let mut picker = Picker::new(For::Rule, &format!("permissions: {rules}"), items);
+        let mode = app.now.mode;
+        picker.note = Some(format!(
+            "Enter takes a rule back · {}: {}",
+            mode.name(),
+            explain(mode)
         ));
-        self.send(Msg::Show("permissions".into(), lines));
+        self.send(Msg::Pick(picker));
     }
 
     pub(super) fn status(&self, app: &App) {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::changes::{Acting, Changes, Moment};
 use crate::command::{RunInfo, RunState, Runs};
-use crate::config::write::Change;
+use crate::config::write::{Change, Target};
 use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
+use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
 use crate::session::{AppContext, Which};
@@ -29,8 +30,14 @@ pub(super) enum Ask {
     Reload,
     /// A person wants it read, whoever changed it.
     TakeOver,
-    /// "Always".
-    Allow(String),
+    /// A rule, for this project or everywhere.
+    Allow(RuleScope, String),
+    /// A rule is taken out of a list (`allow`, `ask`, `deny`) of a file of the user's own.
+    RemoveRule {
+        scope: RuleScope,
+        list: String,
+        rule: String,
+    },
     Theme(String),
     /// On the first screen; opens a session unless another was opened since this engine's.
     ChooseModel {
@@ -134,7 +141,8 @@ impl Work {
                 }
                 Ask::Reload => self.reload(),
                 Ask::TakeOver => self.take_over_config(),
-                Ask::Allow(rule) => self.allow_always(&rule),
+                Ask::Allow(scope, rule) => self.allow_always(scope, &rule),
+                Ask::RemoveRule { scope, list, rule } => self.remove_rule(scope, &list, &rule),
                 Ask::Theme(name) => self.theme(&name),
                 Ask::ChooseModel { model, engine } => self.choose_model(&model, engine),
                 Ask::Trust(content) => self.trust(&content),
@@ -155,11 +163,12 @@ impl Work {
 }
 
 impl Work {
-    /// "Always": in the user's own config, where only a person writes. It holds at once, also
-    /// when the rest of the file is not taken over.
-    fn allow_always(&mut self, rule: &str) {
+    /// In a file of the user's own, where only a person writes. It holds at once, also when the
+    /// rest of the files is not taken over.
+    fn allow_always(&mut self, scope: RuleScope, rule: &str) {
         let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
-        if let Err(e) = self.change_config(|paths| config::write::allow(paths, rule)) {
+        let target = self.target(scope);
+        if let Err(e) = self.change_file(&target, |target| config::write::allow(target, rule)) {
             return self.notify(Tone::Bad, e.to_string());
         }
         self.reload();
@@ -167,19 +176,60 @@ impl Work {
             let origin = Origin::Flag("granted on the screen".to_string());
             self.apply(self.ctx.loaded.allowing(rule, origin));
         }
-        self.notify(Tone::Calm, format!("{rule} is allowed from now on"));
+        let place = match scope {
+            RuleScope::Everywhere => "everywhere",
+            RuleScope::Project | RuleScope::Session => "in this project",
+        };
+        self.notify(
+            Tone::Calm,
+            format!("{rule} is allowed from now on {place}; /permissions takes it back"),
+        );
     }
 
-    /// Changes the user's own file at a person's word, which is not taken for the session's.
+    /// Where a rule of this scope is kept.
+    fn target(&self, scope: RuleScope) -> Target {
+        let ctx = &self.ctx;
+        match scope {
+            RuleScope::Everywhere => Target::config(&ctx.paths),
+            RuleScope::Project | RuleScope::Session => Target::project(&ctx.paths, &ctx.here.root),
+        }
+    }
+
+    /// A person takes a rule back that stands in a file of the user's own.
+    fn remove_rule(&mut self, scope: RuleScope, list: &str, rule: &str) {
+        let target = self.target(scope);
+        let removed = self.change_file(&target, |target| config::write::remove(target, list, rule));
+        if let Err(e) = removed {
+            return self.notify(Tone::Bad, e.to_string());
+        }
+        self.reload();
+        let file = target.file.display();
+        self.notify(
+            Tone::Calm,
+            format!("{rule} is taken out of permissions.{list} in {file}"),
+        );
+    }
+
+    /// Changes the user's own config at a person's word.
     fn change_config(
         &mut self,
         write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
     ) -> Result<(), ConfigError> {
+        let target = Target::config(&self.ctx.paths);
+        let paths = self.ctx.paths.clone();
+        self.change_file(&target, |_| write(&paths))
+    }
+
+    /// Changes a file of the user's own at a person's word, which is not taken for the session's.
+    fn change_file(
+        &mut self,
+        target: &Target,
+        write: impl FnOnce(&Target) -> Result<Change, ConfigError>,
+    ) -> Result<(), ConfigError> {
         self.look_at_config();
-        let change = write(&self.ctx.paths)?;
+        let change = write(target)?;
         let now = self.moment();
-        let file = self.ctx.paths.config_file();
-        self.changes.wrote(&file, &change, now);
+        self.changes.wrote(&target.file, &change, now);
         Ok(())
     }
 

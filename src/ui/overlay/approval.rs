@@ -6,20 +6,25 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use crate::core::entry::CallId;
+use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Shown};
 
+/// The question whether a call may run, and where its answer stands.
 #[derive(Debug)]
 pub struct Approval {
     /// Which question of this run it is.
     pub number: u64,
+    /// Which of how many questions of one answer of the model it is, from 1.
+    pub place: (usize, usize),
     pub id: CallId,
     pub call: ToolCall,
     pub shown: Shown,
     /// Why it asks.
     pub why: String,
-    /// What "always" writes into the user's config.
+    /// What may be allowed with it, for as long as the answer says.
     pub rule: Option<String>,
+    /// The answer that Enter gives.
     pub at: Choice,
     /// The reason for a denial, while it is typed.
     pub reason: Option<String>,
@@ -33,9 +38,11 @@ pub struct Approval {
     pub end_seen: bool,
 }
 
+/// What is asked as lines, with the look that they were made for.
 #[derive(Debug)]
 pub struct Laid {
     pub width: u16,
+    /// The look of the app that the lines were made for.
     pub generation: u64,
     pub layout: Layout,
     pub lines: Vec<Line<'static>>,
@@ -58,27 +65,35 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Whether there are more lines than rows.
     pub fn overflows(self) -> bool {
         self.lines > self.rows
     }
 }
 
+/// One of the answers that are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
+    /// The call runs, this once.
     Once,
-    Always,
+    /// And the rule, for as long as this.
+    Rule(RuleScope),
+    /// The call does not run. A reason for the model may be typed.
     Deny,
 }
 
+/// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing yet.
     Open,
     /// A yes before the end was seen.
     Unread,
+    /// The call runs, this once.
     Once,
-    /// And write this rule.
-    Always(String),
+    /// And keep this rule.
+    Rule(RuleScope, String),
+    /// The call does not run. This reason is for the model.
     Deny(String),
     /// The reason is given up, and the choice is open again.
     Back,
@@ -92,6 +107,8 @@ pub enum Answer {
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
+    /// A question of which nothing was drawn yet. `number` tells it from the others of this
+    /// run; `rule` is what "always" would write.
     pub fn new(
         number: u64,
         id: CallId,
@@ -101,6 +118,7 @@ impl Approval {
     ) -> Approval {
         Approval {
             number,
+            place: (1, 1),
             id,
             shown: tools::shown(&call),
             call,
@@ -115,9 +133,17 @@ impl Approval {
         }
     }
 
+    /// The answers that are offered, in their order. "Always" only where there is a rule for
+    /// it.
     pub fn choices(&self) -> Vec<Choice> {
         match self.rule {
-            Some(_) => vec![Choice::Once, Choice::Always, Choice::Deny],
+            Some(_) => vec![
+                Choice::Once,
+                Choice::Rule(RuleScope::Session),
+                Choice::Rule(RuleScope::Project),
+                Choice::Rule(RuleScope::Everywhere),
+                Choice::Deny,
+            ],
             None => vec![Choice::Once, Choice::Deny],
         }
     }
@@ -148,6 +174,7 @@ impl Approval {
         true
     }
 
+    /// Takes a key. A yes counts only when the end of what is asked was on the screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
             return self.reason_key(key);
@@ -162,7 +189,13 @@ impl Approval {
         match key.code {
             KeyCode::Enter => return self.choose(self.at),
             KeyCode::Char('y' | '1') => return self.choose(Choice::Once),
-            KeyCode::Char('a') => return self.choose(Choice::Always),
+            KeyCode::Char('a') => return self.choose(Choice::Rule(RuleScope::Project)),
+            KeyCode::Char('s') if self.rule.is_some() => {
+                return self.choose(Choice::Rule(RuleScope::Session));
+            }
+            KeyCode::Char('e') if self.rule.is_some() => {
+                return self.choose(Choice::Rule(RuleScope::Everywhere));
+            }
             KeyCode::Char('n' | 'd') => return self.choose(Choice::Deny),
             KeyCode::Up | KeyCode::Left => self.step(false),
             KeyCode::Down | KeyCode::Right | KeyCode::Tab => self.step(true),
@@ -184,10 +217,10 @@ impl Approval {
 
     fn choose(&mut self, choice: Choice) -> Answer {
         match (choice, &self.rule) {
-            (Choice::Always, None) => Answer::Open,
-            (Choice::Once | Choice::Always, _) if !self.end_seen => Answer::Unread,
+            (Choice::Rule(_), None) => Answer::Open,
+            (Choice::Once | Choice::Rule(_), _) if !self.end_seen => Answer::Unread,
             (Choice::Once, _) => Answer::Once,
-            (Choice::Always, Some(rule)) => Answer::Always(rule.clone()),
+            (Choice::Rule(scope), Some(rule)) => Answer::Rule(scope, rule.clone()),
             (Choice::Deny, _) => {
                 self.at = Choice::Deny;
                 self.reason = Some(String::new());
@@ -267,9 +300,18 @@ mod tests {
         assert_eq!(press(&mut asks(None), "\n"), Answer::Once);
         assert_eq!(press(&mut asks(None), "y"), Answer::Once);
         assert_eq!(press(&mut asks(None), "a"), Answer::Open);
-        let rule = Answer::Always("Bash(make)".into());
-        assert_eq!(press(&mut asks(Some("Bash(make)")), "a"), rule);
-        assert_eq!(press(&mut asks(Some("Bash(make)")), "\t\n"), rule);
+        for (keys, scope) in [
+            ("s", RuleScope::Session),
+            ("a", RuleScope::Project),
+            ("e", RuleScope::Everywhere),
+            ("\t\n", RuleScope::Session),
+            ("\t\t\n", RuleScope::Project),
+            ("\t\t\t\n", RuleScope::Everywhere),
+        ] {
+            let rule = Answer::Rule(scope, "Bash(make)".into());
+            assert_eq!(press(&mut asks(Some("Bash(make)")), keys), rule, "{keys}");
+        }
+        assert_eq!(press(&mut asks(None), "s"), Answer::Typed);
         let no = Answer::Deny("use just".into());
         assert_eq!(press(&mut asks(None), "nuse just\n"), no);
         assert_eq!(press(&mut asks(None), "\t\nuse just\n"), no);
@@ -288,7 +330,7 @@ mod tests {
         asked.end_seen = false;
         asked.extent = Extent { rows: 4, lines: 9 };
         asked.drawn();
-        for yes in ["y", "a", "\n"] {
+        for yes in ["y", "a", "s", "e", "\n"] {
             assert_eq!(press(&mut asked, yes), Answer::Unread);
         }
         assert_eq!(press(&mut asked, "vv"), Answer::Open);

@@ -4,20 +4,30 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::session::Offer;
 
+/// The unfinished sessions of this folder, one of which may be resumed.
 #[derive(Debug)]
 pub struct Card {
     pub offers: Vec<Offer>,
+    /// Which of the offers is selected, from 0.
     pub at: usize,
 }
 
+/// What a key came to. Sessions are given by their ids.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Chosen {
+    /// The card stays.
     Nothing,
+    /// Take the session up.
     Resume(String),
+    /// Work in a fork of it.
     Fork(String),
+    /// Look on while another process works in it.
     Watch(String),
+    /// Have the other process leave it, and take it up.
     TakeOver(String),
+    /// Begin a new session.
     New,
+    /// Look through all sessions.
     History,
     Quit,
     /// The beginning of words: for the box.
@@ -25,14 +35,17 @@ pub enum Chosen {
 }
 
 impl Card {
+    /// A card with the first offer selected.
     pub fn new(offers: Vec<Offer>) -> Card {
         Card { offers, at: 0 }
     }
 
+    /// The offer that is selected. `None` only when there are no offers.
     pub fn offer(&self) -> Option<&Offer> {
         self.offers.get(self.at)
     }
 
+    /// Takes a key: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Chosen {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.offers.len().saturating_sub(1);

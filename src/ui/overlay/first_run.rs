@@ -16,6 +16,7 @@ pub struct Provider {
     pub hint: String,
 }
 
+/// The first screen of a person who has no model yet.
 #[derive(Debug)]
 pub struct FirstRun {
     /// Why there is no model.
@@ -25,15 +26,19 @@ pub struct FirstRun {
     pub at: usize,
 }
 
+/// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setup {
+    /// The screen stays.
     Nothing,
+    /// Use this `provider/model`.
     Model(String),
     Demo,
     Quit,
 }
 
 impl FirstRun {
+    /// The first screen with its first row selected. `why`: why there is no model.
     pub fn new(why: String, providers: Vec<Provider>) -> FirstRun {
         FirstRun {
             why,
@@ -50,6 +55,7 @@ impl FirstRun {
             .collect()
     }
 
+    /// Takes a key: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Setup {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let models = self.models();

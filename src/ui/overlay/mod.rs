@@ -4,10 +4,12 @@ mod approval;
 mod card;
 mod first_run;
 mod picker;
+mod rule_place;
 mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Setup};
 pub use picker::{For, Picked, Picker, PickerItem};
+pub use rule_place::RulePlace;
 pub use viewer::Viewer;

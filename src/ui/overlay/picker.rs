@@ -11,8 +11,13 @@ pub enum For {
     Resume,
     /// A running command.
     Run,
+    /// A rule that holds.
+    Rule,
+    /// Whether a rule is to be taken back.
+    RemoveRule,
 }
 
+/// One row of a picker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PickerItem {
     /// What is chosen.
@@ -21,13 +26,16 @@ pub struct PickerItem {
     pub detail: String,
 }
 
+/// A list to choose from, which what is typed narrows.
 #[derive(Debug)]
 pub struct Picker {
+    /// What is chosen from it.
     pub what: For,
     pub title: String,
     /// Said below the title.
     pub note: Option<String>,
     pub items: Vec<PickerItem>,
+    /// What narrows the list.
     pub typed: String,
     /// Among those that are shown.
     pub at: usize,
@@ -35,16 +43,21 @@ pub struct Picker {
     pub free: bool,
 }
 
+/// What a key came to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Picked {
+    /// The list stays.
     Nothing,
+    /// Nothing is chosen.
     Closed,
+    /// The value of the row that was chosen, or what was typed where that may be chosen.
     Value(String),
     /// A running command is to be stopped.
     Stop(String),
 }
 
 impl Picker {
+    /// A list with all of its rows and the first selected. `what` says what is chosen.
     pub fn new(what: For, title: &str, items: Vec<PickerItem>) -> Picker {
         Picker {
             what,
@@ -71,6 +84,7 @@ impl Picker {
         self.items.iter().filter(fits).collect()
     }
 
+    /// Takes a key: it narrows the list, moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Picked {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let count = self.shown().len();

@@ -3,16 +3,19 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
+/// Lines to read, over the whole conversation.
 #[derive(Debug)]
 pub struct Viewer {
     pub title: String,
     pub lines: Vec<Line<'static>>,
+    /// The first line that is shown, from 0.
     pub top: usize,
     /// The run whose output it shows as it comes.
     pub run: Option<String>,
 }
 
 impl Viewer {
+    /// A viewer at its first line.
     pub fn new(title: impl Into<String>, lines: Vec<Line<'static>>) -> Viewer {
         Viewer {
             title: title.into(),
@@ -22,6 +25,7 @@ impl Viewer {
         }
     }
 
+    /// Moves by so many lines. The end is not looked at: drawing holds it at the last page.
     pub fn scroll(&mut self, up: bool, lines: usize) {
         self.top = match up {
             true => self.top.saturating_sub(lines),

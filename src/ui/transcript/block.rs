@@ -14,6 +14,7 @@ use crate::tools::Shown;
 pub struct Block {
     /// The entry it comes from.
     pub seq: Seq,
+    /// The time of the entry: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub kind: Kind,
     /// Unfolded or folded by hand; else as the kind is by itself.
@@ -39,18 +40,22 @@ pub(super) struct Stamp {
     pub tick: u64,
 }
 
+/// What a block shows.
 #[derive(Debug)]
 pub enum Kind {
     /// The user's words.
     Said {
         text: String,
+        /// How many images came with them.
         images: usize,
     },
     /// The model's words; those of an answer that was cut are marked.
     Words {
         text: String,
+        /// The answer was cut, so they end in the middle.
         cut: bool,
     },
+    /// What the model thought.
     Thinking {
         text: String,
     },
@@ -84,25 +89,34 @@ pub struct Call {
     pub status: Status,
     /// The last lines that a running command printed.
     pub tail: String,
+    /// The plan that the call set, once it has its result.
     pub plan: Option<Plan>,
 }
 
+/// What became of a call so far.
 #[derive(Debug)]
 pub enum Status {
     /// Its turn has not come.
     Waiting,
     /// A person is asked.
     Asked,
+    /// A person allowed it, and it did not begin yet.
     Allowed,
+    /// It was begun.
     Running {
+        /// When it was begun: UTC, milliseconds since 1970.
         since_ms: i64,
         /// The run of a command.
         run: Option<String>,
     },
+    /// It has its result.
     Over {
         outcome: Outcome,
+        /// From its start to its end, milliseconds. `None` when that is not known.
         took_ms: Option<u64>,
+        /// Of a command. `None` when it did not exit by itself.
         exit_code: Option<i32>,
+        /// The call is over, and its command goes on.
         in_background: bool,
     },
 }
@@ -131,6 +145,7 @@ impl Block {
         )
     }
 
+    /// Whether it is a call that was begun and has no result yet.
     pub fn is_running(&self) -> bool {
         match &self.kind {
             Kind::Call(call) => matches!(call.status, Status::Running { .. }),
@@ -162,6 +177,7 @@ impl Call {
         self.call.subject()
     }
 
+    /// The run folder of the command while the call runs. `None` for calls without a command.
     pub fn run(&self) -> Option<&str> {
         match &self.status {
             Status::Running { run, .. } => run.as_deref(),

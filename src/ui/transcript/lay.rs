@@ -68,6 +68,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
 }
 
 impl Tone {
+    /// The theme's style for a line of this tone.
     pub fn style(self, theme: &Theme) -> Style {
         match self {
             Tone::Calm => theme.dim,

@@ -23,6 +23,7 @@ use crate::model::Delta;
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
 
+/// The conversation: its blocks, what is streaming, and where it is scrolled to.
 #[derive(Default)]
 pub struct Transcript {
     pub blocks: Vec<Block>,
@@ -42,6 +43,7 @@ pub struct Transcript {
 #[derive(Default)]
 pub struct Stream {
     pub words: markdown::Stream,
+    /// Some words came, so `words` is to be shown.
     pub has_words: bool,
     pub thinking: String,
     /// The tools of the calls that were begun.
@@ -52,6 +54,7 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Whether nothing of an answer came yet.
     pub fn is_empty(&self) -> bool {
         !self.has_words && self.thinking.is_empty() && self.calls.is_empty() && self.retry.is_none()
     }
@@ -81,6 +84,7 @@ impl Stream {
 }
 
 impl Transcript {
+    /// The conversation of these records.
     pub fn of(records: &[Record]) -> Transcript {
         let mut transcript = Transcript::default();
         for record in records {
@@ -102,6 +106,7 @@ impl Transcript {
         self.scroll.shift(count);
     }
 
+    /// Takes in a piece of the answer that is streaming.
     pub fn delta(&mut self, delta: &Delta) {
         self.stream.feed(delta);
     }
@@ -116,6 +121,7 @@ impl Transcript {
         self.blocks.push(Block::new(seq, 0, kind));
     }
 
+    /// Takes in an entry that was recorded.
     pub fn fold(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.seq);
@@ -222,6 +228,7 @@ impl Transcript {
         }
     }
 
+    /// A call of the last answer. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&Call> {
         match &self.blocks.get(*self.calls.get(&id)?)?.kind {
             Kind::Call(call) => Some(call),
@@ -229,6 +236,7 @@ impl Transcript {
         }
     }
 
+    /// Marks a call as one that a person is asked about.
     pub fn asked(&mut self, id: CallId) {
         if let Some(call) = self.call_mut(id) {
             call.status = Status::Asked;
@@ -306,6 +314,7 @@ impl Transcript {
         calls.collect()
     }
 
+    /// Sets the last lines that a running command printed.
     pub fn tail(&mut self, id: CallId, text: String) {
         if self.call(id).is_some_and(|call| call.tail != text)
             && let Some(call) = self.call_mut(id)

@@ -10,11 +10,13 @@ use crate::ui::theme::Theme;
 
 /// What lines are laid out with.
 pub struct LayoutContext<'a> {
+    /// Columns of the terminal.
     pub width: u16,
     pub theme: &'a Theme,
     pub code: &'a mut Highlighter,
     /// Of the theme and of the colours of code: another one voids all lines.
     pub generation: u64,
+    /// UTC, milliseconds since 1970.
     pub now_ms: i64,
 }
 

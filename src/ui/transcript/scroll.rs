@@ -124,6 +124,8 @@ impl Transcript {
         true
     }
 
+    /// Moves towards the end by so many lines. `height`: rows that there are. At the end it
+    /// follows what comes.
     pub fn scroll_down(&mut self, lines: usize, height: usize, layout: &mut LayoutContext<'_>) {
         let Scroll::At {
             mut block,
@@ -151,10 +153,12 @@ impl Transcript {
         self.scroll = Scroll::End;
     }
 
+    /// Shows the first line that was fetched.
     pub fn scroll_home(&mut self) {
         self.scroll = Scroll::At { block: 0, line: 0 };
     }
 
+    /// Shows the end, and follows what comes.
     pub fn scroll_end(&mut self) {
         self.scroll = Scroll::End;
     }
@@ -212,6 +216,7 @@ impl Transcript {
         None
     }
 
+    /// Folds or unfolds a block, by its index. Nothing happens to one that does not fold.
     pub fn toggle(&mut self, block: usize) {
         let all = self.unfolded;
         if let Some(block) = self.blocks.get_mut(block).filter(|b| b.folds()) {
@@ -219,6 +224,7 @@ impl Transcript {
         }
     }
 
+    /// Folds all thoughts if one is unfolded, else unfolds them.
     pub fn toggle_thinking(&mut self) {
         let all = self.unfolded;
         let thoughts = || |b: &&mut super::Block| matches!(b.kind, super::Kind::Thinking { .. });
@@ -229,6 +235,7 @@ impl Transcript {
         }
     }
 
+    /// Folds or unfolds everything. What was folded by hand no longer counts.
     pub fn toggle_all(&mut self) {
         self.unfolded = !self.unfolded;
         for block in &mut self.blocks {

@@ -11,6 +11,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::over::boxed;
+use crate::core::rule::RuleScope;
 use crate::core::shell;
 use crate::core::visible::{self, figure};
 use crate::tools::Body;
@@ -33,10 +34,12 @@ const MAX_WHY_ROWS: usize = 2;
 const FRAME: u16 = 2;
 
 impl Layout {
-    fn of(room: u16) -> Layout {
+    fn of(room: u16, asked: Option<&Approval>) -> Layout {
+        // Two more answers.
+        let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2;
         Layout {
             framed: room >= FRAMED_ROWS,
-            roomy: room >= ROOMY_ROWS,
+            roomy: room >= ROOMY_ROWS + more,
         }
     }
 }
@@ -44,7 +47,7 @@ impl Layout {
 /// The rows it wants of those that are left for it.
 pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
-    let layout = Layout::of(most);
+    let layout = Layout::of(most, app.asked.as_ref());
     lay(app, area.width, &layout);
     let theme = app.theme.clone();
     let Some(asked) = &app.asked else {
@@ -62,7 +65,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     let most = (frame.area().height.saturating_mul(3) / 4)
         .max(FEW_ROWS)
         .min(left);
-    let layout = Layout::of(most);
+    let layout = Layout::of(most, app.asked.as_ref());
     lay(app, area.width, &layout);
     let (theme, readiness) = (app.theme.clone(), app.readiness());
     let Some(asked) = &mut app.asked else {
@@ -107,7 +110,7 @@ fn inside(columns: u16) -> usize {
     usize::from(columns.saturating_sub(4).max(1))
 }
 
-/// ` bash asks · 3 commands · 64 lines `
+/// ` bash asks · 1 of 3 · 3 commands · 64 lines `
 fn title(asked: &Approval) -> String {
     let mut title = format!(" {} asks ", clean_line(&asked.call.name));
     for part in parts(asked) {
@@ -120,6 +123,10 @@ fn title(asked: &Approval) -> String {
 fn parts(asked: &Approval) -> Vec<String> {
     let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
     let mut parts = Vec::new();
+    let (place, of) = asked.place;
+    if of > 1 {
+        parts.push(format!("{place} of {of}"));
+    }
     match &asked.shown.body {
         Body::Command { line, background } => {
             if let Ok(commands) = shell::split(line) {
@@ -167,10 +174,10 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
         lines.extend(why(asked, room, &theme));
     }
     if let Some(rule) = &asked.rule
-        && (!layout.roomy || always(rule, room).is_none())
+        && (!layout.roomy || with_rule(rule, RuleScope::Project, room).is_none())
     {
         lines.extend(words(
-            "always writes this rule into your config:",
+            "s for this session, a always in this project, e everywhere allow this rule:",
             theme.dim,
             room,
         ));
@@ -256,7 +263,7 @@ fn pinned(
     let is_armed = readiness == Readiness::Armed;
     match layout.roomy {
         true => lines.extend(answers(asked, is_armed, room, theme)),
-        false => lines.push(answers_in_a_row(asked, is_armed, theme)),
+        false => lines.push(answers_in_a_row(asked, is_armed, room, theme)),
     }
     let style = match (readiness, asked.end_seen) {
         (Readiness::Armed, false) if asked.extent.overflows() => theme.warn,
@@ -281,20 +288,30 @@ fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
     ])
 }
 
-/// What "always" would write, where there is room for all of it.
-fn always(rule: &str, room: usize) -> Option<String> {
+/// The answer that keeps the rule so long, where there is room for all of it.
+fn with_rule(rule: &str, scope: RuleScope, room: usize) -> Option<String> {
     let shown = visible::command(rule);
-    let words = format!("a  always: writes {} into your config", clean_line(&shown));
-    (!shown.contains('\n') && width(&words) + 2 <= room).then_some(words)
+    let words = scoped(&format!("and {}", clean_line(&shown)), scope);
+    // All of them say it, or none does.
+    let longest = scoped(&format!("and {}", clean_line(&shown)), RuleScope::Project);
+    (!shown.contains('\n') && width(&longest) + 2 <= room).then_some(words)
+}
+
+fn scoped(rule: &str, scope: RuleScope) -> String {
+    match scope {
+        RuleScope::Session => format!("s  yes, {rule} for this session"),
+        RuleScope::Project => format!("a  yes, {rule} always in this project"),
+        RuleScope::Everywhere => format!("e  yes, {rule} always, everywhere"),
+    }
 }
 
 fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let line = |choice: &Choice| {
         let words = match (choice, &asked.rule) {
             (Choice::Once, _) => "y  yes, this once".to_string(),
-            (Choice::Always, Some(rule)) => always(rule, room)
-                .unwrap_or_else(|| "a  always: writes the rule that stands above".to_string()),
-            (Choice::Always, None) => String::new(),
+            (Choice::Rule(scope), Some(rule)) => with_rule(rule, *scope, room)
+                .unwrap_or_else(|| scoped("and the rule that stands above", *scope)),
+            (Choice::Rule(_), None) => String::new(),
             (Choice::Deny, _) => "n  no, and say why".to_string(),
         };
         let words = clip(&words, room.saturating_sub(2));
@@ -312,13 +329,13 @@ fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<
     asked.choices().iter().map(line).collect()
 }
 
-fn answers_in_a_row(asked: &Approval, is_armed: bool, theme: &Theme) -> Line<'static> {
+fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Line<'static> {
+    let choices = asked.choices();
+    // Each has a mark in front and a blank behind.
+    let wide: usize = choices.iter().map(|c| width(in_a_row(*c).0) + 3).sum();
     let span = |choice: &Choice| {
-        let words = match choice {
-            Choice::Once => "y once",
-            Choice::Always => "a always",
-            Choice::Deny => "n no",
-        };
+        let (long, short) = in_a_row(*choice);
+        let words = if wide <= room { long } else { short };
         let is_chosen = *choice == asked.at;
         let mark = if is_chosen { "▸ " } else { "  " };
         let style = match (is_armed, is_chosen) {
@@ -328,7 +345,19 @@ fn answers_in_a_row(asked: &Approval, is_armed: bool, theme: &Theme) -> Line<'st
         };
         Span::styled(format!("{mark}{words} "), style)
     };
-    Line::from(asked.choices().iter().map(span).collect::<Vec<_>>())
+    Line::from(choices.iter().map(span).collect::<Vec<_>>())
+}
+
+/// The answer in words, and where there is no room for that. What the letters mean is said
+/// with the rule.
+fn in_a_row(choice: Choice) -> (&'static str, &'static str) {
+    match choice {
+        Choice::Once => ("y once", "y once"),
+        Choice::Rule(RuleScope::Session) => ("s session", "s"),
+        Choice::Rule(RuleScope::Project) => ("a always", "a"),
+        Choice::Rule(RuleScope::Everywhere) => ("e everywhere", "e"),
+        Choice::Deny => ("n no", "n no"),
+    }
 }
 
 /// What keys do now.
@@ -379,7 +408,14 @@ fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             fitting(&[&long, &short, "↓ first"], room)
         }
         (Readiness::Quiet, ..) => fitting(&["a moment …"], room),
-        (Readiness::Armed, _, Some(_)) => fitting(&["y yes a always n no", "y a n"], room),
+        (Readiness::Armed, _, Some(_)) => fitting(
+            &[
+                "y yes s session a always e everywhere n no",
+                "y yes s a e n no",
+                "y s a e n",
+            ],
+            room,
+        ),
         (Readiness::Armed, _, None) => fitting(&["y yes n no", "y n"], room),
     }
 }

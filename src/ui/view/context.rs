@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 use super::status::short;
 use crate::ui::app::App;
 
+/// How full the context is, in lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let theme = &app.theme;
     let Some(gauge) = &app.now.gauge else {

@@ -35,6 +35,7 @@ const SMALL_ROWS: u16 = 8;
 /// As many queued messages are shown.
 const MAX_QUEUED: usize = 3;
 
+/// Draws the whole screen, and keeps in `app` the size that it has.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     let area = frame.area();
     app.size = (area.width, area.height);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -522,7 +523,7 @@ impl World for Fake {
         }
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, _room: usize) -> Ran {
+    async fn run_idempotent(&self, call: &ToolCall, _at: Option<&Path>, _room: usize) -> Ran {
         *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
         let fact = (call.name == "memory_insert").then(|| Fact::Remembered {
@@ -541,6 +542,7 @@ impl World for Fake {
     async fn prepare(
         &self,
         call: &ToolCall,
+        _at: Option<&Path>,
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();

@@ -11,7 +11,7 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
-use rewake::core::permission::Permission;
+use rewake::core::permission::{Access, Permission};
 use rewake::core::policy::Decision;
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
@@ -170,15 +170,21 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
     })
 }
 
-/// Asks about one command.
+/// Asks about commands, a change and what is far away: several calls of each answer.
 fn policy() -> Policy {
     Policy {
         permission_check: Arc::new(|permission, _| match permission {
             Permission::Command { line } if line.contains("denied") => Decision::Deny {
                 reason: "no".into(),
             },
-            Permission::Command { line } if line == "two" => Decision::Ask {
-                why: "it is the second".into(),
+            Permission::Command { line } if line == "server" => Decision::Allow,
+            Permission::Command { .. }
+            | Permission::Foreign { .. }
+            | Permission::Path {
+                access: Access::Write,
+                ..
+            } => Decision::Ask {
+                why: "it does something".into(),
                 rule: None,
             },
             _ => Decision::Allow,
@@ -217,6 +223,7 @@ pub fn run(person: Person, crashes: Vec<u64>) -> Done {
     }
     let records = check_end(dir.path(), &session, &outside);
     check_words(&records, &outside.borrow().person);
+    check_questions(&records);
     if !has_crashes && let Some(does) = does {
         check_done(dir.path(), &session, &records, does);
         if !outside.borrow().person.was_paused {
@@ -331,7 +338,11 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             // Whoever presses twice decides once.
             Event::Asked { call, .. } => {
                 let (allow, reason) = (Verdict::Allow, "no".to_string());
-                let decide = |verdict| Command::Decide { call, verdict };
+                let decide = |verdict| Command::Decide {
+                    call,
+                    verdict,
+                    rule: None,
+                };
                 seen_by_user.send([decide(allow), decide(Verdict::Deny { reason })]);
             }
             Event::Kept(Err(_)) => {
@@ -374,6 +385,26 @@ fn check_words(records: &[Record], person: &Person) {
     }) {
         let of = |e: &Entry| matches!(e, Entry::Decided { call: c, .. } if *c == call);
         assert_eq!(count(records, of), 1, "call {call} was decided twice");
+    }
+}
+
+/// Every question of an answer was answered before a call of it with an effect was begun.
+fn check_questions(records: &[Record]) {
+    let begun: Vec<(u64, CallId)> = records
+        .iter()
+        .filter_map(|r| match &r.entry {
+            Entry::Started { call, .. } => Some((r.seq, *call)),
+            _ => None,
+        })
+        .collect();
+    for record in records {
+        let Entry::Decided { call, .. } = &record.entry else {
+            continue;
+        };
+        let before = begun
+            .iter()
+            .find(|(seq, other)| *seq < record.seq && other.reply == call.reply);
+        assert_eq!(before, None, "call {call} was asked about too late");
     }
 }
 

@@ -59,6 +59,7 @@ impl Bench {
             home: None,
             inline_max_bytes: 16_000,
             hidden: Default::default(),
+            judged: None,
             limits: Default::default(),
         };
         let data_dir = self.folder.path().join("data");
@@ -96,7 +97,7 @@ impl Bench {
             let bytes = std::fs::read(path).ok()?;
             Some(blake3::hash(&bytes).to_hex().to_string())
         };
-        self.machine().prepare(call, &seen).await.unwrap()
+        self.machine().prepare(call, None, &seen).await.unwrap()
     }
 
     /// Begins the call in a process that dies as soon as something is so.

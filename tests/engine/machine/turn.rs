@@ -2,6 +2,7 @@
 //! in the middle of every command.
 
 use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -220,16 +221,21 @@ impl World for Mortal {
         self.machine.summarise(request).await
     }
 
-    async fn run_idempotent(&self, call: &ToolCall, room: usize) -> Ran {
-        self.machine.run_idempotent(call, room).await
+    fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        self.machine.leads_to(call)
+    }
+
+    async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
+        self.machine.run_idempotent(call, at, room).await
     }
 
     async fn prepare(
         &self,
         call: &ToolCall,
+        at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
-        self.machine.prepare(call, seen).await
+        self.machine.prepare(call, at, seen).await
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {

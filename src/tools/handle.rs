@@ -1,0 +1,297 @@
+//! Folders opened as they were judged: no part of their path is a link.
+//!
+//! Policy judges the real path of a file, its links followed. Until a tool opens that path, a
+//! command that runs beside it may have put a link in place of a folder on the way. So a real
+//! path is opened part by part, and a part that is a link now is an error. What is done then
+//! is done in the folder that was opened, by names in it, whatever becomes of its path.
+//!
+//! Invariant: nothing here follows a link.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{self as sys, Access, AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+/// To go through it, not to read its names: that needs other permissions.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// An open folder.
+#[derive(Debug)]
+pub(super) struct Folder(OwnedFd);
+
+impl Folder {
+    /// `path` is absolute, its links followed.
+    pub(super) fn open(path: &Path) -> io::Result<Folder> {
+        let root = sys::openat(CWD, "/", FOLDER, Mode::empty())?;
+        let below = path.strip_prefix("/").map_err(|_| unfit(path))?;
+        Folder(root).below(below)
+    }
+
+    /// The deepest folder on the way to `path` that exists, and the rest.
+    pub(super) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
+        for part in path.ancestors() {
+            match Folder::open(part) {
+                Ok(folder) => {
+                    let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
+                    return Ok((folder, rest.to_path_buf()));
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(ErrorKind::NotFound.into())
+    }
+
+    pub(super) fn below(&self, path: &Path) -> io::Result<Folder> {
+        open_below(self.0.as_fd(), path, FOLDER, Mode::empty()).map(Folder)
+    }
+
+    /// Opens what is at `path` below it, without blocking on a FIFO.
+    pub(super) fn file(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        open_below(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
+    }
+
+    /// Makes a file that is not there yet.
+    pub(super) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        open_below(self.0.as_fd(), Path::new(name), flags, mode).map(File::from)
+    }
+
+    pub(super) fn make_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Of a link: of itself.
+    pub(super) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The names in it, `.` and `..` too.
+    pub(super) fn names(&self, path: &Path) -> io::Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
+        Ok(Dir::new(folder)?)
+    }
+
+    pub(super) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
+        Ok(sys::accessat(&self.0, name, access, AtFlags::empty())?)
+    }
+
+    /// What had the name `to` has it no more.
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(sys::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// `AlreadyExists` when there is something of the name `to`. Not every file system can
+    /// refuse that.
+    pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        match sys::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(from, to),
+            renamed => Ok(renamed?),
+        }
+    }
+
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Makes the names in it durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = sys::openat(&self.0, ".", flags, Mode::empty())?;
+        match File::from(folder).sync_all() {
+            // Some network file systems have no sync of folders; there is nothing more to do.
+            Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Opens `path` below a folder; no part of it may be a link.
+fn open_below(at: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    let opened = match path.as_os_str().is_empty() {
+        true => open_by_kernel(at, Path::new("."), flags, mode),
+        false => open_by_kernel(at, path, flags, mode),
+    };
+    let opened = opened.unwrap_or_else(|| open_by_parts(at, path, flags, mode));
+    opened.map_err(
+        |e| match e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            true => io::Error::other("it, or a folder on the way to it, is a symbolic link now"),
+            false => e,
+        },
+    )
+}
+
+/// In one call. `None` where the kernel has no such call, or something keeps us from it.
+#[cfg(target_os = "linux")]
+fn open_by_kernel(
+    at: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Option<io::Result<OwnedFd>> {
+    use rustix::fs::ResolveFlags as Resolve;
+    let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
+    match sys::openat2(at, path, flags, mode, resolve) {
+        // A container's filter for system calls answers with PERM to what it does not know.
+        Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
+        opened => Some(opened.map_err(io::Error::from)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_by_kernel(_: BorrowedFd<'_>, _: &Path, _: OFlags, _: Mode) -> Option<io::Result<OwnedFd>> {
+    None
+}
+
+/// The same, a part at a time.
+fn open_by_parts(
+    at: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
+    let mut parts = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => parts.push(name),
+            Component::CurDir => {}
+            _ => return Err(unfit(path)),
+        }
+    }
+    let Some((last, folders)) = parts.split_last() else {
+        return Ok(sys::openat(at, ".", flags, mode)?);
+    };
+    let mut folder: Option<OwnedFd> = None;
+    for name in folders {
+        let at = folder.as_ref().map_or(at, AsFd::as_fd);
+        folder = Some(open_part(at, name, FOLDER, Mode::empty())?);
+    }
+    open_part(folder.as_ref().map_or(at, AsFd::as_fd), last, flags, mode)
+}
+
+fn open_part(at: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    match sys::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode) {
+        // Of a link that was to be a folder, the kernel says that it is none.
+        Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP.into()),
+        opened => Ok(opened?),
+    }
+}
+
+fn is_link(at: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let found = sys::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|stat| sys::FileType::from_raw_mode(stat.st_mode).is_symlink())
+}
+
+fn unfit(path: &Path) -> io::Error {
+    let path = path.display();
+    io::Error::new(
+        ErrorKind::InvalidInput,
+        format!("{path} is not a path with its links followed"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use super::super::support::Room;
+    use super::*;
+
+    type Open = fn(BorrowedFd<'_>, &Path, OFlags, Mode) -> io::Result<OwnedFd>;
+
+    /// As the kernel does it where it can, and as it is done elsewhere.
+    const WAYS: [Open; 2] = [open_below, open_by_parts];
+
+    #[test]
+    fn both_ways_open_what_is_there_and_follow_no_link() {
+        let room = Room::new();
+        room.put("a/b/file", "text");
+        symlink("b", room.path("a/link")).unwrap();
+        symlink("b/file", room.path("a/link-to-file")).unwrap();
+        symlink(room.path("a"), room.path("absolute")).unwrap();
+        let root = Folder::open(&room.path("")).unwrap();
+        for open in WAYS {
+            let open = |path: &str| {
+                open(
+                    root.0.as_fd(),
+                    Path::new(path),
+                    OFlags::RDONLY,
+                    Mode::empty(),
+                )
+            };
+            let mut text = String::new();
+            File::from(open("a/b/file").unwrap())
+                .read_to_string(&mut text)
+                .unwrap();
+            assert_eq!(text, "text");
+            open(".").unwrap();
+            for link in [
+                "a/link/file",
+                "a/link-to-file",
+                "absolute/b/file",
+                "absolute",
+            ] {
+                open(link).unwrap_err();
+            }
+            for out in ["..", "a/../../x", "/etc"] {
+                open(out).unwrap_err();
+            }
+            assert_eq!(open("a/x").unwrap_err().kind(), ErrorKind::NotFound);
+            assert_eq!(
+                open("a/b/file/x").unwrap_err().kind(),
+                ErrorKind::NotADirectory
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_on_the_way_is_said_to_be_one() {
+        let room = Room::new();
+        room.put("a/file", "");
+        symlink("a", room.path("link")).unwrap();
+        let said = Folder::open(&room.path("link")).unwrap_err().to_string();
+        assert!(said.contains("symbolic link"), "{said}");
+        let root = Folder::open(&room.path("")).unwrap();
+        let link = Path::new("link");
+        let by_parts = open_by_parts(root.0.as_fd(), &link.join("file"), FOLDER, Mode::empty());
+        assert_eq!(
+            by_parts.unwrap_err().raw_os_error(),
+            Some(Errno::LOOP.raw_os_error())
+        );
+        Folder::open(Path::new("relative")).unwrap_err();
+        Folder::open(Path::new("/"))
+            .unwrap()
+            .stat(OsStr::new("."))
+            .unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_was_opened_stays_the_same_one() {
+        let room = Room::new();
+        let outside = Room::new();
+        room.put("sub/a", "");
+        let folder = Folder::open(&room.path("sub")).unwrap();
+        fs::rename(room.path("sub"), room.path("aside")).unwrap();
+        symlink(outside.path(""), room.path("sub")).unwrap();
+        let name = OsStr::new("new");
+        folder.new_file(name, Mode::from_raw_mode(0o600)).unwrap();
+        folder.rename(name, OsStr::new("b")).unwrap();
+        assert!(room.path("aside/b").exists() && outside.names().is_empty());
+        let taken = folder.rename_new(OsStr::new("a"), OsStr::new("b"));
+        assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+}

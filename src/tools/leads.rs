@@ -1,0 +1,27 @@
+//! From the permission that a call needs to the file or folder that it leads to.
+
+use std::path::PathBuf;
+
+use super::glob;
+use super::paths::{ToolContext, in_workspace, resolve};
+use crate::core::permission::Permission;
+
+/// Where a call that needs this permission leads, its links followed; `None` when it is not
+/// about a path.
+///
+/// # Errors
+/// Why that cannot be known, for the model.
+pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<PathBuf>, String> {
+    let path = match permission {
+        Permission::Path { path, .. } => path.clone(),
+        Permission::WriteInWorkspace { path } => in_workspace(path, ctx)?,
+        Permission::Glob { pattern, path } => glob::start(pattern, path.as_deref()),
+        Permission::None
+        | Permission::Command { .. }
+        | Permission::LookBack { .. }
+        | Permission::Foreign { .. } => {
+            return Ok(None);
+        }
+    };
+    resolve(&path, ctx).map(Some)
+}
