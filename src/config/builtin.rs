@@ -60,6 +60,7 @@ pub struct Quirks {
 }
 
 impl Quirks {
+    /// A server that does nothing differently.
     pub const NONE: Quirks = Quirks {
         max_completion_tokens: false,
         no_stream_options: false,

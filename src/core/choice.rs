@@ -22,6 +22,7 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// From what the config says to the most.
     pub const ALL: [Effort; 8] = [
         Effort::Default,
         Effort::None,
@@ -33,6 +34,7 @@ impl Effort {
         Effort::Max,
     ];
 
+    /// As it is written in the config, in flags and in the log.
     pub fn name(self) -> &'static str {
         match self {
             Effort::Default => "default",
@@ -46,6 +48,7 @@ impl Effort {
         }
     }
 
+    /// The effort of this name; `None` when there is none.
     pub fn named(name: &str) -> Option<Effort> {
         let is = |effort: &Effort| effort.name().eq_ignore_ascii_case(name);
         Effort::ALL.into_iter().find(is)

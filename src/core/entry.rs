@@ -275,6 +275,7 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Only another model: `provider/model`.
     pub fn of_model(model: impl Into<String>) -> Choice {
         Choice {
             model: Some(model.into()),
@@ -282,6 +283,7 @@ impl Choice {
         }
     }
 
+    /// Only another mode.
     pub fn of_mode(mode: Mode) -> Choice {
         Choice {
             mode: Some(mode),
@@ -289,6 +291,7 @@ impl Choice {
         }
     }
 
+    /// Nothing is chosen.
     pub fn is_empty(&self) -> bool {
         *self == Choice::default()
     }

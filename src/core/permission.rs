@@ -39,8 +39,10 @@ pub enum Reach {
 }
 
 impl Reach {
+    /// From the nearest to the farthest.
     pub const ALL: [Reach; 3] = [Reach::Session, Reach::Workspace, Reach::All];
 
+    /// As it is written in rules and in arguments of tools.
     pub fn name(self) -> &'static str {
         match self {
             Reach::Session => "session",

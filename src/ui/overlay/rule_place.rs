@@ -15,6 +15,7 @@ pub enum RulePlace {
 const BETWEEN: char = '\t';
 
 impl RulePlace {
+    /// Where the rule stands, for a line of the list.
     pub fn words(&self) -> String {
         match self {
             RulePlace::Own(RuleScope::Session, _) => "this session".to_string(),
