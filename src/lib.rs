@@ -87,6 +87,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
+//! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
 //! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
@@ -115,6 +116,7 @@ pub mod config;
 pub mod core;
 pub mod engine;
 pub mod headless;
+pub mod lines;
 pub mod model;
 pub mod report;
 pub mod sandbox;

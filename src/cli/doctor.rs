@@ -356,6 +356,18 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();
+    match store.without_tip() {
+        Ok(0) => {}
+        Ok(n) => report.note(
+            "store",
+            format!(
+                "{} of older versions have no hash of what comes before them yet; they get it while \
+                 a session is idle",
+                count(n, "entry")
+            ),
+        ),
+        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+    }
     if unreadable == 0 {
         report.ok(
             "sessions",

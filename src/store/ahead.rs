@@ -11,8 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rusqlite::Statement;
 
 use super::StoreError;
-use super::row::{BodyReader, KeptRow, RawRow, RowPosition};
+use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
+use crate::lines::tip::Tip;
 
 const WHAT: &str = "read the session";
 
@@ -27,15 +28,16 @@ const BATCH_BYTES: usize = 256 * 1024;
 const AHEAD: usize = 3;
 
 type Read<'a> = Result<(RowPosition<'a>, KeptRow), StoreError>;
-type Checked = Vec<Result<Record, StoreError>>;
+type Checked = Vec<Result<Linked, StoreError>>;
 
-/// Gives the records of `chain`, which is newest first, from the first entry on.
+/// Gives the records of `chain`, which is newest first, from the first entry of the session on,
+/// and the tip of it.
 pub(super) fn records<E: From<StoreError>>(
     session: &str,
     chain: &[i64],
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<Tip, E> {
     let parents = std::iter::once(None).chain(chain.iter().rev().copied().map(Some));
     let ids = (0..).zip(chain.iter().rev().copied()).zip(parents);
     let mut positions = ids.map(|((seq, id), parent): ((Seq, i64), _)| RowPosition {
@@ -48,21 +50,25 @@ pub(super) fn records<E: From<StoreError>>(
         return ahead(&mut positions, statement, each);
     }
     let mut bodies = BodyReader::new()?;
+    let mut tip = Tip::of_nothing();
     for position in positions {
-        each(record(statement, &position, &mut bodies)?)?;
+        let linked = record(statement, &position, Some(tip), &mut bodies)?;
+        tip = linked.tip.unwrap_or(tip);
+        each(linked.record)?;
     }
-    Ok(())
+    Ok(tip)
 }
 
-/// The one record at this place.
+/// The one record at this place, behind the one with the tip `before`.
 pub(super) fn record(
     statement: &mut Statement<'_>,
     position: &RowPosition<'_>,
+    before: Option<Tip>,
     bodies: &mut BodyReader,
-) -> Result<Record, StoreError> {
+) -> Result<Linked, StoreError> {
     statement
         .query_row([position.id], |row| {
-            RawRow::take(row).map(|row| row.verify(position, bodies))
+            RawRow::take(row).map(|row| row.verify(position, before, bodies))
         })
         .map_err(|e| position.failed(WHAT, e))?
 }
@@ -71,7 +77,8 @@ fn ahead<'a, E: From<StoreError>>(
     positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<Tip, E> {
+    let mut tip = Tip::of_nothing();
     let (to_check, to_be_checked) = channel();
     let (checked, records) = channel();
     let bodies = BodyReader::new()?;
@@ -97,12 +104,14 @@ fn ahead<'a, E: From<StoreError>>(
                     return Err(super::error::io(WHAT, ended).into());
                 };
                 under_way -= 1;
-                for record in batch {
-                    each(record?)?;
+                for linked in batch {
+                    let linked = linked?;
+                    tip = linked.tip.unwrap_or(tip);
+                    each(linked.record)?;
                 }
             }
             if is_last {
-                return Ok(());
+                return Ok(tip);
             }
         }
     })
@@ -130,10 +139,13 @@ fn read<'a>(
 }
 
 fn check(mut bodies: BodyReader, read: &Receiver<Vec<Read<'_>>>, checked: &Sender<Checked>) {
+    let mut tip = Tip::of_nothing();
     for batch in read {
         let records = batch.into_iter().map(|row| {
             let (position, row) = row?;
-            row.as_raw().verify(&position, &mut bodies)
+            let linked = row.as_raw().verify(&position, Some(tip), &mut bodies)?;
+            tip = linked.tip.unwrap_or(tip);
+            Ok(linked)
         });
         if checked.send(records.collect()).is_err() {
             return;

@@ -221,9 +221,10 @@ fn insert_entry(
     head.note(entry);
     let plan_step = head.plan_step.as_ref().filter(|_| entry.is_checkpoint());
     let checksum = checksum(head.row, seq, at_ms, body.bytes());
+    head.tip = head.tip.and(seq, at_ms, body.json().as_bytes());
     tx.prepare_cached(
-        "INSERT INTO entries (parent, session, seq, at_ms, kind, checksum, plan_step, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO entries (parent, session, seq, at_ms, kind, checksum, plan_step, body, tip)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         head.row,
@@ -233,7 +234,8 @@ fn insert_entry(
         entry.kind(),
         checksum,
         plan_step,
-        body
+        body,
+        head.tip.as_bytes()
     ])?;
     head.row = Some(tx.last_insert_rowid());
     head.length += 1;

@@ -6,6 +6,7 @@ use super::StoreError;
 use super::error::Doing;
 use super::row::{clip, count};
 use crate::core::entry::{Entry, Fact, Seq};
+use crate::lines::tip::Tip;
 
 const WHAT: &str = "read the session";
 
@@ -23,6 +24,8 @@ pub struct Head {
     pub(super) length: u64,
     /// The step of the plan that is being worked on.
     pub(super) plan_step: Option<String>,
+    /// Of its chain.
+    pub(super) tip: Tip,
 }
 
 impl Head {
@@ -43,6 +46,7 @@ impl Head {
             row: None,
             length: 0,
             plan_step: None,
+            tip: Tip::of_nothing(),
         }
     }
 
@@ -53,6 +57,7 @@ impl Head {
     }
 }
 
+/// Without what only its entries say: the step of the plan, and the tip.
 pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
     conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
         .and_then(|mut s| {
@@ -63,6 +68,7 @@ pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreE
                     row: Some(row.get(1)?),
                     length: count(row.get(2)?),
                     plan_step: None,
+                    tip: Tip::of_nothing(),
                 })
             })
             .optional()

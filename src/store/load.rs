@@ -7,10 +7,11 @@ use std::ops::RangeInclusive;
 
 use super::chain::chain;
 use super::error::Doing;
-use super::head::{Head, read_head};
+use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
+use crate::lines::tip::Tip;
 
 const WHAT: &str = "read the session";
 
@@ -41,10 +42,12 @@ impl Store {
         let mut head = read_head(&tx, session)?;
         let chain = chain(&tx, &head, 0)?;
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        ahead::records(session, &chain.rows, &mut statement, |record| {
-            head.note(&record.entry);
+        let mut plan = None;
+        head.tip = ahead::records(session, &chain.rows, &mut statement, |record| {
+            plan = planned(&record.entry).or(plan.take());
             each(record)
         })?;
+        head.plan_step = plan.flatten();
         chain.readable_upto(Seq::MAX)?;
         Ok(head)
     }
@@ -79,6 +82,7 @@ impl Store {
         };
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
+        let mut tip = (first == 0).then(Tip::of_nothing);
         let mut records = Vec::new();
         for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
             let position = RowPosition {
@@ -87,8 +91,9 @@ impl Store {
                 parent,
                 seq,
             };
-            let record = ahead::record(&mut statement, &position, &mut bodies)?;
-            records.push(record);
+            let linked = ahead::record(&mut statement, &position, tip, &mut bodies)?;
+            records.push(linked.record);
+            tip = linked.tip;
             parent = Some(id);
         }
         Ok(records)

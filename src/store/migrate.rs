@@ -17,6 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0001_initial.sql"),
     include_str!("../../assets/migrations/0002_memory.sql"),
     include_str!("../../assets/migrations/0003_trash.sql"),
+    include_str!("../../assets/migrations/0004_tips.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -115,7 +116,12 @@ mod tests {
         let hashes: Vec<String> = hashes.map(|h| h.to_hex()[..16].to_string()).collect();
         assert_eq!(
             hashes,
-            ["5460f5bbc9c2039b", "3421d4928d0086cb", "7e32c19ebcc0c6c2"]
+            [
+                "5460f5bbc9c2039b",
+                "3421d4928d0086cb",
+                "7e32c19ebcc0c6c2",
+                "b2092683312bdc39"
+            ]
         );
     }
 }

@@ -38,6 +38,7 @@ mod query;
 mod row;
 mod search;
 mod sessions;
+mod tips;
 mod trace;
 mod trash;
 mod upkeep;
@@ -70,6 +71,8 @@ pub struct Store {
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
+    /// Every entry has its tip, as far as it can have one.
+    has_all_tips: bool,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
     // Held as long as the connection, so that nobody migrates under it.

@@ -51,6 +51,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
+            has_all_tips: false,
             _files: files.opened(),
             _lock: lock,
         })
@@ -74,6 +75,7 @@ impl Store {
         Ok(is_current.then_some(Store {
             conn,
             indexing: false,
+            has_all_tips: false,
             _files: files.opened(),
             _lock: lock,
         }))

@@ -8,6 +8,7 @@ use zstd::zstd_safe::get_frame_content_size;
 use super::StoreError;
 use super::error::{classify, io};
 use crate::core::entry::{Entry, Record, Seq};
+use crate::lines::tip::Tip;
 
 /// No row and no blob is larger.
 pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
@@ -16,43 +17,45 @@ pub(super) const CHECKSUM_BYTES: usize = 16;
 
 /// The columns [`RawRow::take`] reads.
 pub(super) const SELECT_ROW: &str =
-    "SELECT id, parent, seq, at_ms, kind, checksum, body FROM entries WHERE id = ?1";
+    "SELECT id, parent, seq, at_ms, kind, checksum, body, tip FROM entries WHERE id = ?1";
 
 /// Smaller bodies are kept as they are, so that the small facts can be read with plain SQL.
 const COMPRESS_FROM_BYTES: usize = 1024;
 const ZSTD_LEVEL: i32 = 1;
 
-/// The JSON of an entry as it is stored.
-pub(super) enum Body {
-    Json(String),
-    Zstd(Vec<u8>),
+/// The JSON of an entry, and how it is stored.
+pub(super) struct Body {
+    json: String,
+    /// Where that is smaller.
+    zstd: Option<Vec<u8>>,
 }
 
 impl Body {
     pub(super) fn new(entry: &Entry) -> serde_json::Result<Body> {
         let json = serde_json::to_string(entry)?;
-        if json.len() < COMPRESS_FROM_BYTES {
-            return Ok(Body::Json(json));
-        }
-        Ok(match zstd::bulk::compress(json.as_bytes(), ZSTD_LEVEL) {
-            Ok(small) if small.len() < json.len() => Body::Zstd(small),
-            _ => Body::Json(json),
-        })
+        let zstd = match json.len() {
+            ..COMPRESS_FROM_BYTES => None,
+            _ => zstd::bulk::compress(json.as_bytes(), ZSTD_LEVEL).ok(),
+        };
+        let zstd = zstd.filter(|small| small.len() < json.len());
+        Ok(Body { json, zstd })
     }
 
+    /// As stored.
     pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            Body::Json(json) => json.as_bytes(),
-            Body::Zstd(bytes) => bytes,
-        }
+        self.zstd.as_deref().unwrap_or(self.json.as_bytes())
+    }
+
+    pub(super) fn json(&self) -> &str {
+        &self.json
     }
 }
 
 impl ToSql for Body {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Body::Json(json) => ValueRef::Text(json.as_bytes()),
-            Body::Zstd(bytes) => ValueRef::Blob(bytes),
+        Ok(ToSqlOutput::Borrowed(match &self.zstd {
+            None => ValueRef::Text(self.json.as_bytes()),
+            Some(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }
@@ -75,15 +78,20 @@ impl BodyReader {
 
     /// The entry in a stored body, or why there is none.
     pub(super) fn read(&mut self, body: ValueRef<'_>) -> Result<Entry, String> {
-        let parsed = match body {
-            ValueRef::Text(json) => serde_json::from_slice(json),
+        let json = self.json(body)?;
+        serde_json::from_slice(json).map_err(|e| e.to_string())
+    }
+
+    /// The JSON in a stored body, or why there is none.
+    pub(super) fn json<'b>(&'b mut self, body: ValueRef<'b>) -> Result<&'b [u8], String> {
+        match body {
+            ValueRef::Text(json) => Ok(json),
             ValueRef::Blob(packed) => {
                 self.unpack(packed).ok_or("it cannot be decompressed")?;
-                serde_json::from_slice(&self.json)
+                Ok(&self.json)
             }
-            _ => return Err("it is neither text nor bytes".to_string()),
-        };
-        parsed.map_err(|e| e.to_string())
+            _ => Err("it is neither text nor bytes".to_string()),
+        }
     }
 
     fn unpack(&mut self, packed: &[u8]) -> Option<()> {
@@ -126,6 +134,8 @@ pub(super) struct RawRow<'a> {
     kind: &'a [u8],
     checksum: &'a [u8],
     body: ValueRef<'a>,
+    /// `None`: an older version recorded it, and it was not computed yet.
+    tip: Option<Tip>,
 }
 
 /// The position of the reader: what the row must say to be the one that is wanted.
@@ -134,6 +144,13 @@ pub(super) struct RowPosition<'a> {
     pub id: i64,
     pub parent: Option<i64>,
     pub seq: Seq,
+}
+
+/// An entry as it was read, with the tip of its chain up to it.
+pub(super) struct Linked {
+    pub record: Record,
+    /// `None` where neither the row says it nor the entry before it is known.
+    pub tip: Option<Tip>,
 }
 
 impl RowPosition<'_> {
@@ -169,6 +186,7 @@ pub(super) struct KeptRow {
     body: Vec<u8>,
     /// `None` where a row has neither text nor bytes.
     is_text: Option<bool>,
+    tip: Option<Tip>,
 }
 
 impl KeptRow {
@@ -185,6 +203,7 @@ impl KeptRow {
                 Some(false) => ValueRef::Blob(&self.body),
                 None => ValueRef::Null,
             },
+            tip: self.tip,
         }
     }
 
@@ -194,6 +213,19 @@ impl KeptRow {
 }
 
 impl<'a> RawRow<'a> {
+    pub(super) fn id(&self) -> i64 {
+        self.id
+    }
+
+    pub(super) fn parent(&self) -> Option<i64> {
+        self.parent
+    }
+
+    /// As the row says.
+    pub(super) fn seq(&self) -> Seq {
+        count(self.seq)
+    }
+
     pub(super) fn take(row: &'a Row<'_>) -> rusqlite::Result<RawRow<'a>> {
         Ok(RawRow {
             id: row.get(0)?,
@@ -203,6 +235,7 @@ impl<'a> RawRow<'a> {
             kind: row.get_ref(4)?.as_bytes()?,
             checksum: row.get_ref(5)?.as_bytes()?,
             body: row.get_ref(6)?,
+            tip: row.get_ref(7)?.as_blob_or_null()?.and_then(Tip::from_bytes),
         })
     }
 
@@ -221,14 +254,18 @@ impl<'a> RawRow<'a> {
             checksum: self.checksum.to_vec(),
             body: body.to_vec(),
             is_text,
+            tip: self.tip,
         }
     }
 
+    /// The entry, if it is the one that is wanted and follows the one with the tip `before`:
+    /// `None` where that is not known.
     pub(super) fn verify(
         &self,
         position: &RowPosition<'_>,
+        before: Option<Tip>,
         bodies: &mut BodyReader,
-    ) -> Result<Record, StoreError> {
+    ) -> Result<Linked, StoreError> {
         let corrupt = |what: String| position.corrupt(what);
         if self.id != position.id || self.parent != position.parent {
             return Err(corrupt("it does not follow the entry before it".into()));
@@ -240,19 +277,32 @@ impl<'a> RawRow<'a> {
         if self.checksum != checksum(self.parent, position.seq, self.at_ms, body) {
             return Err(corrupt("its checksum is wrong".into()));
         }
-        let entry = bodies.read(self.body).map_err(|why| StoreError::Unknown {
+        let unknown = |why: String| StoreError::Unknown {
             session: position.session.to_string(),
             seq: position.seq,
             kind: String::from_utf8_lossy(self.kind).into_owned(),
             why,
-        })?;
+        };
+        let json = bodies.json(self.body).map_err(unknown)?;
+        let tip = before.map(|before| before.and(position.seq, self.at_ms, json));
+        if let (Some(recorded), Some(tip)) = (self.tip, tip)
+            && recorded != tip
+        {
+            return Err(corrupt(
+                "it is not what was recorded behind the entry before it (its tip is wrong)".into(),
+            ));
+        }
+        let entry: Entry = serde_json::from_slice(json).map_err(|e| unknown(e.to_string()))?;
         if entry.kind().as_bytes() != self.kind {
             return Err(corrupt(format!("it is {:?} inside", entry.kind())));
         }
-        Ok(Record {
-            seq: position.seq,
-            at_ms: self.at_ms,
-            entry,
+        Ok(Linked {
+            record: Record {
+                seq: position.seq,
+                at_ms: self.at_ms,
+                entry,
+            },
+            tip: tip.or(self.tip),
         })
     }
 }

@@ -8,11 +8,12 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};
+use crate::lines::tip::Tip;
 
 const WHAT: &str = "read the session";
 
 /// [`RawRow::take`] reads all but the last.
-const SELECT_TRACED: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, plan_step
+const SELECT_TRACED: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, plan_step
 FROM entries WHERE id = ?1";
 
 /// No more branches are looked for.
@@ -80,6 +81,7 @@ impl Store {
         };
         let mut statement = tx.prepare_cached(SELECT_TRACED).doing(WHAT)?;
         let mut bodies = BodyReader::new()?;
+        let mut tip = (first == 0).then(Tip::of_nothing);
         for (seq, id) in rows {
             let position = RowPosition {
                 session,
@@ -88,12 +90,17 @@ impl Store {
                 seq,
             };
             let read = |row: &Row<'_>| {
-                let plan_step = row.get(7)?;
-                let record = RawRow::take(row)?.verify(&position, &mut bodies);
-                Ok(record.map(|record| Traced { record, plan_step }))
+                let plan_step = row.get(8)?;
+                let linked = RawRow::take(row)?.verify(&position, tip, &mut bodies);
+                Ok(linked.map(|linked| (linked, plan_step)))
             };
             let row = statement.query_row([id], read);
-            each(row.map_err(|e| position.failed(WHAT, e))??)?;
+            let (linked, plan_step) = row.map_err(|e| position.failed(WHAT, e))??;
+            tip = linked.tip;
+            each(Traced {
+                record: linked.record,
+                plan_step,
+            })?;
             parent = Some(id);
         }
         Ok(())

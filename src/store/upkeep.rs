@@ -1,5 +1,5 @@
 //! What is done when nobody waits: the write-ahead log is copied into the database, the search
-//! index is filled, the database is checked, a copy of it is made.
+//! index is filled, entries of older versions get their tips, the database is checked, a copy of it is made.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Store {
             self.indexing = self.index_pending(ROWS_IN_A_STEP)? > 0;
             return Ok(true);
         }
-        Ok(false)
+        self.add_tips()
     }
 
     /// Asks for a checkpoint of this kind: pages of the log that are not in the database.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rewake::lines::tip::Tip;
 use rewake::store::{Order, Scope, Store, StoreError};
 use rusqlite::{Connection, params};
 
@@ -143,10 +144,15 @@ fn an_unknown_kind_is_refused() {
         hasher.update(part);
     }
     let hash = hasher.update(body.as_bytes()).finalize();
+    let before: Vec<u8> = raw(dir.path())
+        .query_row("SELECT tip FROM entries WHERE seq = 1", [], |r| r.get(0))
+        .unwrap();
+    let tip = Tip::from_bytes(&before).unwrap();
+    let tip = tip.and(2, at_ms, body.as_bytes());
     raw(dir.path())
         .execute(
-            "UPDATE entries SET kind = 'teleported', body = ?1, checksum = ?2 WHERE seq = 2",
-            params![body, &hash.as_bytes()[..16]],
+            "UPDATE entries SET kind = 'teleported', body = ?1, checksum = ?2, tip = ?3 WHERE seq = 2",
+            params![body, &hash.as_bytes()[..16], tip.as_bytes()],
         )
         .unwrap();
     let error = store.load(&id).unwrap_err();

@@ -20,7 +20,7 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 3;
+const NEWEST: u32 = 4;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -144,6 +144,42 @@ fn a_database_of_schema_3_says_what_it_said() {
     assert_eq!(titles, [Some("thrown away")]);
     let newest = store.newest(Some(HERE)).unwrap().unwrap();
     assert!(newest.bytes > 0);
+}
+
+/// Its entries have tips already; those of the schemas before get them.
+#[test]
+fn a_database_of_schema_4_says_what_it_said() {
+    let (dir, mut store) = opened_from(4);
+    check(&mut store);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.without_tip().unwrap(), 0);
+    assert!(!dir.path().join("rewake.db.schema-4").exists());
+}
+
+#[test]
+fn older_databases_are_copied_and_then_protected() {
+    for schema in 1..4 {
+        let (dir, mut store) = opened_from(schema);
+        let copy = dir.path().join(format!("rewake.db.schema-{schema}"));
+        let version = |path: &Path| -> i64 {
+            let conn = Connection::open(path).unwrap();
+            conn.pragma_query_value(None, "user_version", |row| row.get(0))
+                .unwrap()
+        };
+        assert_eq!(version(&copy), i64::from(schema));
+        assert_eq!(version(&database(dir.path())), i64::from(NEWEST));
+        assert!(store.without_tip().unwrap() > 20);
+        check(&mut store);
+        while store.maintain().unwrap() {}
+        assert_eq!(store.without_tip().unwrap(), 0);
+        check_again(&store);
+    }
+}
+
+fn check_again(store: &Store) {
+    let fork = store.newest(Some(HERE)).unwrap().unwrap();
+    store.load(&fork.id).unwrap();
+    store.load(&fork.forked_from.unwrap().session).unwrap();
 }
 
 #[test]

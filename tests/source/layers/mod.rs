@@ -15,7 +15,7 @@ mod links;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "main",
     "cli",
     "ui",
@@ -29,6 +29,7 @@ const ORDER: [&str; 16] = [
     "command",
     "sandbox",
     "store",
+    "lines",
     "workspace",
     "config",
     "core",

@@ -1,0 +1,91 @@
+//! The tip of a chain: a hash of its last entry and of all before it. Two chains with the same
+//! tip are the same; one that has the tip of another somewhere in it continues that one.
+//!
+//! Invariant: the hash is of the JSON as it was first stored. It is never serialised again for
+//! it, since another version may order the keys in another way. Row ids are no part of it.
+
+use std::fmt;
+
+use crate::core::entry::Seq;
+
+/// Of a tip, in a row and in a file.
+pub const TIP_BYTES: usize = 16;
+
+/// What stands for the tip of an empty chain.
+const NOTHING: &[u8] = b"rewake: a session without an entry";
+
+/// `tip(n) = blake3(tip(n-1), seq, at_ms, JSON of the entry)`, its first 16 bytes. Numbers are
+/// 8 bytes, little-endian.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Tip([u8; TIP_BYTES]);
+
+impl Tip {
+    /// Of a chain without an entry.
+    pub fn of_nothing() -> Tip {
+        Tip::short(blake3::Hasher::new().update(NOTHING))
+    }
+
+    /// Of this chain with one more entry.
+    pub fn and(self, seq: Seq, at_ms: i64, json: &[u8]) -> Tip {
+        Tip::short(
+            blake3::Hasher::new()
+                .update(&self.0)
+                .update(&seq.to_le_bytes())
+                .update(&at_ms.to_le_bytes())
+                .update(json),
+        )
+    }
+
+    /// `None` when these are not 16 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Tip> {
+        bytes.try_into().ok().map(Tip)
+    }
+
+    /// As it lies in a row.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn short(hasher: &blake3::Hasher) -> Tip {
+        let mut short = [0; TIP_BYTES];
+        hasher.finalize_xof().fill(&mut short);
+        Tip(short)
+    }
+}
+
+impl fmt::Debug for Tip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_depends_on_every_part_and_on_all_before() {
+        let first = Tip::of_nothing().and(0, 7, b"x");
+        let tips = [
+            Tip::of_nothing(),
+            first,
+            Tip::of_nothing().and(1, 7, b"x"),
+            Tip::of_nothing().and(0, 8, b"x"),
+            Tip::of_nothing().and(0, 7, b"y"),
+            first.and(1, 7, b"x"),
+            Tip::of_nothing().and(0, 8, b"x").and(1, 7, b"x"),
+        ];
+        for (i, a) in tips.iter().enumerate() {
+            assert!(tips[i + 1..].iter().all(|b| a != b));
+        }
+    }
+
+    /// It lies in databases: what it is of never changes.
+    #[test]
+    fn it_is_the_same_for_ever() {
+        let tip = Tip::of_nothing().and(0, 1_000, br#"{"kind":"noted","text":"x"}"#);
+        assert_eq!(format!("{tip:?}"), "37bff7e1306f459b27c6af6af4f84182");
+        assert_eq!(Tip::from_bytes(tip.as_bytes()), Some(tip));
+        assert_eq!(Tip::from_bytes(b"short"), None);
+    }
+}

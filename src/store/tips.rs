@@ -1,0 +1,111 @@
+//! Entries that an older version recorded get their tip when nobody waits for anything, the
+//! oldest first, so that the one before always has its own. What is damaged gets none, and
+//! neither does what follows it.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::Doing;
+use super::row::{BodyReader, RawRow, RowPosition, count};
+use super::{Store, StoreError};
+use crate::lines::tip::Tip;
+
+const WHAT: &str = "protect older entries";
+
+/// Of one step: it takes some tens of milliseconds, and a kill repeats it.
+const ROWS_IN_A_STEP: i64 = 500;
+const BYTES_IN_A_STEP: i64 = 4 << 20;
+
+const SELECT: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, octet_length(body)
+FROM entries WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+
+impl Store {
+    /// One step. True when there is more to do.
+    pub(super) fn add_tips(&mut self) -> Result<bool, StoreError> {
+        if self.has_all_tips {
+            return Ok(false);
+        }
+        let (upto, end) = progress(&self.conn)?;
+        if upto >= end {
+            self.has_all_tips = true;
+            return Ok(false);
+        }
+        let mut bodies = BodyReader::new()?;
+        let tx = self.write(WHAT)?;
+        let upto = add(&tx, upto, end, &mut bodies)?;
+        tx.prepare_cached("UPDATE meta SET value = ?1 WHERE name = 'tips_upto'")
+            .and_then(|mut s| s.execute([upto]))
+            .doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        Ok(upto < end)
+    }
+
+    /// Entries that only their checksum protects: those of an older version, until they have
+    /// got their tip, and what is damaged.
+    pub fn without_tip(&self) -> Result<u64, StoreError> {
+        let (_, end) = progress(&self.conn)?;
+        self.conn
+            .query_row(
+                "SELECT count(*) FROM entries WHERE id <= ?1 AND tip IS NULL",
+                [end],
+                |row| row.get(0),
+            )
+            .doing(WHAT)
+            .map(count)
+    }
+}
+
+/// The last row that is done, and the last that was recorded without a tip.
+fn progress(conn: &Connection) -> Result<(i64, i64), StoreError> {
+    let value = "(SELECT value FROM meta WHERE name = ";
+    let sql = format!("SELECT {value}'tips_upto'), {value}'tips_end')");
+    conn.prepare_cached(&sql)
+        .and_then(|mut s| s.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
+        .doing(WHAT)
+}
+
+/// The row up to which all is done.
+fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Result<i64, StoreError> {
+    let mut statement = conn.prepare_cached(SELECT).doing(WHAT)?;
+    let mut rows = statement
+        .query(params![upto, end, ROWS_IN_A_STEP])
+        .doing(WHAT)?;
+    let (mut last, mut seen, mut bytes) = (upto, 0, 0);
+    while bytes < BYTES_IN_A_STEP {
+        let Some(row) = rows.next().doing(WHAT)? else {
+            break;
+        };
+        (last, seen) = (row.get(0).doing(WHAT)?, seen + 1);
+        bytes += row.get::<_, i64>(8).doing(WHAT)?;
+        let row = RawRow::take(row).doing(WHAT)?;
+        let Some(before) = tip_before(conn, row.parent())? else {
+            continue;
+        };
+        let position = RowPosition {
+            session: "",
+            id: row.id(),
+            parent: row.parent(),
+            seq: row.seq(),
+        };
+        if let Ok(linked) = row.verify(&position, Some(before), bodies) {
+            conn.prepare_cached("UPDATE entries SET tip = ?2 WHERE id = ?1 AND tip IS NULL")
+                .and_then(|mut s| {
+                    s.execute(params![row.id(), linked.tip.as_ref().map(Tip::as_bytes)])
+                })
+                .doing(WHAT)?;
+        }
+    }
+    let is_over = bytes < BYTES_IN_A_STEP && seen < ROWS_IN_A_STEP;
+    Ok(if is_over { end } else { last })
+}
+
+/// `None`: it has none itself.
+fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<Tip>, StoreError> {
+    let Some(parent) = parent else {
+        return Ok(Some(Tip::of_nothing()));
+    };
+    let tip: Option<Option<Vec<u8>>> = conn
+        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
+        .and_then(|mut s| s.query_row([parent], |row| row.get(0)).optional())
+        .doing(WHAT)?;
+    Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
+}
