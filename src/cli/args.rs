@@ -193,7 +193,12 @@ enum Command {
         command: Vec<OsString>,
     },
     /// Look at config, keys, store, locks, git and shell, and say what is wrong
-    Doctor,
+    Doctor {
+        /// Take a database that is older than what was recorded as it is: journal and mark are
+        /// moved aside, and sessions that were held can be gone on with
+        #[arg(long)]
+        as_is: bool,
+    },
     /// Show a session that survives its own kill: needs no key and no network
     Demo,
     /// Print the completion script of a shell
@@ -272,7 +277,10 @@ pub(crate) enum Invocation {
     Trust,
     Untrust,
     Sandbox(Sandboxed),
-    Doctor,
+    Doctor {
+        /// A database that is older than what was recorded is taken as it is.
+        as_is: bool,
+    },
     Demo,
     Completion {
         shell: Shell,
@@ -412,7 +420,7 @@ impl Cli {
                 pretend,
                 command,
             }),
-            Command::Doctor => Invocation::Doctor,
+            Command::Doctor { as_is } => Invocation::Doctor { as_is },
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
             Command::Man => Invocation::Man,
@@ -432,7 +440,7 @@ impl Command {
             Command::Models { .. } => "models",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
-            Command::Doctor => "doctor",
+            Command::Doctor { .. } => "doctor",
             Command::Demo => "demo",
             Command::Completion { .. } => "completion",
             Command::Man => "man",
@@ -690,7 +698,11 @@ mod tests {
             ),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
-            ("doctor --set log.level=debug", Invocation::Doctor),
+            (
+                "doctor --set log.level=debug",
+                Invocation::Doctor { as_is: false },
+            ),
+            ("doctor --as-is", Invocation::Doctor { as_is: true }),
             ("demo", Invocation::Demo),
             (
                 "completion zsh",

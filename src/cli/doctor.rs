@@ -2,6 +2,8 @@
 //!
 //! It changes nothing, and one broken thing does not keep it from looking at the next.
 
+mod journal;
+
 use crate::core::text::count;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,7 +46,12 @@ pub(super) fn run(
     paths: &Paths,
     here: &Here,
     settings: &[Setting],
+    as_is: bool,
 ) -> Result<u8, Trouble> {
+    if as_is {
+        let loaded = config::load(env, paths, &here.root, settings)?;
+        return journal::take_as_is(&loaded, paths);
+    }
     let mut report = Report { wrong: 0 };
     report.ok(
         "folder",
@@ -55,16 +62,17 @@ pub(super) fn run(
         ),
     );
     folders(&mut report, paths, here);
-    match config::load(env, paths, &here.root, settings) {
+    let loaded = config::load(env, paths, &here.root, settings);
+    match &loaded {
         Ok(loaded) => {
-            config_of(&report, &loaded);
-            keys(&mut report, env, &loaded);
-            shell(&mut report, env, &loaded);
-            sandbox(&mut report, &loaded);
+            config_of(&report, loaded);
+            keys(&mut report, env, loaded);
+            shell(&mut report, env, loaded);
+            sandbox(&mut report, loaded);
         }
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
     }
-    store(&mut report, paths);
+    store(&mut report, loaded.as_ref().ok(), paths);
     runs(&mut report, paths);
     git(&report);
     if report.wrong == 0 {
@@ -285,11 +293,14 @@ fn standing(kernel: &Kernel) -> String {
     )
 }
 
-fn store(report: &mut Report, paths: &Paths) {
+fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
             Some(lost) => report_lost(report, &lost, paths),
             None => report.note("store", "there is none yet"),
+        }
+        if let Some(loaded) = loaded {
+            journal::without_database(report, loaded, paths);
         }
         return;
     }
@@ -316,6 +327,9 @@ fn store(report: &mut Report, paths: &Paths) {
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
     sessions(report, &store, paths);
+    if let Some(loaded) = loaded {
+        journal::journal(report, &store, loaded, paths);
+    }
     match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
         Ok(Some(lost)) => report_lost(report, &lost, paths),
         Ok(None) => {}

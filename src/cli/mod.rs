@@ -66,8 +66,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     let env = Env::capture(cd.as_deref())?;
     let paths = Paths::new(&env)?;
     let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
-    if let Invocation::Doctor = invocation {
-        return doctor::run(&env, &paths, &here, &settings);
+    if let Invocation::Doctor { as_is } = invocation {
+        return doctor::run(&env, &paths, &here, &settings, as_is);
     }
     paths.create()?;
     match invocation {
@@ -114,7 +114,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Completion { .. }
         | Invocation::Man
         | Invocation::Demo
-        | Invocation::Doctor
+        | Invocation::Doctor { .. }
         | Invocation::Sandbox(_)
         | Invocation::Models { .. }
         | Invocation::Trust

@@ -134,6 +134,11 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             retry.base_ms.min(3_600_000)..=3_600_000,
         ),
         ("retry.max_wait_ms", Some(retry.max_wait_ms), 0..=DAY_MS),
+        (
+            "store.journal_sync_ms",
+            Some(config.store.journal_sync_ms),
+            100..=60_000,
+        ),
     ];
     table
         .into_iter()

@@ -82,6 +82,7 @@ fn it_names_every_key() {
         "sandbox",
         "instructions",
         "retry",
+        "store",
         "log",
     ];
     let maps = ["providers", "models"];

@@ -52,7 +52,7 @@ pub use provider::{
 pub use schema::{
     Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
     PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
-    UiConfig,
+    StoreConfig, UiConfig,
 };
 pub use setting::Setting;
 

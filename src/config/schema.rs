@@ -53,6 +53,7 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     pub instructions: InstructionsConfig,
     pub retry: RetryConfig,
+    pub store: StoreConfig,
     pub log: LogConfig,
     /// What the user says of providers. [`Config::provider`] gives the whole of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -82,6 +83,7 @@ impl Default for Config {
             sandbox: SandboxConfig::default(),
             instructions: InstructionsConfig::default(),
             retry: RetryConfig::default(),
+            store: StoreConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
@@ -296,6 +298,29 @@ impl Default for RetryConfig {
             base_ms: 1_000,
             cap_ms: 60_000,
             max_wait_ms: 600_000,
+        }
+    }
+}
+
+/// How sessions are kept besides the database.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct StoreConfig {
+    /// Each session a second time, as plain files.
+    pub journal: bool,
+    /// Empty: `journal` in the data folder.
+    pub journal_dir: PathBuf,
+    /// Time between two syncs of the journal.
+    pub journal_sync_ms: u64,
+}
+
+impl Default for StoreConfig {
+    fn default() -> StoreConfig {
+        StoreConfig {
+            journal: true,
+            journal_dir: PathBuf::new(),
+            journal_sync_ms: 1_000,
         }
     }
 }

@@ -946,6 +946,23 @@ impl Entry {
             .chain(besides.iter().map(|s| (s.model.as_str(), &s.usage)))
     }
 
+    /// What it refers to of the blobs.
+    pub fn blobs(&self) -> impl Iterator<Item = &BlobRef> {
+        let (images, output) = match self {
+            Entry::Said { images, .. } => (images.as_slice(), None),
+            Entry::Finished { outcome, .. } => match outcome {
+                Outcome::Done { output }
+                | Outcome::Error { output }
+                | Outcome::Interrupted { output, .. } => {
+                    (output.images.as_slice(), output.blob.as_ref())
+                }
+                Outcome::Denied { .. } => (&[][..], None),
+            },
+            _ => (&[][..], None),
+        };
+        images.iter().map(|image| &image.blob).chain(output)
+    }
+
     /// A session can be resumed from behind this entry.
     pub fn is_checkpoint(&self) -> bool {
         matches!(

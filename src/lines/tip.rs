@@ -4,7 +4,11 @@
 //! Invariant: the hash is of the JSON as it was first stored. It is never serialised again for
 //! it, since another version may order the keys in another way. Row ids are no part of it.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::entry::Seq;
 
@@ -50,6 +54,27 @@ impl Tip {
         let mut short = [0; TIP_BYTES];
         hasher.finalize_xof().fill(&mut short);
         Tip(short)
+    }
+}
+
+impl Serialize for Tip {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Tip {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tip, D::Error> {
+        let hex = <Cow<'de, str>>::deserialize(deserializer)?;
+        let mut bytes = [0; TIP_BYTES];
+        let digits = hex.as_bytes();
+        if digits.len() != 2 * TIP_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(D::Error::custom("a tip is 32 hex digits"));
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+            *byte = u8::from_str_radix(&hex[at..at + 2], 16).map_err(D::Error::custom)?;
+        }
+        Ok(Tip(bytes))
     }
 }
 

@@ -94,10 +94,12 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::Busy { .. }
         | StoreError::Full { .. }
         | StoreError::DiskError { .. }
+        | StoreError::Moved { .. }
         | StoreError::HeadMoved { .. } => exit::RESUMABLE,
         StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
         StoreError::Newer { .. }
         | StoreError::Unknown { .. }
+        | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }
         | StoreError::Io { .. }

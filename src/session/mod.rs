@@ -31,17 +31,18 @@ pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use context::{Gauging, Known};
 
 use crate::command::{self, Runs};
-use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting};
+use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting, StoreConfig};
 use crate::core::entry::{Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
 use crate::core::state::Illegal;
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
-use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{JournalPlace, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
 
@@ -256,7 +257,16 @@ impl AppContext {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
-        Store::open(&self.paths.data_dir)
+        let mut store = Store::open(&self.paths.data_dir)?;
+        if let Some(place) = self.journal_place() {
+            store.keep_copies(&self.paths.data_dir, &place)?;
+        }
+        Ok(store)
+    }
+
+    /// Where journal and mark lie. `None`: there is to be no journal.
+    fn journal_place(&self) -> Option<JournalPlace> {
+        journal_place(&self.config().store, &self.paths)
     }
 
     /// The runs of all sessions, in the data folder.
@@ -282,6 +292,19 @@ impl AppContext {
     pub fn is_in_use(&self, session: &str) -> bool {
         SessionLock::is_held(&self.paths.data_dir, session)
     }
+}
+
+/// Where journal and mark of this data folder lie. `None`: there is to be no journal.
+pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace> {
+    let folder = match config.journal_dir.as_os_str().is_empty() {
+        true => paths.data_dir.join("journal"),
+        false => config.journal_dir.clone(),
+    };
+    config.journal.then(|| JournalPlace {
+        folder,
+        state_dir: paths.state_dir.clone(),
+        pause: Duration::from_millis(config.journal_sync_ms),
+    })
 }
 
 /// The variables that commands are run without.

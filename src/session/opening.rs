@@ -53,6 +53,11 @@ impl AppContext {
             _ => why,
         })?;
         session.warnings.extend(lost);
+        session.warnings.extend(session.log.store.brought().line());
+        let trouble = session.log.store.journal_trouble();
+        session.warnings.extend(trouble.map(|why| {
+            format!("the journal is not written: {why}; the session is in the database alone")
+        }));
         tracing::info!(
             session = session.id,
             entries = session.log.state.next_seq(),
@@ -251,6 +256,8 @@ impl AppContext {
                 (info.id.clone(), lock)
             }
         };
+        store.not_back_in_time(&info.id)?;
+        store.bring_in(&id)?;
         let mut recent = Recent::new(interactive);
         let (head, state, last) = fold(&store, &id, &mut recent)?;
         lock.recorded();
@@ -260,6 +267,7 @@ impl AppContext {
         let mut found =
             ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
         found.forked = matches!(taking, Taking::Copy(_));
+        found.brought = store.brought().entries.get(&id).copied().unwrap_or(0);
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {

@@ -53,6 +53,8 @@ pub struct ResumeReport {
     pub queued: usize,
     /// Something is to be done without a new message.
     pub owed: bool,
+    /// Entries that the database lacked and its journal had.
+    pub brought: u64,
 }
 
 impl ResumeReport {
@@ -83,6 +85,7 @@ impl ResumeReport {
             running,
             queued,
             owed: queued > 0 || state.unfinished(),
+            brought: 0,
         }
     }
 
@@ -99,6 +102,9 @@ impl ResumeReport {
                 ago(self.age_ms),
             ),
         };
+        if self.brought > 0 {
+            line.push_str(&format!(", {} of them from the journal", self.brought));
+        }
         // One that was chosen once and goes on must not go unseen.
         if self.mode != Mode::Default {
             line.push_str(&format!(", mode {}", self.mode.name()));
@@ -194,6 +200,7 @@ mod tests {
             running: vec![("cargo test".into(), 252_000)],
             queued: 0,
             owed: true,
+            brought: 0,
             forked: false,
             mode: Mode::Default,
         };

@@ -1,11 +1,14 @@
 //! Appending: the one way anything gets into a session.
 
+use std::borrow::Cow;
+
 use rusqlite::{Transaction, params};
 
 use super::blobs::{Packed, insert_blob};
 use super::conversation::summarised;
 use super::drafts::{Draft, clear};
 use super::error::Doing;
+use super::follow::Recorded;
 use super::head::Head;
 use super::inbox::{InboxId, take};
 use super::memories::remember;
@@ -13,8 +16,10 @@ use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
+use crate::lines::line::EntryLine;
 
 const WHAT: &str = "append to the session";
+pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
 
 /// A title made from the first words said is cut here, characters.
 const TITLE_CHARS: usize = 80;
@@ -69,8 +74,10 @@ impl Store {
         .and_then(|mut s| s.execute(params![session, new.workspace, new.folder, at_ms]))
         .doing(WHAT)?;
         let mut head = Head::before_first(session, tx.last_insert_rowid());
+        let before = head.clone();
         let mut records = batch.record(&tx, &mut head, at_ms, false)?;
         tx.commit().doing(WHAT)?;
+        self.follow(&before, &head, &batch.recorded(at_ms));
         let first = records
             .pop()
             .ok_or_else(|| StoreError::damaged("no entry"))?;
@@ -93,6 +100,13 @@ impl Store {
             clear(&tx, next.key, *draft).doing(WHAT)?;
         }
         tx.commit().doing(WHAT)?;
+        let recorded = Recorded {
+            blobs: &batch.blobs,
+            taken: batch.taken.map(InboxId::number),
+            owed: batch.unfinished,
+            ..prepared.recorded(batch.at_ms)
+        };
+        self.follow(head, &next, &recorded);
         *head = next;
         Ok(records)
     }
@@ -100,7 +114,7 @@ impl Store {
 
 /// A batch with all the work done that needs no lock: serialised, hashed, compressed.
 pub(super) struct Prepared<'a> {
-    entries: &'a [Entry],
+    entries: Cow<'a, [Entry]>,
     bodies: Vec<Body>,
     blobs: Vec<Packed<'a>>,
     listed: Listed,
@@ -116,12 +130,38 @@ impl<'a> Prepared<'a> {
         let in_rows: usize = bodies.iter().map(|body| body.bytes().len()).sum();
         let in_blobs: usize = blobs.iter().map(Packed::stored_bytes).sum();
         Ok(Prepared {
-            entries,
+            entries: Cow::Borrowed(entries),
             bodies,
             blobs,
             listed: Listed::of(entries),
             bytes: in_rows + in_blobs,
         })
+    }
+
+    /// An entry of a journal, with the JSON that it was first stored as.
+    pub(super) fn of_line(line: &EntryLine) -> Result<Prepared<'static>, StoreError> {
+        let json = line.entry.get();
+        let entry: Entry = serde_json::from_str(json).doing(WHAT_BROUGHT)?;
+        let body = Body::of(json.to_string());
+        Ok(Prepared {
+            listed: Listed::of(std::slice::from_ref(&entry)),
+            bytes: body.bytes().len(),
+            entries: Cow::Owned(vec![entry]),
+            bodies: vec![body],
+            blobs: Vec::new(),
+        })
+    }
+
+    /// For the journal.
+    pub(super) fn recorded(&self, at_ms: i64) -> Recorded<'_> {
+        Recorded {
+            at_ms,
+            entries: &self.entries,
+            json: self.bodies.iter().map(Body::json).collect(),
+            blobs: &[],
+            taken: None,
+            owed: false,
+        }
     }
 
     /// Blobs, rows, then the head, if it still is where `head` says, then what follows from

@@ -50,6 +50,11 @@ fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf
     })
 }
 
+/// The database and its write-ahead log.
+pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
+    files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
+}
+
 /// Whether this is a file of a database that is open in this process, whatever name it is
 /// given: then it must not be opened, not even to be read.
 pub fn is_open_here(path: &Path) -> bool {

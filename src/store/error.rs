@@ -1,6 +1,7 @@
 //! What can go wrong in the store, in the classes a caller branches on.
 
 use std::io;
+use std::path::PathBuf;
 
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
@@ -33,6 +34,18 @@ pub enum StoreError {
     /// The disk or its file system fails on writing. As with `Full`, it can be tried again.
     #[error("cannot {what}: it cannot be recorded: {why}")]
     DiskError { what: String, why: String },
+    /// The files of the database were removed, moved or replaced while it was open. Nothing was
+    /// changed; it can be tried again when they are back.
+    #[error("cannot record anything: {} was removed, moved or replaced", path.display())]
+    Moved { path: PathBuf },
+    /// The database is older than what was recorded, and its journal does not have the rest.
+    #[error(
+        "{} that {} recorded here {} neither in the database nor in its journal",
+        crate::core::text::count(*missing, "entry"),
+        if *missing == 1 { "was" } else { "were" },
+        if *missing == 1 { "is" } else { "are" }
+    )]
+    BackInTime { missing: u64 },
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
@@ -111,6 +124,16 @@ impl StoreError {
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }
+            StoreError::Moved { .. } => {
+                "nothing more is begun here. If it was moved, move it back, and this goes on; else \
+                 leave, and go on with rewake -c: what was recorded is in the journal"
+                    .to_string()
+            }
+            StoreError::BackInTime { .. } => {
+                "to go on could do once more what was done: put the newer rewake.db back, with what \
+                 begins with that name; or, to take this one as it is: rewake doctor --as-is"
+                    .to_string()
+            }
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
             }
@@ -182,7 +205,10 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
-            StoreError::Full { .. } | StoreError::DiskError { .. } | StoreError::Busy { .. }
+            StoreError::Full { .. }
+                | StoreError::DiskError { .. }
+                | StoreError::Busy { .. }
+                | StoreError::Moved { .. }
         )
     }
 

@@ -1,16 +1,17 @@
 //! A fork is a new session whose head is an entry of another; from there they part.
 //! Nothing is copied.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::append::Prepared;
 use super::chain::chain;
 use super::error::Doing;
+use super::follow::Recorded;
 use super::head::{Head, read_head};
-use super::row::{SELECT_ROW, int};
-use super::{Store, StoreError, ahead};
+use super::row::int;
+use super::tips::tip_of;
+use super::{Store, StoreError};
 use crate::core::entry::{Entry, ForkPoint, Seq};
-use crate::lines::tip::Tip;
 
 const WHAT: &str = "fork the session";
 
@@ -37,7 +38,7 @@ impl Store {
         // Before the writing begins: SQLite writes nothing more in a transaction that met a
         // damaged page, as the way back from the head may. What is found never changes.
         let (origin, row) = self.row_of(from, seq)?;
-        let tip = self.tip_at(from, row, seq)?;
+        let tip = tip_of(&self.conn, from, row, seq)?;
         let tx = self.write(WHAT)?;
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
@@ -65,8 +66,14 @@ impl Store {
             tip,
         };
         head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
+        let before = head.clone();
         batch.record(&tx, &mut head, at_ms, new.unfinished)?;
         tx.commit().doing(WHAT)?;
+        let recorded = Recorded {
+            owed: new.unfinished,
+            ..batch.recorded(at_ms)
+        };
+        self.follow(&before, &head, &recorded);
         Ok(head)
     }
 }
@@ -89,31 +96,8 @@ impl Store {
     }
 }
 
-impl Store {
-    /// The tip of the chain up to this entry. It is computed from all of them where the row does
-    /// not say it.
-    fn tip_at(&self, session: &str, row: Option<i64>, seq: Seq) -> Result<Tip, StoreError> {
-        let tip: Option<Vec<u8>> = self
-            .conn
-            .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
-            .and_then(|mut s| s.query_row([row], |row| row.get(0)))
-            .doing(WHAT)?;
-        if let Some(tip) = tip.as_deref().and_then(Tip::from_bytes) {
-            return Ok(tip);
-        }
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let head = read_head(&tx, session)?;
-        let chain = chain(&tx, &head, 0)?;
-        chain.readable_upto(seq)?;
-        let behind = chain.rows.iter().position(|id| Some(*id) == row);
-        let upto = &chain.rows[behind.unwrap_or(0)..];
-        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        ahead::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
-    }
-}
-
 /// Every checkpoint keeps the step, so the nearest one at or before the row knows it.
-fn plan_step_at(conn: &rusqlite::Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
+fn plan_step_at(conn: &Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
     use rusqlite::OptionalExtension;
     conn.prepare_cached(
         "WITH RECURSIVE chain (id) AS (

@@ -19,6 +19,12 @@ const WHAT_READ: &str = "read the queued messages";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InboxId(i64);
 
+impl InboxId {
+    pub(super) fn number(self) -> i64 {
+        self.0
+    }
+}
+
 /// A message of the user, or a note, before it is an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {

@@ -23,21 +23,27 @@ pub mod database;
 mod drafts;
 mod error;
 mod files;
+mod follow;
 mod fork;
 mod head;
 mod ids;
 mod inbox;
+mod journal;
 mod listing;
 mod load;
 mod lock;
+mod mark;
 mod memories;
 mod migrate;
 mod models;
+mod moved;
 mod open;
 mod query;
+mod reconcile;
 mod row;
 mod search;
 mod sessions;
+mod standing;
 mod tips;
 mod trace;
 mod trash;
@@ -56,12 +62,15 @@ pub use fork::NewFork;
 pub use head::Head;
 pub use ids::{made_at_ms, new_id};
 pub use inbox::{InboxId, Message, Queued};
+pub use journal::JournalPlace;
 pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;
+pub use reconcile::Brought;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
+pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
 
 use error::Doing;
@@ -73,6 +82,10 @@ pub struct Store {
     indexing: bool,
     /// Every entry has its tip, as far as it can have one.
     has_all_tips: bool,
+    /// The journal and the mark. `None`: the store is without them.
+    copies: Option<follow::Copies>,
+    brought: Brought,
+    in_use: moved::InUse,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
     // Held as long as the connection, so that nobody migrates under it.
@@ -82,6 +95,7 @@ pub struct Store {
 impl Store {
     /// Every write takes the write lock at its begin, so it cannot fail half-way as busy.
     fn write(&mut self, what: &'static str) -> Result<Transaction<'_>, StoreError> {
+        self.in_use.still_there()?;
         self.conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .doing(what)

@@ -11,6 +11,8 @@ use super::error::Doing;
 use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
+use super::moved::InUse;
+use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
 
@@ -52,6 +54,9 @@ impl Store {
             conn,
             indexing: false,
             has_all_tips: false,
+            copies: None,
+            brought: Brought::default(),
+            in_use: InUse::look(data_dir),
             _files: files.opened(),
             _lock: lock,
         })
@@ -76,6 +81,9 @@ impl Store {
             conn,
             indexing: false,
             has_all_tips: false,
+            copies: None,
+            brought: Brought::default(),
+            in_use: InUse::look(data_dir),
             _files: files.opened(),
             _lock: lock,
         }))

@@ -32,13 +32,16 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(entry: &Entry) -> serde_json::Result<Body> {
-        let json = serde_json::to_string(entry)?;
+        Ok(Body::of(serde_json::to_string(entry)?))
+    }
+
+    pub(super) fn of(json: String) -> Body {
         let zstd = match json.len() {
             ..COMPRESS_FROM_BYTES => None,
             _ => zstd::bulk::compress(json.as_bytes(), ZSTD_LEVEL).ok(),
         };
         let zstd = zstd.filter(|small| small.len() < json.len());
-        Ok(Body { json, zstd })
+        Body { json, zstd }
     }
 
     /// As stored.
@@ -256,6 +259,12 @@ impl<'a> RawRow<'a> {
             is_text,
             tip: self.tip,
         }
+    }
+
+    /// The JSON in its body; it was verified.
+    pub(super) fn json(&self, bodies: &mut BodyReader) -> String {
+        let json = bodies.json(self.body).unwrap_or_default();
+        String::from_utf8_lossy(json).into_owned()
     }
 
     /// The entry, if it is the one that is wanted and follows the one with the tip `before`:

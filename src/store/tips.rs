@@ -4,9 +4,12 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::chain::chain;
 use super::error::Doing;
-use super::row::{BodyReader, RawRow, RowPosition, count};
-use super::{Store, StoreError};
+use super::head::read_head;
+use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
+use super::{Store, StoreError, ahead};
+use crate::core::entry::Seq;
 use crate::lines::tip::Tip;
 
 const WHAT: &str = "protect older entries";
@@ -108,4 +111,36 @@ fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<Tip>, Sto
         .and_then(|mut s| s.query_row([parent], |row| row.get(0)).optional())
         .doing(WHAT)?;
     Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
+}
+
+/// The tip of a session's chain up to this entry.
+pub(super) fn tip_behind(conn: &Connection, session: &str, seq: Seq) -> Result<Tip, StoreError> {
+    let head = read_head(conn, session)?;
+    let chain = chain(conn, &head, seq)?;
+    chain.readable_upto(seq)?;
+    tip_of(conn, session, chain.rows.last().copied(), seq)
+}
+
+/// The tip of the chain up to this entry, which is in this row. It is computed from all of them
+/// where the row does not say it.
+pub(super) fn tip_of(
+    conn: &Connection,
+    session: &str,
+    row: Option<i64>,
+    seq: Seq,
+) -> Result<Tip, StoreError> {
+    let tip: Option<Vec<u8>> = conn
+        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
+        .and_then(|mut s| s.query_row([row], |row| row.get(0)))
+        .doing(WHAT)?;
+    if let Some(tip) = tip.as_deref().and_then(Tip::from_bytes) {
+        return Ok(tip);
+    }
+    let head = read_head(conn, session)?;
+    let chain = chain(conn, &head, 0)?;
+    chain.readable_upto(seq)?;
+    let behind = chain.rows.iter().position(|id| Some(*id) == row);
+    let upto = &chain.rows[behind.unwrap_or(0)..];
+    let mut statement = conn.prepare_cached(SELECT_ROW).doing(WHAT)?;
+    ahead::records(session, upto, &mut statement, |_| Ok::<(), StoreError>(()))
 }

@@ -41,6 +41,9 @@ impl Store {
             self.indexing = self.index_pending(ROWS_IN_A_STEP)? > 0;
             return Ok(true);
         }
+        if self.catch_up()? {
+            return Ok(true);
+        }
         self.add_tips()
     }
 

@@ -1,5 +1,5 @@
-//! A database that was removed, emptied, or replaced by an older copy of itself: sessions that
-//! were recorded are not in it. That is said at a start and by doctor, and only when it is so.
+//! A database that was removed, emptied, or replaced by an older copy of itself, and no journal:
+//! sessions that were recorded are not in it. That is said at a start and by doctor, and only when it is so.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,9 +7,15 @@ use std::path::PathBuf;
 use rewake::store::{SessionLock, Store, new_id};
 
 use crate::support::{Home, Live};
-use crate::{LIMIT, bash, play, quiet, refused, scripted, step};
+use crate::{LIMIT, SCRIPTED, bash, play, quiet, refused, step};
 
 const SAID: &str = "not in the database";
+
+fn scripted(steps: &[String]) -> Home {
+    let home = crate::scripted(steps);
+    home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
+    home
+}
 
 /// One session that is done, a copy of the database then, and one that was killed.
 struct Scene {

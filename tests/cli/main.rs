@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod context;
 mod figures;
+mod journal;
 mod keeper;
 mod lost;
 mod models;

@@ -8,7 +8,7 @@ use std::process::Command;
 #[cfg(target_os = "linux")]
 use crate::support::skip;
 use crate::support::{Home, Run, run};
-use crate::{LIMIT, history, play, quiet, refused, scripted, step};
+use crate::{LIMIT, SCRIPTED, history, play, quiet, refused, scripted, step};
 
 fn used() -> Home {
     let home = scripted(&[step("the first words", &[]), step("the second words", &[])]);
@@ -243,6 +243,8 @@ fn long() -> (Home, String) {
     steps.push(step("over", &[]));
     steps.extend((0..3).map(|_| step("healthy", &[])));
     let home = scripted(&steps);
+    // What is put back below is older than what a journal would know.
+    home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
     home.run(["-p", "begin", "--yolo"]).expect(0);
     checkpoint(&home);
     let store = rewake::store::Store::open(&home.rewake_home()).unwrap();

@@ -100,6 +100,7 @@ impl Stage {
                 running: Vec::new(),
                 queued: 0,
                 owed: true,
+                brought: 0,
             });
         });
     }

@@ -13,6 +13,7 @@ mod forks;
 mod golden;
 mod heads;
 mod history;
+mod journal;
 mod lists;
 mod locks;
 mod memories;

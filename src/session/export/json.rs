@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::ExportError;
-use crate::core::entry::{BlobRef, Entry, Outcome, Record};
+use crate::core::entry::Record;
 use crate::store::{SessionInfo, Store};
 
 /// A larger blob is named with its size only.
@@ -24,7 +24,7 @@ pub(crate) fn json(store: &Store, session: &str, out: &mut impl Write) -> Result
         write!(out, "{between}")?;
         serde_json::to_writer(&mut *out, &record).map_err(io::Error::from)?;
         between = ",\n";
-        let named = blobs_of(&record.entry);
+        let named = record.entry.blobs();
         blobs.extend(named.map(|blob| (blob.hash.clone(), blob.bytes)));
         Ok(())
     })?;
@@ -54,22 +54,6 @@ fn head(info: &SessionInfo) -> Value {
         "forked_from": info.forked_from,
         "usage": info.usage,
     })
-}
-
-fn blobs_of(entry: &Entry) -> impl Iterator<Item = &BlobRef> {
-    let (images, output) = match entry {
-        Entry::Said { images, .. } => (images.as_slice(), None),
-        Entry::Finished { outcome, .. } => match outcome {
-            Outcome::Done { output }
-            | Outcome::Error { output }
-            | Outcome::Interrupted { output, .. } => {
-                (output.images.as_slice(), output.blob.as_ref())
-            }
-            Outcome::Denied { .. } => (&[][..], None),
-        },
-        _ => (&[][..], None),
-    };
-    images.iter().map(|image| &image.blob).chain(output)
 }
 
 fn blob(store: &Store, hash: &str, bytes: u64) -> Result<Value, ExportError> {

@@ -1,0 +1,109 @@
+//! What `rewake doctor` says of the journal and the mark, and how a person takes an older
+//! database as it is.
+
+use super::Report;
+use crate::config::{Loaded, Paths};
+use crate::core::text::count;
+use crate::report::{Trouble, exit, line};
+use crate::session::journal_place;
+use crate::store::{JournalPlace, SessionLock, Standing, Store};
+
+/// Sessions whose lock is looked at.
+const AT_MOST: usize = 1_000_000;
+
+pub(super) fn journal(report: &mut Report, store: &Store, loaded: &Loaded, paths: &Paths) {
+    let Some(place) = journal_place(&loaded.config.store, paths) else {
+        report.note(
+            "journal",
+            "turned off by store.journal: a lost database is lost",
+        );
+        return;
+    };
+    match store.standing(&paths.data_dir, &place) {
+        Ok(standing) => said(report, &standing, &place),
+        Err(error) => report.wrong("journal", error.to_string(), error.hint().as_deref()),
+    }
+}
+
+/// The sessions that only the journal knows, where there is no database.
+pub(super) fn without_database(report: &mut Report, loaded: &Loaded, paths: &Paths) {
+    let place = journal_place(&loaded.config.store, paths);
+    let sessions = place.map_or(0, |place| place.sessions(AT_MOST).len() as u64);
+    if sessions > 0 {
+        report.wrong(
+            "journal",
+            format!(
+                "there is no database, and the journal has {}",
+                count(sessions, "session")
+            ),
+            Some("the next start puts what the journal has into a new database"),
+        );
+    }
+}
+
+fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
+    let folder = place.folder.display();
+    if let Some(why) = &standing.trouble {
+        report.wrong(
+            "journal",
+            format!("it cannot be written: {why}"),
+            Some("sessions are in the database alone until it can be; set store.journal_dir"),
+        );
+    }
+    if let Some(missing) = standing.held {
+        report.wrong(
+            "journal",
+            format!(
+                "{} that the mark tells of: neither database nor journal has them; sessions from before are held",
+                count(missing, "entry")
+            ),
+            Some(
+                "put the newer rewake.db back, with what begins with that name; or take this one as it \
+                 is: rewake doctor --as-is",
+            ),
+        );
+    } else if standing.ahead > 0 || standing.beyond > 0 {
+        report.wrong(
+            "journal",
+            format!(
+                "the database is older than what was recorded: the journal has {} that it lacks, the mark tells of {}",
+                count(standing.ahead, "entry"),
+                standing.beyond
+            ),
+            Some(
+                "if there is a newer rewake.db, put it back; else the next start puts in what the \
+                 journal has; to take this one as it is: rewake doctor --as-is",
+            ),
+        );
+    } else if standing.trouble.is_none() {
+        let behind = match standing.behind {
+            0 => String::new(),
+            n => format!("; {n} of them will be brought up to date when worked in"),
+        };
+        report.ok(
+            "journal",
+            format!("{folder}: {}{behind}", count(standing.sessions, "session")),
+        );
+    }
+}
+
+/// `rewake doctor --as-is`.
+pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
+    let Some(place) = journal_place(&loaded.config.store, paths) else {
+        line("there is no journal: the database is taken as it is anyway");
+        return Ok(exit::DONE);
+    };
+    let held = SessionLock::sessions(&paths.data_dir, AT_MOST);
+    let held = held
+        .iter()
+        .find(|id| SessionLock::is_held(&paths.data_dir, id));
+    if let Some(session) = held {
+        let trouble = Trouble::new(exit::FAILED, format!("session {session} is in use"));
+        return Err(trouble.with_hint("close the other rewake processes"));
+    }
+    place.move_aside(&paths.data_dir)?;
+    line(
+        "the database is taken as it is; what the journal had was moved aside, and nothing was deleted",
+    );
+    Ok(exit::DONE)
+}

@@ -1,0 +1,177 @@
+//! A line of a journal: JSON that says where a session comes from, one entry of it, or bytes
+//! that an entry refers to.
+//!
+//! Invariant: the JSON of an entry stands in its line byte for byte as it was first stored.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::tip::Tip;
+use crate::core::entry::Seq;
+
+/// The form of the lines; a newer one is not read.
+pub const FORM: u32 = 1;
+
+/// The first line of each file and of each frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// See [`FORM`].
+    pub rewake: u32,
+    /// The id of the store that wrote it.
+    pub store: String,
+    pub session: String,
+    pub workspace: String,
+    pub folder: String,
+    /// UTC, milliseconds since 1970.
+    pub created_ms: i64,
+    /// For a fork: the entry that it goes on behind.
+    #[serde(default)]
+    pub forked: Option<Parent>,
+    /// The place of the next entry, and the tip of all before it.
+    pub first: Seq,
+    pub tip: Tip,
+}
+
+/// The last entry that a fork shares with another session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub session: String,
+    pub seq: Seq,
+}
+
+/// One entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EntryLine {
+    pub seq: Seq,
+    pub at_ms: i64,
+    pub tip: Tip,
+    /// The queued message that it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<i64>,
+    /// Something is to be done after it without a new message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owed: bool,
+    pub entry: Box<RawValue>,
+}
+
+/// Bytes that a later entry refers to: text, or base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobLine<'a> {
+    /// blake3, in hex.
+    pub blob: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<Cow<'a, str>>,
+}
+
+impl BlobLine<'_> {
+    pub fn of(bytes: &[u8]) -> BlobLine<'_> {
+        let text = std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+        BlobLine {
+            blob: blake3::hash(bytes).to_hex().to_string().into(),
+            base64: match text {
+                Some(_) => None,
+                None => Some(STANDARD.encode(bytes).into()),
+            },
+            text,
+        }
+    }
+
+    /// `None` when they are not those that the hash is of.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let bytes = match (&self.text, &self.base64) {
+            (Some(text), None) => text.as_bytes().to_vec(),
+            (None, Some(text)) => STANDARD.decode(text.as_bytes()).ok()?,
+            _ => return None,
+        };
+        (blake3::hash(&bytes).to_hex().as_str() == self.blob).then_some(bytes)
+    }
+}
+
+/// Any line, as it is read.
+pub enum Line {
+    Header(Header),
+    Entry(EntryLine),
+    /// Its hash is right.
+    Blob(Vec<u8>),
+}
+
+impl Line {
+    /// `None`: it is torn, or not one of ours.
+    pub fn read(line: &[u8]) -> Option<Line> {
+        let line = std::str::from_utf8(line).ok()?;
+        // What comes first in a line says what it is.
+        if line.starts_with("{\"seq\"") {
+            return serde_json::from_str(line).ok().map(Line::Entry);
+        }
+        if line.starts_with("{\"blob\"") {
+            let blob: BlobLine<'_> = serde_json::from_str(line).ok()?;
+            return blob.bytes().map(Line::Blob);
+        }
+        let header: Header = serde_json::from_str(line).ok()?;
+        (header.rewake == FORM).then_some(Line::Header(header))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_as_they_were_and_changed_ones_do_not() {
+        for bytes in [&b"text\nwith \"all\" \xc3\xa4"[..], &[0xff, 0, 1], b""] {
+            let line = serde_json::to_string(&BlobLine::of(bytes)).unwrap();
+            assert!(!line.contains('\n'));
+            match Line::read(line.as_bytes()) {
+                Some(Line::Blob(read)) => assert_eq!(read, bytes),
+                _ => panic!("{line}"),
+            }
+            let torn = &line[..line.len() - 1];
+            assert!(Line::read(torn.as_bytes()).is_none());
+        }
+        let other = serde_json::to_string(&BlobLine::of(b"one")).unwrap();
+        assert!(Line::read(other.replace("one", "two").as_bytes()).is_none());
+    }
+
+    #[test]
+    fn the_json_of_an_entry_is_not_touched() {
+        let entry = r#"{"kind":"noted",  "b":1, "a":2e0}"#;
+        let line = EntryLine {
+            seq: 7,
+            at_ms: 1,
+            tip: Tip::of_nothing(),
+            taken: None,
+            owed: false,
+            entry: RawValue::from_string(entry.to_string()).unwrap(),
+        };
+        let line = serde_json::to_string(&line).unwrap();
+        match Line::read(line.as_bytes()) {
+            Some(Line::Entry(read)) => assert_eq!(read.entry.get(), entry),
+            _ => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn a_newer_form_is_not_read() {
+        let header = Header {
+            rewake: FORM,
+            store: "s".into(),
+            session: "01a1".into(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+            created_ms: 1,
+            forked: None,
+            first: 0,
+            tip: Tip::of_nothing(),
+        };
+        let line = serde_json::to_string(&header).unwrap();
+        assert!(matches!(Line::read(line.as_bytes()), Some(Line::Header(h)) if h == header));
+        let newer = line.replace("\"rewake\":1", "\"rewake\":2");
+        assert!(Line::read(newer.as_bytes()).is_none());
+    }
+}

@@ -1,0 +1,333 @@
+//! The journal follows the database: at once where it was up to date, and step by step from the
+//! rows behind its own last line where it was not (an older session, a full disk, a journal that
+//! was off). Nothing says where it stands but its own end.
+//!
+//! Invariant: no row is left out. A line is written only behind the line of the entry before it.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::value::RawValue;
+
+use super::chain::chain;
+use super::error::Doing;
+use super::head::{Head, read_head};
+use super::journal::{Journal, JournalPlace, Lines};
+use super::mark::Mark;
+use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, Seq};
+use crate::lines::line::{EntryLine, FORM, Header, Parent};
+use crate::lines::tip::Tip;
+
+const WHAT: &str = "write the journal";
+
+/// Of one step of catching up.
+const BYTES_IN_A_STEP: usize = 1 << 20;
+
+const STEPS_ON_LEAVING: u32 = 16;
+
+/// What keeps a store from being lost with its database.
+pub(super) struct Copies {
+    pub journal: Journal,
+    /// `None` where it could not be opened.
+    pub mark: Option<Mark>,
+    /// The id of the store.
+    pub store: String,
+    /// The session whose journal is behind its database.
+    behind: Option<String>,
+    /// Why the journal could not be written, until it was said.
+    trouble: Option<String>,
+}
+
+/// What was recorded in one transaction, for its lines.
+pub(super) struct Recorded<'a> {
+    pub at_ms: i64,
+    pub entries: &'a [Entry],
+    pub json: Vec<&'a str>,
+    pub blobs: &'a [Vec<u8>],
+    pub taken: Option<i64>,
+    pub owed: bool,
+}
+
+impl Copies {
+    pub(super) fn new(
+        place: &JournalPlace,
+        store: String,
+        mark: Result<Mark, StoreError>,
+    ) -> Copies {
+        let mut copies = Copies {
+            journal: Journal::new(place),
+            mark: None,
+            store,
+            behind: None,
+            trouble: None,
+        };
+        match mark {
+            Ok(mark) => copies.mark = Some(mark),
+            Err(error) => copies.fails(&error),
+        }
+        copies
+    }
+
+    fn fails(&mut self, error: &StoreError) {
+        tracing::warn!(%error, "the journal is not written");
+        self.trouble.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Drop for Store {
+    /// The journal is left as far as it can be brought in a moment; the rest is done by the next
+    /// one that works in the session.
+    fn drop(&mut self) {
+        for _ in 0..STEPS_ON_LEAVING {
+            if !matches!(self.catch_up(), Ok(true)) {
+                break;
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Why the journal cannot be written, once. The session goes on without it.
+    pub fn journal_trouble(&mut self) -> Option<String> {
+        self.copies.as_mut()?.trouble.take()
+    }
+
+    /// After a commit: the lines of what was recorded, and the mark. What fails here is no error
+    /// of the append.
+    pub(super) fn follow(&mut self, before: &Head, after: &Head, recorded: &Recorded<'_>) {
+        let Some(mut copies) = self.copies.take() else {
+            return;
+        };
+        let session = after.session.as_str();
+        let followed = match copies.behind.as_deref() == Some(session) {
+            true => self.catch_up_with(&mut copies, session),
+            false => self.follow_with(&mut copies, before, after, recorded),
+        };
+        match followed {
+            Ok(true) => copies.behind = Some(session.to_string()),
+            Ok(false) if copies.behind.as_deref() == Some(session) => copies.behind = None,
+            Ok(false) => {}
+            Err(error) => {
+                copies.fails(&error);
+                copies.behind = Some(session.to_string());
+            }
+        }
+        // Behind the journal: a kill between the two makes nothing missing.
+        if let (Some(mark), Some(row)) = (&mut copies.mark, after.row)
+            && let Err(error) = mark.raise(&copies.store, row)
+        {
+            tracing::warn!(%error, "the mark was not raised");
+        }
+        self.copies = Some(copies);
+    }
+
+    /// True when the journal lacks more than this.
+    fn follow_with(
+        &self,
+        copies: &mut Copies,
+        before: &Head,
+        after: &Head,
+        recorded: &Recorded<'_>,
+    ) -> Result<bool, StoreError> {
+        let session = after.session.as_str();
+        if recorded.entries.is_empty() {
+            return Ok(false);
+        }
+        let end = match copies.journal.end_of_open(session) {
+            Some(end) => end,
+            None => copies
+                .journal
+                .open(header(&self.conn, &copies.store, session)?)?,
+        };
+        if end != (before.length, before.tip) {
+            return Ok(true);
+        }
+        let mut lines = Lines::default();
+        let (mut seq, mut tip) = end;
+        for (entry, json) in recorded.entries.iter().zip(&recorded.json) {
+            tip = tip.and(seq, recorded.at_ms, json.as_bytes());
+            self.add_blobs(&copies.journal, &mut lines, session, entry, recorded.blobs)?;
+            let owed = recorded.owed && seq + 1 == after.length;
+            let line = EntryLine {
+                seq,
+                at_ms: recorded.at_ms,
+                tip,
+                taken: recorded.taken,
+                owed,
+                entry: raw(json)?,
+            };
+            lines.entry(&line).map_err(|e| super::error::io(WHAT, e))?;
+            lines.ends_window |= ends_window(entry);
+            seq += 1;
+        }
+        copies.journal.write(session, lines)?;
+        Ok(false)
+    }
+
+    /// One step of what the journal of the session lacks. True when there is more.
+    pub(super) fn catch_up(&mut self) -> Result<bool, StoreError> {
+        let Some(mut copies) = self.copies.take() else {
+            return Ok(false);
+        };
+        let caught = match copies.behind.clone() {
+            Some(session) => self.catch_up_with(&mut copies, &session),
+            None => Ok(false),
+        };
+        match &caught {
+            Ok(true) => {}
+            Ok(false) => copies.behind = None,
+            Err(error) => copies.fails(error),
+        }
+        self.copies = Some(copies);
+        caught
+    }
+
+    /// The journal of this session is brought up to date from now on: its next step is
+    /// [`Store::maintain`]'s.
+    pub(super) fn is_behind(&mut self, session: &str) {
+        if let Some(copies) = &mut self.copies {
+            copies.behind = Some(session.to_string());
+        }
+    }
+
+    fn catch_up_with(&self, copies: &mut Copies, session: &str) -> Result<bool, StoreError> {
+        let (from, tip) = match copies.journal.end_of_open(session) {
+            Some(end) => end,
+            None => copies
+                .journal
+                .open(header(&self.conn, &copies.store, session)?)?,
+        };
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let head = read_head(&tx, session)?;
+        if from >= head.length {
+            return Ok(false);
+        }
+        let chain = chain(&tx, &head, from.saturating_sub(1))?;
+        chain.readable_upto(Seq::MAX)?;
+        let mut rows = chain.rows.into_iter().rev();
+        let mut parent = match from {
+            0 => None,
+            _ => rows.next(),
+        };
+        let owed: bool = tx
+            .prepare_cached("SELECT unfinished FROM sessions WHERE id = ?1")
+            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
+            .doing(WHAT)?;
+        let (mut lines, mut seq, mut tip) = (Lines::default(), from, tip);
+        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        for id in rows {
+            let position = RowPosition {
+                session,
+                id,
+                parent,
+                seq,
+            };
+            let read = |row: &rusqlite::Row<'_>| {
+                let row = RawRow::take(row)?;
+                let linked = row.verify(&position, Some(tip), &mut bodies);
+                Ok(linked.map(|linked| (linked, row.json(&mut bodies))))
+            };
+            let row = statement.query_row([id], read);
+            let (linked, json) = row.map_err(|e| position.failed(WHAT, e))??;
+            tip = linked.tip.unwrap_or(tip);
+            let record = &linked.record;
+            self.add_blobs(&copies.journal, &mut lines, session, &record.entry, &[])?;
+            let line = EntryLine {
+                seq,
+                at_ms: record.at_ms,
+                tip,
+                taken: None,
+                owed: seq + 1 == head.length && owed,
+                entry: raw(&json)?,
+            };
+            lines.entry(&line).map_err(|e| super::error::io(WHAT, e))?;
+            (parent, seq) = (Some(id), seq + 1);
+            if lines.bytes() >= BYTES_IN_A_STEP {
+                break;
+            }
+        }
+        copies.journal.write(session, lines)?;
+        Ok(seq < head.length)
+    }
+
+    fn add_blobs(
+        &self,
+        journal: &Journal,
+        lines: &mut Lines,
+        session: &str,
+        entry: &Entry,
+        at_hand: &[Vec<u8>],
+    ) -> Result<(), StoreError> {
+        for blob in entry.blobs() {
+            let hash = blob.hash.as_str();
+            if journal.has_blob(session, hash) || lines.has_blob(hash) {
+                continue;
+            }
+            let is_it = |bytes: &&Vec<u8>| {
+                bytes.len() as u64 == blob.bytes && blake3::hash(bytes).to_hex().as_str() == hash
+            };
+            let written = match at_hand.iter().find(is_it) {
+                Some(bytes) => lines.blob(hash, bytes),
+                // A damaged one is told when it is wanted.
+                None => match self.blob(hash) {
+                    Ok(Some(bytes)) => lines.blob(hash, &bytes),
+                    _ => Ok(()),
+                },
+            };
+            written.map_err(|e| super::error::io(WHAT, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// The window of the context that ends with the entry ends its file too.
+fn ends_window(entry: &Entry) -> bool {
+    matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
+}
+
+fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
+    RawValue::from_string(json.to_string()).doing(WHAT)
+}
+
+/// What a journal of this session begins with: its first own entry comes next.
+fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
+    let sql = "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq
+      FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from WHERE s.id = ?1";
+    let row = conn.prepare_cached(sql).and_then(|mut s| {
+        s.query_row([session], |row| {
+            let origin: Option<String> = row.get(3)?;
+            let forked_seq: Option<i64> = row.get(4)?;
+            let forked = origin.zip(forked_seq).map(|(session, seq)| Parent {
+                session,
+                seq: count(seq),
+            });
+            Ok(Header {
+                rewake: FORM,
+                store: store.to_string(),
+                session: session.to_string(),
+                workspace: row.get(0)?,
+                folder: row.get(1)?,
+                created_ms: row.get(2)?,
+                first: forked.as_ref().map_or(0, |forked| forked.seq + 1),
+                forked,
+                tip: Tip::of_nothing(),
+            })
+        })
+        .optional()
+    });
+    let mut header = row
+        .doing(WHAT)?
+        .ok_or_else(|| StoreError::no_session(session))?;
+    if let Some(parent) = &header.forked {
+        header.tip = super::tips::tip_behind(conn, &parent.session, parent.seq)?;
+    }
+    Ok(header)
+}
+
+/// The row id of the newest entry; 0 without one.
+pub(super) fn highest(conn: &Connection) -> Result<i64, StoreError> {
+    conn.prepare_cached("SELECT coalesce(max(id), 0) FROM entries")
+        .and_then(|mut s| s.query_row(params![], |row| row.get(0)))
+        .doing(WHAT)
+}

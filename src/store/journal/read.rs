@@ -1,0 +1,189 @@
+//! Reading the journal of one session: its frames, the tails that were closed, the tail. A file
+//! that ends in the middle of something is read up to there, and the next one is read all the
+//! same.
+//!
+//! Invariant: a line is given only when its tip follows from the line before it.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::{CLOSED, FRAMES, TAIL};
+use crate::core::entry::Seq;
+use crate::lines::line::{EntryLine, Header, Line};
+use crate::lines::tip::Tip;
+
+/// No line is longer: a row is not, and a blob of that size is a third longer in base64.
+const MAX_LINE_BYTES: u64 = 400 << 20;
+
+/// The end of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct End {
+    pub header: Header,
+    /// The place of the next entry.
+    pub next: Seq,
+    pub tip: Tip,
+}
+
+/// What is met, first to last.
+pub(in crate::store) enum Met {
+    Entry(EntryLine),
+    Blob(Vec<u8>),
+}
+
+/// The end of the journal in this folder, and how many bytes of the tail can be read: what is
+/// behind them was torn. `None`: there is no journal.
+///
+/// # Errors
+/// A file could not be read.
+pub(in crate::store) fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
+    let tail = folder.join(TAIL);
+    if !folder.exists() {
+        return Ok(None);
+    }
+    // The tail alone says it, unless a kill came between two of them.
+    let mut walk = Walk::default();
+    if tail.exists() {
+        walk.file(&tail, &mut |_| Ok(()))?;
+        if let Some(end) = walk.end.take() {
+            return Ok(Some((end, walk.good_bytes)));
+        }
+    }
+    for file in files(folder)? {
+        walk.file(&file, &mut |_| Ok(()))?;
+    }
+    Ok(walk.end.map(|end| (end, 0)))
+}
+
+/// All lines of it, each once, in their order, from the first entry of the session's own.
+///
+/// # Errors
+/// A file could not be read, or `each` failed.
+pub(in crate::store) fn lines(
+    folder: &Path,
+    each: &mut dyn FnMut(Met) -> io::Result<()>,
+) -> io::Result<Option<End>> {
+    let mut walk = Walk::default();
+    for file in files(folder)? {
+        walk.file(&file, each)?;
+    }
+    Ok(walk.end)
+}
+
+/// Those with frames by their first entry, then the closed tails, then the tail.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut names: Vec<(u8, PathBuf)> = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let order = match &*name {
+            name if name.ends_with(FRAMES) => 0,
+            name if name.ends_with(CLOSED) => 1,
+            TAIL => 2,
+            _ => continue,
+        };
+        names.push((order, path));
+    }
+    names.sort_unstable();
+    Ok(names.into_iter().map(|(_, path)| path).collect())
+}
+
+#[derive(Default)]
+struct Walk {
+    end: Option<End>,
+    /// Of the file that is read.
+    good_bytes: u64,
+}
+
+impl Walk {
+    fn file(&mut self, path: &Path, each: &mut dyn FnMut(Met) -> io::Result<()>) -> io::Result<()> {
+        let file = File::open(path)?;
+        match path.to_string_lossy().ends_with(FRAMES) {
+            true => self.walk(BufReader::new(zstd::Decoder::new(file)?), each),
+            false => self.walk(BufReader::new(file), each),
+        }
+    }
+
+    fn walk(
+        &mut self,
+        mut from: impl BufRead,
+        each: &mut dyn FnMut(Met) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.good_bytes = 0;
+        let mut line = Vec::new();
+        // Blobs go with the entry behind them.
+        let mut blobs = Vec::new();
+        loop {
+            line.clear();
+            // A frame that is torn ends its file.
+            let Ok(_) = (&mut from)
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line)
+            else {
+                return Ok(());
+            };
+            if line.pop() != Some(b'\n') {
+                return Ok(());
+            }
+            match Line::read(&line) {
+                Some(Line::Header(header)) => {
+                    if !self.begin(header) {
+                        return Ok(());
+                    }
+                }
+                Some(Line::Blob(bytes)) => blobs.push(bytes),
+                Some(Line::Entry(entry)) => match self.follows(&entry) {
+                    Follows::Next => {
+                        for blob in blobs.drain(..) {
+                            each(Met::Blob(blob))?;
+                        }
+                        each(Met::Entry(entry))?;
+                    }
+                    Follows::Known => blobs.clear(),
+                    Follows::No => return Ok(()),
+                },
+                None => return Ok(()),
+            }
+            self.good_bytes += line.len() as u64 + 1;
+        }
+    }
+
+    /// False: there is a gap before it.
+    fn begin(&mut self, header: Header) -> bool {
+        match &self.end {
+            Some(end) => header.session == end.header.session && header.first <= end.next,
+            None => {
+                self.end = Some(End {
+                    next: header.first,
+                    tip: header.tip,
+                    header,
+                });
+                true
+            }
+        }
+    }
+
+    fn follows(&mut self, line: &EntryLine) -> Follows {
+        let Some(end) = &mut self.end else {
+            return Follows::No;
+        };
+        if line.seq < end.next {
+            return Follows::Known;
+        }
+        let tip = end
+            .tip
+            .and(line.seq, line.at_ms, line.entry.get().as_bytes());
+        if line.seq != end.next || line.tip != tip {
+            return Follows::No;
+        }
+        (end.next, end.tip) = (line.seq + 1, tip);
+        Follows::Next
+    }
+}
+
+enum Follows {
+    Next,
+    /// It was in an earlier file: a kill came before that of the tail was removed.
+    Known,
+    No,
+}

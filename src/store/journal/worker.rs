@@ -1,0 +1,188 @@
+//! The thread that nobody waits for: it makes frames of closed tails and syncs what was written,
+//! at most once in a while.
+//!
+//! Invariant: a closed tail is removed only when its frame is synced.
+//! Invariant: frames are appended only to a file that this thread began, so never behind a torn
+//! one.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{CLOSED, FRAMES};
+
+/// A file with frames is followed by another one from here on.
+const MAX_BYTES: u64 = 8 << 20;
+
+const LEVEL: i32 = 3;
+
+pub(super) enum Job {
+    /// Lines were written to this file.
+    Written(File),
+    /// The tail at this path, of a session's folder, is complete.
+    Closed {
+        path: PathBuf,
+        /// The next frame begins another file: a window of the context ended.
+        ends_file: bool,
+    },
+}
+
+/// Ends when it is dropped, with all done.
+pub(super) struct Worker {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    pub(super) fn start(pause: Duration) -> io::Result<Worker> {
+        let (jobs, to_do) = channel();
+        let work = move || Work::default().run(&to_do, pause);
+        let thread = std::thread::Builder::new().name("journal".to_string());
+        Ok(Worker {
+            jobs: Some(jobs),
+            thread: Some(thread.spawn(work)?),
+        })
+    }
+
+    pub(super) fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // A thread that ended leaves the tails: the next start makes frames of them.
+            let _ = jobs.send(job);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    written: Option<File>,
+    closed: Vec<(PathBuf, bool)>,
+    /// By the folder of the session.
+    frames: HashMap<PathBuf, Frames>,
+}
+
+/// The file that frames of a session are appended to.
+struct Frames {
+    file: File,
+    bytes: u64,
+}
+
+impl Work {
+    fn run(mut self, jobs: &Receiver<Job>, pause: Duration) {
+        let mut due = Instant::now() + pause;
+        loop {
+            match jobs.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(Job::Written(file)) => self.written = Some(file),
+                Ok(Job::Closed { path, ends_file }) => self.closed.push((path, ends_file)),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.work();
+                    due = Instant::now() + pause;
+                }
+                Err(RecvTimeoutError::Disconnected) => return self.work(),
+            }
+        }
+    }
+
+    /// One sync: of the frames that were made, or else of the tail.
+    fn work(&mut self) {
+        if self.closed.is_empty() {
+            if let Some(file) = self.written.take()
+                && let Err(error) = file.sync_data()
+            {
+                tracing::warn!(%error, "the journal was not synced");
+            }
+            return;
+        }
+        let mut made: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for (path, ends_file) in std::mem::take(&mut self.closed) {
+            let folder = path.parent().unwrap_or(&path).to_path_buf();
+            match self.append(&folder, &path) {
+                Ok(()) => made.push((folder.clone(), path)),
+                // It stays, and is read as it is.
+                Err(error) => tracing::warn!(%error, "no frame was made of the journal"),
+            }
+            let is_full = self
+                .frames
+                .get(&folder)
+                .is_some_and(|f| f.bytes > MAX_BYTES);
+            if ends_file || is_full {
+                self.sync(&folder, &mut made);
+                self.frames.remove(&folder);
+            }
+        }
+        let folders: Vec<PathBuf> = self.frames.keys().cloned().collect();
+        for folder in folders {
+            self.sync(&folder, &mut made);
+        }
+    }
+
+    /// What was made for this folder is synced, and its tails are removed.
+    fn sync(&mut self, folder: &Path, made: &mut Vec<(PathBuf, PathBuf)>) {
+        let is_of = |(of, _): &(PathBuf, PathBuf)| of == folder;
+        if !made.iter().any(is_of) {
+            return;
+        }
+        let synced = self
+            .frames
+            .get(folder)
+            .map(|frames| frames.file.sync_data());
+        match synced {
+            Some(Ok(())) => {
+                for (_, tail) in made.iter().filter(|m| is_of(m)) {
+                    let _ = fs::remove_file(tail);
+                }
+            }
+            // Not synced again on the same pages: the kernel may have marked them clean.
+            _ => drop(self.frames.remove(folder)),
+        }
+        made.retain(|m| !is_of(m));
+    }
+
+    fn append(&mut self, folder: &Path, tail: &Path) -> io::Result<()> {
+        let lines = fs::read(tail)?;
+        let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+        encoder.include_checksum(true)?;
+        encoder.write_all(&lines)?;
+        let frame = encoder.finish()?;
+        if !self.frames.contains_key(folder) {
+            self.frames.insert(folder.to_path_buf(), begin(tail)?);
+        }
+        let Some(frames) = self.frames.get_mut(folder) else {
+            return Ok(());
+        };
+        if let Err(error) = frames.file.write_all(&frame) {
+            // Nothing is appended behind what may be half a frame.
+            self.frames.remove(folder);
+            return Err(error);
+        }
+        frames.bytes += frame.len() as u64;
+        Ok(())
+    }
+}
+
+/// A file of frames that is named after the tail that is its first. What a kill left under that
+/// name has no more in it than that tail, which is still there.
+fn begin(tail: &Path) -> io::Result<Frames> {
+    let name = tail.file_name().unwrap_or_default().to_string_lossy();
+    let first = name.trim_end_matches(CLOSED);
+    let path = tail.with_file_name(format!("{first}{FRAMES}"));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    Ok(Frames {
+        file: options.open(path)?,
+        bytes: 0,
+    })
+}

@@ -1,0 +1,419 @@
+//! What a database lacks, from the journal: looked for when the mark says that there was more,
+//! and for each session when it is opened.
+//!
+//! Invariant: what comes in is behind an entry that both have, so no entry is ever replaced. Where
+//! the two went different ways, the database keeps its own, and what the journal has becomes a
+//! session beside it.
+//! Invariant: all of a session comes in, in one transaction, or none of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rusqlite::{Transaction, params};
+
+use super::append::{Prepared, WHAT_BROUGHT as WHAT};
+use super::blobs::{Packed, insert_blob};
+use super::chain::chain;
+use super::clock::now_ms;
+use super::error::{Doing, io as io_error};
+use super::follow::{Copies, highest};
+use super::head::{Head, read_head};
+use super::ids::{made_at_ms, new_id};
+use super::journal::{End, JournalPlace, Met, end, lines};
+use super::lock::SessionLock;
+use super::mark::Mark;
+use super::tips::tip_behind;
+use super::{Store, StoreError};
+use crate::core::entry::Seq;
+use crate::lines::line::EntryLine;
+use crate::lines::tip::Tip;
+
+/// What came into the database from the journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Entries, by session.
+    pub entries: BTreeMap<String, u64>,
+    /// Sessions that were made of what went another way, with the session each parts from.
+    pub parted: Vec<(String, String)>,
+    /// Entries that were recorded and are nowhere.
+    pub missing: u64,
+}
+
+impl Brought {
+    /// For a person. `None`: there is nothing to say.
+    pub fn line(&self) -> Option<String> {
+        let entries: u64 = self.entries.values().sum();
+        let mut parts = Vec::new();
+        if entries > 0 {
+            parts.push(format!(
+                "the database was older than its journal: {} of {} put back",
+                crate::core::text::count(entries, "entry"),
+                crate::core::text::count(self.entries.len() as u64, "session")
+            ));
+        }
+        for (new, from) in &self.parted {
+            parts.push(format!(
+                "session {from} went another way in its journal: that is kept as session {new}"
+            ));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn add(&mut self, other: Brought) {
+        for (session, entries) in other.entries {
+            *self.entries.entry(session).or_default() += entries;
+        }
+        self.parted.extend(other.parted);
+    }
+}
+
+impl Store {
+    /// From now on each append is followed by the journal, and the mark is raised. When the mark
+    /// says that this database is older than what was recorded, it is made good from the journal
+    /// first.
+    ///
+    /// # Errors
+    /// The database cannot be read or written. What is wrong with the journal is no error.
+    pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
+        let store: String = self
+            .conn
+            .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
+                row.get(0)
+            })
+            .doing("open the session store")?;
+        let mark = Mark::open(&place.state_dir, data_dir);
+        let mut copies = Copies::new(place, store, mark);
+        let row = highest(&self.conn)?;
+        let Some(said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
+            self.copies = Some(copies);
+            return Ok(());
+        };
+        let is_whole = said.store == copies.store && said.highest <= row;
+        let is_new = said.store.is_empty() && !place.folder.is_dir();
+        if said.held.is_none() && !is_whole && !is_new {
+            let (mut brought, is_all) = self.bring_in_all(data_dir, &mut copies)?;
+            let row = highest(&self.conn)?;
+            brought.missing = u64::try_from(said.highest - row).unwrap_or(0);
+            match brought.missing {
+                // Another process has one of the sessions: it is known when that is done.
+                _ if !is_all => copies.mark = None,
+                0 => {}
+                missing => hold(&mut copies, missing),
+            }
+            self.brought.add(brought.clone());
+            self.brought.missing = brought.missing;
+        }
+        let row = highest(&self.conn)?;
+        if let Some(mark) = &mut copies.mark
+            && row > 0
+            && let Err(error) = mark.raise(&copies.store, row)
+        {
+            tracing::warn!(%error, "the mark was not raised");
+        }
+        self.copies = Some(copies);
+        Ok(())
+    }
+
+    /// What came in since the store was opened.
+    pub fn brought(&self) -> &Brought {
+        &self.brought
+    }
+
+    /// Fails when entries that were recorded before are nowhere, and this session may be one
+    /// that lacks some: to go on with it could repeat what was done.
+    pub fn not_back_in_time(&self, session: &str) -> Result<(), StoreError> {
+        let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
+        match mark.and_then(|mark| mark.said.held) {
+            Some((missing, since)) if made_at_ms(session).is_none_or(|made| made < since) => {
+                Err(StoreError::BackInTime { missing })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// To be called by the holder of the session's lock before it is read: what its journal has
+    /// more comes in; what that lacks follows later.
+    pub fn bring_in(&mut self, session: &str) -> Result<(), StoreError> {
+        let Some(mut copies) = self.copies.take() else {
+            return Ok(());
+        };
+        let brought = self.bring_in_from(&mut copies, session);
+        self.copies = Some(copies);
+        let brought = brought?;
+        self.brought.add(brought);
+        self.is_behind(session);
+        // A failure is known to whoever asks for what is wrong with the journal.
+        let _ = self.catch_up();
+        Ok(())
+    }
+
+    /// Those of all sessions. False: not all of them, for another process works in one.
+    fn bring_in_all(
+        &mut self,
+        data_dir: &Path,
+        copies: &mut Copies,
+    ) -> Result<(Brought, bool), StoreError> {
+        let mut names: Vec<String> = fs::read_dir(&copies.journal.folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|file| file.file_name().into_string().ok())
+            .filter(|name| made_at_ms(name).is_some())
+            .collect();
+        // By the time they were made: a fork comes behind the session it parts from.
+        names.sort_unstable();
+        let (mut all, mut is_all) = (Brought::default(), true);
+        for session in names {
+            let Ok(mut lock) = SessionLock::take(data_dir, &session) else {
+                is_all = false;
+                continue;
+            };
+            let brought = self.bring_in_from(copies, &session)?;
+            if !brought.entries.is_empty() {
+                lock.recorded();
+            }
+            all.add(brought);
+        }
+        Ok((all, is_all))
+    }
+
+    fn bring_in_from(&mut self, copies: &mut Copies, session: &str) -> Result<Brought, StoreError> {
+        let folder = copies.journal.of(session);
+        let fail = |e| io_error(format!("read the journal in {}", folder.display()), e);
+        let journal = match end(&folder) {
+            Ok(Some((journal, _))) => journal,
+            Ok(None) => return Ok(Brought::default()),
+            Err(error) => {
+                tracing::warn!(error = %fail(error), "the journal is not looked at");
+                return Ok(Brought::default());
+            }
+        };
+        let head = match read_head(&self.conn, session) {
+            Ok(head) => Some(head),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(head) = head else {
+            return self.bring_in_new(&folder, session, session, None);
+        };
+        let is_same = |at: &End| match at.next {
+            0 => Ok(true),
+            next if next > head.length => Ok(false),
+            next => tip_behind(&self.conn, session, next - 1).map(|tip| tip == at.tip),
+        };
+        if is_same(&journal)? {
+            return Ok(Brought::default());
+        }
+        let tip = tip_behind(&self.conn, session, head.seq())?;
+        let (common, is_behind) = self.compare(&folder, session, &head, tip)?;
+        if is_behind {
+            return self.bring_in_behind(&folder, session, Head { tip, ..head });
+        }
+        let brought = self.bring_in_new(&folder, session, &new_id(), common)?;
+        copies.journal.move_aside(session, now_ms())?;
+        Ok(brought)
+    }
+
+    /// The last entry that journal and database both have, and whether that is the last one of
+    /// the database.
+    fn compare(
+        &self,
+        folder: &Path,
+        session: &str,
+        head: &Head,
+        tip: Tip,
+    ) -> Result<(Option<Seq>, bool), StoreError> {
+        let mut tips: BTreeMap<Seq, Tip> = BTreeMap::new();
+        let mut before = None;
+        let read = lines(folder, &mut |met| {
+            if let Met::Entry(line) = met {
+                before.get_or_insert(line.seq);
+                tips.insert(line.seq, line.tip);
+            }
+            Ok(())
+        });
+        let end = read.map_err(|e| io_error(WHAT, e))?;
+        // What its first line follows: a fork may have nothing of its own in the database.
+        if let (Some(first), Some(end)) = (before, end)
+            && let Some(parent) = first.checked_sub(1)
+        {
+            tips.insert(parent, end.header.tip);
+        }
+        if tips.get(&head.seq()) == Some(&tip) {
+            return Ok((Some(head.seq()), true));
+        }
+        let both = tips.iter().rev().filter(|(seq, _)| **seq < head.length);
+        for (seq, tip) in both {
+            if tip_behind(&self.conn, session, *seq)? == *tip {
+                return Ok((Some(*seq), false));
+            }
+        }
+        Ok((None, false))
+    }
+
+    /// The lines behind the last entry of the session.
+    fn bring_in_behind(
+        &mut self,
+        folder: &Path,
+        session: &str,
+        mut head: Head,
+    ) -> Result<Brought, StoreError> {
+        let tx = self.write(WHAT)?;
+        let entries = bring(&tx, folder, &mut head)?;
+        tx.commit().doing(WHAT)?;
+        Ok(Brought {
+            entries: BTreeMap::from([(session.to_string(), entries)]),
+            ..Brought::default()
+        })
+    }
+
+    /// A session that the database does not have, or a second one that parts behind `common`.
+    fn bring_in_new(
+        &mut self,
+        folder: &Path,
+        session: &str,
+        id: &str,
+        common: Option<Seq>,
+    ) -> Result<Brought, StoreError> {
+        let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT, e))? else {
+            return Ok(Brought::default());
+        };
+        let first = lines_begin(folder)?;
+        let parent = match common {
+            Some(seq) => Some((session.to_string(), seq)),
+            None => {
+                let forked = journal.header.forked.as_ref();
+                forked.map(|forked| (forked.session.clone(), forked.seq))
+            }
+        };
+        let mut head = Head::before_first(id.to_string(), 0);
+        let mut from = (None, None);
+        if let Some((parent, seq)) = parent {
+            let of = match read_head(&self.conn, &parent) {
+                Ok(of) if seq < of.length => of,
+                // Neither is what it goes on from.
+                _ => return Ok(Brought::default()),
+            };
+            let rows = chain(&self.conn, &of, seq)?;
+            rows.readable_upto(seq)?;
+            head.row = rows.rows.last().copied();
+            head.length = seq + 1;
+            head.tip = tip_behind(&self.conn, &parent, seq)?;
+            from = (Some(of.key), Some(seq));
+        }
+        if first.is_none_or(|(seq, _)| seq > head.length) {
+            return Ok(Brought::default());
+        }
+        let header = &journal.header;
+        let tx = self.write(WHAT)?;
+        tx.execute(
+            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
+               created_ms, updated_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+            params![
+                id,
+                header.workspace,
+                header.folder,
+                head.row.unwrap_or(0),
+                super::row::int(head.length),
+                from.0,
+                from.1.map(super::row::int),
+                header.created_ms
+            ],
+        )
+        .doing(WHAT)?;
+        head.key = tx.last_insert_rowid();
+        let entries = bring(&tx, folder, &mut head)?;
+        if entries == 0 {
+            return Ok(Brought::default());
+        }
+        let is_second = id != session;
+        if is_second {
+            tx.execute(
+                "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
+                 WHERE key = ?1",
+                [head.key],
+            )
+            .doing(WHAT)?;
+        }
+        tx.commit().doing(WHAT)?;
+        let mut brought = Brought::default();
+        match is_second {
+            true => brought.parted.push((id.to_string(), session.to_string())),
+            false => drop(brought.entries.insert(id.to_string(), entries)),
+        }
+        Ok(brought)
+    }
+}
+
+fn hold(copies: &mut Copies, missing: u64) {
+    if let Some(mark) = &mut copies.mark
+        && let Err(error) = mark.hold(missing, now_ms())
+    {
+        tracing::warn!(%error, "what is missing was not written down");
+    }
+}
+
+/// Where the lines of this journal begin.
+fn lines_begin(folder: &Path) -> Result<Option<(Seq, Tip)>, StoreError> {
+    let mut first = None;
+    let read = lines(folder, &mut |met| match met {
+        Met::Entry(line) => {
+            first = Some((line.seq, line.tip));
+            // The first is enough.
+            Err(io::ErrorKind::Interrupted.into())
+        }
+        Met::Blob(_) => Ok(()),
+    });
+    match (read, first) {
+        (_, Some(first)) => Ok(Some(first)),
+        (Ok(_), None) => Ok(None),
+        (Err(error), None) => Err(io_error(WHAT, error)),
+    }
+}
+
+/// The lines behind this head, which moves on with them. How many they were.
+fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
+    let mut entries = 0;
+    let mut failed = None;
+    let read = lines(folder, &mut |met| {
+        let done = match met {
+            Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
+            Met::Entry(line) if line.seq < head.length => Ok(()),
+            Met::Entry(line) => {
+                entries += 1;
+                bring_one(tx, &line, head)
+            }
+        };
+        done.map_err(|error| {
+            failed = Some(error);
+            io::ErrorKind::Other.into()
+        })
+    });
+    match (failed, read) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(io_error(WHAT, error)),
+        (None, Ok(_)) => Ok(entries),
+    }
+}
+
+fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<(), StoreError> {
+    // Else it would be said once more.
+    if let Some(id) = line.taken {
+        tx.execute(
+            "DELETE FROM inbox WHERE id = ?1 AND session = ?2",
+            [id, head.key],
+        )
+        .doing(WHAT)?;
+    }
+    Prepared::of_line(line)?.record(tx, head, line.at_ms, line.owed)?;
+    match head.tip == line.tip {
+        true => Ok(()),
+        false => Err(StoreError::damaged(format!(
+            "entry {} of session {} in the journal does not follow",
+            line.seq, head.session
+        ))),
+    }
+}

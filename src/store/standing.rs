@@ -1,0 +1,114 @@
+//! How journal and mark stand to the database, for one who only looks: nothing is changed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::Access;
+
+use super::error::io as io_error;
+use super::follow::highest;
+use super::head::read_head;
+use super::ids::made_at_ms;
+use super::journal::{JournalPlace, end};
+use super::mark::Mark;
+use super::{Store, StoreError, now_ms};
+
+/// What a look at journal and mark found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Sessions that have a journal.
+    pub sessions: u64,
+    /// Sessions whose database has more: the journal follows when they are worked in.
+    pub behind: u64,
+    /// Entries that only the journal has.
+    pub ahead: u64,
+    /// Entries that were recorded, as the mark says, beyond those that the database has.
+    pub beyond: u64,
+    /// Of these, after the journal was looked at, are nowhere: what was recorded before is held.
+    pub held: Option<u64>,
+    /// Why the journal cannot be written.
+    pub trouble: Option<String>,
+}
+
+impl JournalPlace {
+    /// Sessions that the journal knows, without a database. At most so many.
+    pub fn sessions(&self, at_most: usize) -> Vec<String> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        names
+            .filter(|name| made_at_ms(name).is_some())
+            .take(at_most)
+            .collect()
+    }
+
+    /// The database is taken as it is: journal and mark are moved aside, and begin anew. Nothing
+    /// is deleted. The caller has made sure that nobody works in the store.
+    ///
+    /// # Errors
+    /// `Io`: one of them could not be moved.
+    pub fn move_aside(&self, data_dir: &Path) -> Result<(), StoreError> {
+        let now_ms = now_ms();
+        if self.folder.is_dir() {
+            let mut name = self.folder.clone().into_os_string();
+            name.push(format!(".old-{now_ms}"));
+            let fail = |e| io_error(format!("move {} aside", self.folder.display()), e);
+            fs::rename(&self.folder, name).map_err(fail)?;
+        }
+        let mark = Mark::open(&self.state_dir, data_dir)?;
+        mark.move_aside(now_ms)
+            .map_err(|e| io_error("move the mark aside", e))
+    }
+}
+
+impl Store {
+    /// How journal and mark stand to this database.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn standing(&self, data_dir: &Path, place: &JournalPlace) -> Result<Standing, StoreError> {
+        let mut standing = Standing::default();
+        if Mark::path(&place.state_dir, data_dir).exists()
+            && let Ok(mark) = Mark::open(&place.state_dir, data_dir)
+        {
+            let beyond = mark.said.highest - highest(&self.conn)?;
+            standing.beyond = u64::try_from(beyond).unwrap_or(0);
+            standing.held = mark.said.held.map(|(missing, _)| missing);
+        }
+        match can_write(&place.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                standing.trouble = Some(format!("{}: {error}", place.folder.display()));
+            }
+            _ => {}
+        }
+        for session in place.sessions(usize::MAX) {
+            let end = match end(&place.folder.join(&session)) {
+                Ok(Some((end, _))) => end,
+                Ok(None) => continue,
+                Err(error) => {
+                    standing.trouble = Some(format!("session {session}: {error}"));
+                    continue;
+                }
+            };
+            standing.sessions += 1;
+            let length = match read_head(&self.conn, &session) {
+                Ok(head) => head.length,
+                Err(StoreError::NotFound { .. }) => end.header.forked.map_or(0, |f| f.seq + 1),
+                Err(error) => return Err(error),
+            };
+            standing.ahead += end.next.saturating_sub(length);
+            standing.behind += u64::from(end.next < length);
+        }
+        Ok(standing)
+    }
+}
+
+fn can_write(folder: &Path) -> io::Result<()> {
+    if !fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(rustix::fs::access(
+        folder,
+        Access::WRITE_OK | Access::EXEC_OK,
+    )?)
+}

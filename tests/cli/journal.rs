@@ -1,0 +1,196 @@
+//! A database that was lost, or that is older than what was done: everything comes back from the
+//! journal, and no effect is repeated; what is in no copy is held.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::support::{Home, Live};
+use crate::{LIMIT, bash, calling, play, quiet, refused, scripted, step};
+
+const CALLS: usize = 8;
+
+fn path(home: &Home, name: &str) -> PathBuf {
+    home.rewake_home().join(name)
+}
+
+/// A session that does one thing after the other.
+fn at_work() -> (Home, Live) {
+    let call = |n: usize| step("", &[bash(&format!("echo {n} >> effects; sleep 0.1"))]);
+    let mut steps: Vec<String> = (0..CALLS).map(call).collect();
+    steps.push(step("all done", &[]));
+    let home = scripted(&steps);
+    let args = ["-p", "go", "--yolo", "--output-format", "stream-json"];
+    let live = Live::spawn(home.rewake(args));
+    (home, live)
+}
+
+/// Until so many calls have done what they do.
+fn wait_for_calls(home: &Home, calls: usize) {
+    let end = Instant::now() + LIMIT;
+    while effects(home).len() < calls {
+        assert!(Instant::now() < end, "{:?}", effects(home));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn effects(home: &Home) -> Vec<String> {
+    let text = fs::read_to_string(home.workspace().join("effects")).unwrap_or_default();
+    text.lines().map(str::to_string).collect()
+}
+
+#[track_caller]
+fn goes_on_and_repeats_nothing(home: &Home, says: &str) {
+    let run = home.run(["-p", "-c", "--yolo"]).expect(0);
+    quiet(&run);
+    assert_eq!(run.stdout.trim(), "all done");
+    assert!(run.stderr.contains(says), "{}", run.stderr);
+    let expected: Vec<String> = (0..CALLS).map(|n| n.to_string()).collect();
+    assert_eq!(effects(home), expected);
+    let doctor = home.run(["doctor"]).expect(0);
+    assert!(
+        doctor.stdout.contains("ok     journal"),
+        "{}",
+        doctor.stdout
+    );
+    // A second start has nothing to do.
+    play(home, &[step("more", &[])]);
+    let run = home.run(["-p", "-c", "and more"]).expect(0);
+    assert!(!run.stderr.contains("journal"), "{}", run.stderr);
+}
+
+#[test]
+fn the_write_ahead_log_removed_after_a_kill() {
+    let (home, mut live) = at_work();
+    wait_for_calls(&home, 2);
+    let sqlite = rusqlite::Connection::open(path(&home, "rewake.db")).unwrap();
+    let copied = sqlite.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    copied.unwrap();
+    wait_for_calls(&home, 5);
+    live.kill();
+    live.wait(LIMIT);
+    drop(sqlite);
+    for name in ["rewake.db-wal", "rewake.db-shm"] {
+        let _ = fs::remove_file(path(&home, name));
+    }
+    let doctor = home.run(["doctor"]);
+    if doctor.code() == Some(1) {
+        assert!(
+            doctor.stdout.contains("older than what was recorded"),
+            "{}",
+            doctor.stdout
+        );
+    }
+    goes_on_and_repeats_nothing(&home, "resumed");
+}
+
+#[test]
+fn an_older_copy_put_back_after_a_kill() {
+    let (home, mut live) = at_work();
+    wait_for_calls(&home, 2);
+    let copies = ["rewake.db", "rewake.db-wal"].map(|name| {
+        let bytes = fs::read(path(&home, name)).unwrap();
+        (name, bytes)
+    });
+    wait_for_calls(&home, 5);
+    live.kill();
+    live.wait(LIMIT);
+    for name in ["rewake.db", "rewake.db-wal", "rewake.db-shm"] {
+        let _ = fs::remove_file(path(&home, name));
+    }
+    for (name, bytes) in copies {
+        fs::write(path(&home, name), bytes).unwrap();
+    }
+    let doctor = home.run(["doctor"]).expect(1);
+    for words in ["older than what was recorded", "--as-is", "put it back"] {
+        assert!(doctor.stdout.contains(words), "{}", doctor.stdout);
+    }
+    goes_on_and_repeats_nothing(&home, "of them from the journal");
+}
+
+#[test]
+fn the_files_removed_under_a_running_session() {
+    let (home, live) = at_work();
+    wait_for_calls(&home, 2);
+    for name in ["rewake.db", "rewake.db-wal", "rewake.db-shm"] {
+        fs::remove_file(path(&home, name)).unwrap();
+    }
+    let run = live.wait(LIMIT);
+    assert_eq!(run.code(), Some(75), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("was removed, moved or replaced"),
+        "{}",
+        run.stderr
+    );
+    assert!(effects(&home).len() < CALLS);
+    let doctor = home.run(["doctor"]).expect(1);
+    assert!(
+        doctor.stdout.contains("the journal has 1 session"),
+        "{}",
+        doctor.stdout
+    );
+    goes_on_and_repeats_nothing(&home, "of them from the journal");
+}
+
+#[test]
+fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
+    let home = calling(&[bash("echo x >> effects")]);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let sqlite = rusqlite::Connection::open(path(&home, "rewake.db")).unwrap();
+    let truncated = sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    truncated.unwrap();
+    drop(sqlite);
+    let older = fs::read(path(&home, "rewake.db")).unwrap();
+    play(&home, &[step("more", &[])]);
+    home.run(["-p", "-c", "more"]).expect(0);
+    for name in ["rewake.db-wal", "rewake.db-shm"] {
+        let _ = fs::remove_file(path(&home, name));
+    }
+    fs::write(path(&home, "rewake.db"), older).unwrap();
+    fs::remove_dir_all(path(&home, "journal")).unwrap();
+
+    let words = [
+        "neither in the database nor in its journal",
+        "doctor --as-is",
+    ];
+    for args in [&["-p", "-c", "x"][..], &["-p", "-c", "x", "--fork-session"]] {
+        refused(home.run(args), 1, &words);
+    }
+    let doctor = home.run(["doctor"]).expect(1);
+    assert!(doctor.stdout.contains("are held"), "{}", doctor.stdout);
+    home.run(["doctor", "--as-is"]).expect(0);
+    play(&home, &[step("as it is", &[])]);
+    let run = home.run(["-p", "-c", "x"]).expect(0);
+    assert!(!run.stderr.contains("journal"), "{}", run.stderr);
+    assert!(
+        home.run(["doctor"])
+            .expect(0)
+            .stdout
+            .contains("nothing is wrong")
+    );
+}
+
+#[test]
+fn without_room_for_a_journal_it_is_said_and_the_session_goes_on() {
+    let home = calling(&[bash("echo x >> effects")]);
+    fs::write(path(&home, "journal"), "a file in the way").unwrap();
+    let run = home.run(["-p", "go", "--yolo"]).expect(0);
+    let said = run.stderr.matches("the journal is not written").count();
+    assert_eq!(said, 1, "{}", run.stderr);
+    let doctor = home.run(["doctor"]).expect(1);
+    assert!(
+        doctor.stdout.contains("WRONG  journal"),
+        "{}",
+        doctor.stdout
+    );
+    fs::remove_file(path(&home, "journal")).unwrap();
+    play(&home, &[step("more", &[])]);
+    let run = home.run(["-p", "-c", "more"]).expect(0);
+    assert!(!run.stderr.contains("journal"), "{}", run.stderr);
+    assert!(
+        home.run(["doctor"])
+            .expect(0)
+            .stdout
+            .contains("ok     journal")
+    );
+}

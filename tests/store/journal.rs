@@ -1,0 +1,445 @@
+//! The journal and the mark: what a database lost comes back, behind what it has; what is
+//! nowhere is held; and what cannot be written is written later.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rewake::core::entry::{Record, Via};
+use rewake::store::{Batch, Head, JournalPlace, Message, Standing, Store, StoreError};
+
+use crate::story::*;
+
+struct Scene {
+    dir: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state")).unwrap();
+        Scene { dir }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn place(&self) -> JournalPlace {
+        JournalPlace {
+            folder: self.data().join("journal"),
+            state_dir: self.dir.path().join("state"),
+            pause: Duration::from_millis(100),
+        }
+    }
+
+    fn open(&self) -> Store {
+        let mut store = Store::open(&self.data()).unwrap();
+        store.keep_copies(&self.data(), &self.place()).unwrap();
+        store
+    }
+
+    fn standing(&self) -> Standing {
+        let store = Store::open_current(&self.data()).unwrap().unwrap();
+        store.standing(&self.data(), &self.place()).unwrap()
+    }
+
+    /// All in the one file; to be called when nobody has it open.
+    fn database(&self) -> Vec<u8> {
+        raw(&self.data())
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+        fs::read(database(&self.data())).unwrap()
+    }
+
+    fn replace_database(&self, bytes: Option<&[u8]>) {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(self.data().join(format!("rewake.db{suffix}")));
+        }
+        if let Some(bytes) = bytes {
+            fs::write(database(&self.data()), bytes).unwrap();
+        }
+    }
+
+    /// The names in a session's journal.
+    fn files(&self, session: &str) -> Vec<String> {
+        let files = fs::read_dir(self.place().folder.join(session)).unwrap();
+        let mut names: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn log(store: &Store, id: &str) -> Vec<Record> {
+    store.load(id).unwrap().1
+}
+
+fn say(store: &mut Store, head: &mut Head, words: &str) {
+    append(store, head, vec![said(words)]);
+}
+
+/// One session with every kind of entry and a blob, and a fork of it.
+fn told(store: &mut Store) -> [String; 2] {
+    let mut head = session(store, HERE);
+    let mut all = batch(all_kinds());
+    all.blobs = vec![BLOB.to_vec()];
+    store.append(&mut head, &all).unwrap();
+    let mut branch = fork(store, head.session(), 3, 9).unwrap();
+    say(store, &mut branch, "another way");
+    [head, branch].map(|head| head.session().to_string())
+}
+
+#[test]
+fn a_lost_database_comes_back() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let ids = told(&mut store);
+    let logs = ids.clone().map(|id| log(&store, &id));
+    let title = store.find(&ids[0]).unwrap().title;
+    drop(store);
+    assert_eq!(
+        scene.standing(),
+        Standing {
+            sessions: 2,
+            ..Standing::default()
+        }
+    );
+    scene.replace_database(None);
+
+    let mut store = scene.open();
+    assert_eq!(ids.clone().map(|id| log(&store, &id)), logs);
+    let brought = store.brought().clone();
+    assert_eq!(brought.missing, 0);
+    let expected = [(ids[0].clone(), 23), (ids[1].clone(), 2)];
+    assert_eq!(brought.entries, expected.into());
+    assert!(brought.line().unwrap().contains("25 entries of 2 sessions"));
+    assert_eq!(store.find(&ids[0]).unwrap().title, title);
+    let origin = store.find(&ids[1]).unwrap().forked_from.unwrap();
+    assert_eq!((origin.session.as_str(), origin.seq), (&*ids[0], 3));
+    let blob = rewake::store::blob_ref(BLOB).hash;
+    assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB));
+    // They go on, and a second start has nothing to do.
+    let (mut head, _) = store.load(&ids[0]).unwrap();
+    say(&mut store, &mut head, "and on");
+    drop(store);
+    assert_eq!(scene.open().brought().line(), None);
+    assert_eq!(
+        scene.standing(),
+        Standing {
+            sessions: 2,
+            ..Standing::default()
+        }
+    );
+}
+
+/// Nothing was closed, nothing synced: as a kill leaves it.
+#[test]
+fn what_was_appended_is_in_the_journal_before_anything_else_is_done() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    for n in 0..5 {
+        say(&mut store, &mut head, &format!("words {n}"));
+        let tail = scene.place().folder.join(head.session()).join("tail.jsonl");
+        let tail = fs::read_to_string(tail).unwrap();
+        assert!(tail.lines().last().unwrap().contains(&format!("words {n}")));
+    }
+    let whole = log(&store, head.session());
+    std::mem::forget(store);
+    scene.replace_database(Some(&older));
+    let store = scene.open();
+    assert_eq!(store.brought().entries.values().sum::<u64>(), 5);
+    assert_eq!(log(&store, head.session()), whole);
+}
+
+/// A message that waits in the older copy was said since.
+#[test]
+fn nothing_is_said_twice() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let message = Message {
+        text: "words".into(),
+        images: vec![],
+        via: Via::Queue,
+    };
+    let queued = store.queue(head.session(), &message, &[], 1).unwrap();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    let taken = Batch {
+        taken: Some(queued),
+        ..batch(vec![said("words")])
+    };
+    store.append(&mut head, &taken).unwrap();
+    drop(store);
+    scene.replace_database(Some(&older));
+    let store = scene.open();
+    assert_eq!(said_texts(&log(&store, head.session())), ["words"]);
+    assert_eq!(store.queued(head.session()).unwrap(), []);
+}
+
+/// Long ones are in frames; what a kill tore ends one file, and the next is read all the same.
+#[test]
+fn frames_are_read_over_a_torn_end() {
+    let scene = Scene::new();
+    let mut head = {
+        let mut store = scene.open();
+        let mut head = session(&mut store, HERE);
+        for n in 0..60 {
+            say(
+                &mut store,
+                &mut head,
+                &format!("{n} {}", "words ".repeat(800)),
+            );
+        }
+        head
+    };
+    let id = head.session().to_string();
+    let mut store = scene.open();
+    for n in 60..90 {
+        say(
+            &mut store,
+            &mut head,
+            &format!("{n} {}", "words ".repeat(800)),
+        );
+    }
+    let whole = log(&store, &id);
+    drop(store);
+    let files = scene.files(&id);
+    let frames: Vec<&String> = files.iter().filter(|f| f.ends_with(".jsonl.zst")).collect();
+    assert!(frames.len() > 1, "{files:?}");
+    assert!(!files.iter().any(|f| f.contains("closed")), "{files:?}");
+    // The first half of a frame, as a power cut leaves it behind whole ones.
+    let first = scene.place().folder.join(&id).join(frames[0]);
+    let mut bytes = fs::read(&first).unwrap();
+    bytes.extend_from_within(..100);
+    fs::write(&first, bytes).unwrap();
+    // And the last line.
+    let tail = scene.place().folder.join(&id).join("tail.jsonl");
+    let mut torn = fs::read(&tail).unwrap();
+    torn.extend_from_slice(b"{\"seq\":91,\"at");
+    fs::write(&tail, torn).unwrap();
+
+    scene.replace_database(None);
+    let mut store = scene.open();
+    assert_eq!(log(&store, &id), whole);
+    // It is cut off before more is written behind it.
+    let (mut head, _) = store.load(&id).unwrap();
+    say(&mut store, &mut head, "the last");
+    drop(store);
+    assert_eq!(
+        scene.standing(),
+        Standing {
+            sessions: 1,
+            ..Standing::default()
+        }
+    );
+}
+
+#[test]
+fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 2);
+    let id = head.session().to_string();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    say(&mut store, &mut head, "in the journal");
+    drop(store);
+    scene.replace_database(Some(&older));
+    // A version without a journal went on with it.
+    let mut store = Store::open(&scene.data()).unwrap();
+    let (mut head, _) = store.load(&id).unwrap();
+    for words in ["in the database", "and more"] {
+        say(&mut store, &mut head, words);
+    }
+    let whole = log(&store, &id);
+    drop(store);
+
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    assert_eq!(log(&store, &id), whole);
+    let [(other, from)] = &store.brought().parted[..] else {
+        panic!("{:?}", store.brought());
+    };
+    assert_eq!(*from, id);
+    let texts = log(&store, other);
+    assert_eq!(said_texts(&texts), ["words 1", "words 2", "in the journal"]);
+    let info = store.find(other).unwrap();
+    assert_eq!(info.forked_from.unwrap().seq, 2);
+    assert!(info.title.unwrap().contains("as its journal has it"));
+    drop(store);
+    // The journal follows the database again, and nothing is made a second time.
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    assert_eq!(store.brought().line(), None);
+    drop(store);
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), whole);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_is_said_once_and_caught_up_with() {
+    let scene = Scene::new();
+    fs::create_dir(scene.data()).unwrap();
+    let in_the_way = scene.place().folder;
+    fs::write(&in_the_way, "a file").unwrap();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let said = store.journal_trouble();
+    assert!(said.unwrap().contains("journal"));
+    for n in 0..30 {
+        say(&mut store, &mut head, &format!("words {n}"));
+    }
+    assert_eq!(store.load(&id).unwrap().1.len(), 31);
+    fs::remove_file(&in_the_way).unwrap();
+    say(&mut store, &mut head, "it can be written again");
+    let whole = log(&store, &id);
+    drop(store);
+    assert_eq!(
+        scene.standing(),
+        Standing {
+            sessions: 1,
+            ..Standing::default()
+        }
+    );
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), whole);
+}
+
+/// More than one step of it, with a fork whose journal begins behind what it shares.
+#[test]
+fn a_session_of_an_older_version_gets_its_journal() {
+    let scene = Scene::new();
+    let mut store = Store::open(&scene.data()).unwrap();
+    let mut head = session(&mut store, HERE);
+    for n in 0..40 {
+        say(
+            &mut store,
+            &mut head,
+            &format!("{n} {}", "words ".repeat(10_000)),
+        );
+    }
+    let mut branch = fork(&mut store, head.session(), 20, 9).unwrap();
+    say(&mut store, &mut branch, "another way");
+    drop(store);
+    let ids = [head.session().to_string(), branch.session().to_string()];
+    let mut store = scene.open();
+    for id in &ids {
+        store.bring_in(id).unwrap();
+        while store.maintain().unwrap() {}
+    }
+    let logs = ids.clone().map(|id| log(&store, &id));
+    drop(store);
+    assert_eq!(
+        scene.standing(),
+        Standing {
+            sessions: 2,
+            ..Standing::default()
+        }
+    );
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(ids.map(|id| log(&store, &id)), logs);
+}
+
+#[test]
+fn never_silently_back_in_time() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 3);
+    let id = head.session().to_string();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    for n in 0..4 {
+        say(&mut store, &mut head, &format!("more {n}"));
+    }
+    drop(store);
+    scene.replace_database(Some(&older));
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    std::thread::sleep(Duration::from_millis(2));
+
+    for _ in 0..2 {
+        let mut store = scene.open();
+        let error = store.not_back_in_time(&id).unwrap_err();
+        assert!(
+            matches!(error, StoreError::BackInTime { missing: 4 }),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().contains("--as-is"));
+        // What is begun now is not held, and hides nothing.
+        let new = talk(&mut store, 20);
+        store.not_back_in_time(new.session()).unwrap();
+        drop(store);
+        assert_eq!(scene.standing().held, Some(4));
+    }
+    scene.place().move_aside(&scene.data()).unwrap();
+    let store = scene.open();
+    store.not_back_in_time(&id).unwrap();
+    assert_eq!(scene.standing().held, None);
+    assert_eq!(said_texts(&log(&store, &id)).len(), 3);
+}
+
+fn moved(error: StoreError) {
+    assert!(matches!(error, StoreError::Moved { .. }), "{error}");
+    assert!(error.is_passing() && error.hint().is_some());
+}
+
+#[test]
+fn nothing_is_recorded_in_files_that_nobody_finds_again() {
+    for name in ["rewake.db", "rewake.db-wal"] {
+        let scene = Scene::new();
+        let mut store = scene.open();
+        let mut head = talk(&mut store, 2);
+        let path = scene.data().join(name);
+        let aside = path.with_extension("aside");
+        fs::rename(&path, &aside).unwrap();
+        let more = batch(vec![said("lost")]);
+        moved(store.append(&mut head, &more).unwrap_err());
+        // Another file in its place is not it.
+        fs::write(&path, "").unwrap();
+        moved(store.append(&mut head, &more).unwrap_err());
+        fs::rename(&aside, &path).unwrap();
+        store.append(&mut head, &more).unwrap();
+        assert_eq!(log(&store, head.session()).len(), 4, "{name}");
+    }
+}
+
+/// One folder of journals may be shared: what is of another store is not touched.
+#[test]
+fn a_database_of_another_store_gets_what_the_journal_has() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let id = talk(&mut store, 2).session().to_string();
+    drop(store);
+    let other = Scene::new();
+    let mut store = Store::open(&other.data()).unwrap();
+    let theirs = talk(&mut store, 9).session().to_string();
+    drop(store);
+    scene.replace_database(Some(&other.database()));
+    let store = scene.open();
+    assert_eq!(log(&store, &id).len(), 3);
+    assert_eq!(log(&store, &theirs).len(), 10);
+}
+
+#[test]
+fn files_of_the_journal_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let id = talk(&mut store, 2).session().to_string();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = scene.place().folder;
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(&folder.join(&id)), 0o700);
+    assert_eq!(mode(&folder.join(&id).join("tail.jsonl")), 0o600);
+}
