@@ -13,6 +13,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::access::Access;
+
 use super::choice::Effort;
 use super::text::one_line;
 
@@ -129,6 +131,10 @@ pub enum Entry {
         verdict: Verdict,
         /// Who decided. Hooks do not exist yet: so far always `Person`.
         by: By,
+        /// Of a command that was allowed: how far it may reach. In logs of older versions
+        /// there is none: what was allowed then ran without a sandbox.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<Access>,
         /// The rule that is allowed with it for the rest of this session, as written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
@@ -138,6 +144,10 @@ pub enum Entry {
         /// The call that is begun.
         call: CallId,
         guard: Guard,
+        /// Of a command: how far it may reach, also when it is begun only after a crash. In
+        /// logs of older versions there is none: commands ran without a sandbox then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<Access>,
     },
     /// The one result of a call.
     Finished {

@@ -154,9 +154,9 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     match fate(state, policy, open) {
         Fate::Ask { .. } => Step::Ask(id),
         Fate::Close(_) => Step::Close(id),
-        Fate::Run if only_looks(open) => Step::Run(batch(state, policy, open)),
+        Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // Whoever answers knows all that the answer of the model wants.
-        Fate::Run => match first_question(state, policy) {
+        Fate::Run { .. } => match first_question(state, policy) {
             Some(id) => Step::Ask(id),
             None => Step::Run(batch(state, policy, open)),
         },
@@ -254,7 +254,7 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| only_looks(c) == only_looks(first))
-        .take_while(|c| fate(state, policy, c) == Fate::Run)
+        .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
         .map(|c| c.call.id)
         .collect()
 }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::access::Access;
 use super::choice::Effort;
 use super::entry::Choice;
 use super::entry::{
@@ -146,8 +147,12 @@ pub struct OpenCall {
     pub cut: bool,
     /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
+    /// The access that a person allowed.
+    pub allowed_access: Option<Access>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
+    /// The access of that `Started`.
+    pub started_access: Option<Access>,
     /// Its result is in the log.
     pub finished: bool,
 }
@@ -336,7 +341,7 @@ impl State {
                     None => Ok(()),
                 }
             }
-            Entry::Started { call, guard } => self.may_start(*call, guard),
+            Entry::Started { call, guard, .. } => self.may_start(*call, guard),
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::Stopped { .. }
             | Entry::Saved { .. }
@@ -481,18 +486,29 @@ impl State {
             Entry::Decided {
                 call,
                 verdict,
+                access,
                 rule,
                 by: _,
             } => {
-                self.on_call(*call, |open| open.decided = Some(verdict.clone()));
+                self.on_call(*call, |open| {
+                    open.decided = Some(verdict.clone());
+                    open.allowed_access = *access;
+                });
                 // One that another version wrote, and that is not understood, allows nothing.
                 let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
                 if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
                     self.session_rules.push(rule);
                 }
             }
-            Entry::Started { call, guard } => {
-                self.on_call(*call, |open| open.guard = Some(guard.clone()));
+            Entry::Started {
+                call,
+                guard,
+                access,
+            } => {
+                self.on_call(*call, |open| {
+                    open.guard = Some(guard.clone());
+                    open.started_access = *access;
+                });
             }
             Entry::Finished {
                 call,
@@ -825,6 +841,8 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 call: ToolCall::new(id, name, arguments, describe),
                 cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
                 decided: None,
+                allowed_access: None,
+                started_access: None,
                 guard: None,
                 finished: false,
             });

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{RunResult, is_denied};
+use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
@@ -41,6 +42,8 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
+    /// It was said that commands run in the sandbox.
+    sandbox_told: bool,
 }
 
 impl Printer {
@@ -56,6 +59,7 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
+            sandbox_told: false,
         }))
     }
 
@@ -104,7 +108,11 @@ impl Printer {
                 self.turns += 1;
                 self.answer = words(blocks);
             }
-            Entry::Started { call, .. } => {
+            Entry::Started { call, access, .. } => {
+                if access.is_some_and(|access| access < Access::Full) && !self.sandbox_told {
+                    self.sandbox_told = true;
+                    note(SANDBOXED);
+                }
                 if let Some(open) = state.call(*call) {
                     note(&format!("· {}", subject(&open.call)));
                 }
@@ -248,6 +256,11 @@ impl Printer {
         })
     }
 }
+
+/// Said at the first command that runs in it.
+const SANDBOXED: &str = "commands run in a sandbox: they do not see your keys and files outside of \
+                         the workspace, and have no network unless you allow it; sandbox.enabled = \
+                         false turns it off";
 
 /// An entry of the log as a line of the stream: its fields, with place, time and type.
 pub fn entry_line(record: &Record) -> Value {

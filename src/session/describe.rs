@@ -170,8 +170,9 @@ impl Describer {
                 verdict,
                 by,
                 rule,
+                access: _,
             } => self.decided(*call, verdict, *by, rule.as_deref()),
-            Entry::Started { call, guard } => self.started(*call, guard),
+            Entry::Started { call, guard, .. } => self.started(*call, guard),
             Entry::Finished {
                 call,
                 outcome,

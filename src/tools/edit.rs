@@ -10,7 +10,7 @@ use super::schema::{array, boolean, object, string};
 use super::shown::{Body, Shown, ShownResult};
 use super::tool::Tool;
 use super::work::Work;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -45,7 +45,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Edit,
+            path_use: PathUse::Edit,
             path: self.path.clone(),
         }
     }

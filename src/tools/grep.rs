@@ -26,7 +26,7 @@ use super::walk::{PathGlob, Walk, hints};
 use super::whole::Whole;
 use super::work::Work;
 use super::{Ran, printable};
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_HITS: u64 = 200;
 const MAX_HITS: u64 = 2_000;
@@ -77,7 +77,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Grep,
+            path_use: PathUse::Grep,
             path: self.path.as_deref().unwrap_or(".").to_string(),
         }
     }

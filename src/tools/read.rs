@@ -22,7 +22,7 @@ use super::work::Work;
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_LINES: u64 = 2_000;
 const MAX_PAGE_BYTES: usize = 50_000;
@@ -60,7 +60,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Read,
+            path_use: PathUse::Read,
             path: self.path.clone(),
         }
     }

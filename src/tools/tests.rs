@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tool::Entry;
 use super::*;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 use crate::core::tool::Class;
 
 /// Arguments that have every property of the schema.
@@ -148,8 +148,8 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     };
     use Class::{Checked, Idempotent, Opaque, Supervised};
     let back = |tool, reach| Permission::LookBack { tool, reach };
-    let path = |access, path: &str| Permission::Path {
-        access,
+    let path = |path_use, path: &str| Permission::Path {
+        path_use,
         path: path.into(),
     };
     let write = json!({"path": "a", "content": "x"});
@@ -163,18 +163,21 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     let skill_path = Permission::WriteInWorkspace {
         path: ".rewake/skills/a/SKILL.md".into(),
     };
-    let line = Permission::Command { line: "ls".into() };
+    let line = Permission::Command {
+        line: "ls".into(),
+        access: None,
+    };
     let far = Permission::Foreign {
         name: "mcp__far__poke".into(),
     };
     #[rustfmt::skip]
     let rows = [
-        ("read", json!({"path": "a"}), Idempotent, path(Access::Read, "a")),
-        ("grep", json!({"pattern": "x"}), Idempotent, path(Access::Grep, ".")),
-        ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(Access::Grep, "b")),
+        ("read", json!({"path": "a"}), Idempotent, path(PathUse::Read, "a")),
+        ("grep", json!({"pattern": "x"}), Idempotent, path(PathUse::Grep, ".")),
+        ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(PathUse::Grep, "b")),
         ("glob", json!({"pattern": "*.rs", "path": "src"}), Idempotent, glob),
-        ("write", write, Checked, path(Access::Write, "a")),
-        ("edit", edit, Checked, path(Access::Edit, "a")),
+        ("write", write, Checked, path(PathUse::Write, "a")),
+        ("edit", edit, Checked, path(PathUse::Edit, "a")),
         ("save_skill", skill, Checked, skill_path),
         ("bash", json!({"command": "ls", "background": true}), Supervised, line),
         ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),

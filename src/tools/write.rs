@@ -8,7 +8,7 @@ use super::schema::{object, string};
 use super::shown::{Body, Shown, ShownResult};
 use super::tool::Tool;
 use super::work::Work;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -33,7 +33,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Write,
+            path_use: PathUse::Write,
             path: self.path.clone(),
         }
     }

@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod commands;
 mod config;
 mod context;

@@ -152,7 +152,11 @@ fn supervised() -> Guard {
 }
 
 fn started(call: CallId, guard: Guard) -> Entry {
-    Entry::Started { call, guard }
+    Entry::Started {
+        call,
+        guard,
+        access: None,
+    }
 }
 
 fn stopped() -> Entry {
@@ -179,15 +183,18 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|permission, _| match permission {
-            Permission::Command { line } if line.starts_with("ask") => Decision::Ask {
-                why: "asks".into(),
-                rule: None,
-            },
-            Permission::Command { line } if line.starts_with("deny") => Decision::Deny {
-                reason: "no".into(),
-            },
-            _ => Decision::Allow,
+        permission_check: std::sync::Arc::new(|permission, _| {
+            let decision = match permission {
+                Permission::Command { line, .. } if line.starts_with("ask") => Decision::Ask {
+                    why: "asks".into(),
+                    rule: None,
+                },
+                Permission::Command { line, .. } if line.starts_with("deny") => Decision::Deny {
+                    reason: "no".into(),
+                },
+                _ => Decision::Allow,
+            };
+            decision.into()
         }),
         interactive,
         max_turns: Some(30),
@@ -256,6 +263,7 @@ fn what_is_next() {
         call: id(2, 0),
         verdict,
         by: By::Person,
+        access: None,
         rule: None,
     };
     check(
@@ -312,6 +320,7 @@ fn rules_of_a_session_are_folded_from_its_log() {
         call: id(2, 0),
         verdict: Verdict::Allow,
         by: By::Person,
+        access: None,
         rule: Some(rule.to_string()),
     };
     let rules = |entries: Vec<Entry>| -> Vec<String> {
@@ -353,6 +362,7 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
         call,
         verdict,
         by: By::Person,
+        access: None,
         rule: None,
     };
     let mut log = vec![said("go"), replied(calls)];
@@ -781,6 +791,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
+                access: None,
                 rule: None,
             }
         }
@@ -875,7 +886,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, rule: None };
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}

@@ -142,6 +142,7 @@ pub mod entry {
             call,
             verdict: Verdict::Allow,
             by: By::Person,
+            access: None,
             rule: None,
         }
     }
@@ -152,7 +153,11 @@ pub mod entry {
             boot: "boot".into(),
             background: false,
         };
-        Entry::Started { call, guard }
+        Entry::Started {
+            call,
+            guard,
+            access: None,
+        }
     }
 
     pub fn checked(call: CallId, path: &str) -> Entry {
@@ -161,7 +166,11 @@ pub mod entry {
             before: Some("a".repeat(64)),
             after: "b".repeat(64),
         };
-        Entry::Started { call, guard }
+        Entry::Started {
+            call,
+            guard,
+            access: None,
+        }
     }
 
     pub fn finished(call: CallId, outcome: Outcome, fact: Option<Fact>) -> Entry {

@@ -154,6 +154,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 reason: "no".into(),
             },
             by: By::Person,
+            access: None,
             rule: None,
         },
         Entry::Started {
@@ -163,6 +164,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 before: None,
                 after: "ab".into(),
             },
+            access: None,
         },
         Entry::Started {
             call: call(3),
@@ -171,10 +173,12 @@ pub fn all_kinds() -> Vec<Entry> {
                 boot: "b".into(),
                 background: true,
             },
+            access: None,
         },
         Entry::Started {
             call: call(4),
             guard: Guard::Opaque,
+            access: None,
         },
         finished(
             0,

@@ -1,6 +1,7 @@
 //! What the model reads of a command that is over, or runs in the background.
 
 use super::super::{Ran, fit};
+use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
@@ -19,6 +20,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
     let (line, exit_code) = how(&ended.how);
+    let of_sandbox = hint::lines(ended, &output.text);
     let fact = Some(Fact::Ran {
         exit_code,
         took_ms: ended.took_ms,
@@ -34,6 +36,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
         },
         How::Stopped | How::Lost { .. } => Outcome::Interrupted { output, why: line },
     };
+    let outcome = with_lines(outcome, &of_sandbox);
     Ran {
         outcome,
         fact,
@@ -53,6 +56,28 @@ pub(crate) fn after_restart(mut ran: Ran) -> Ran {
         other => other,
     };
     ran
+}
+
+/// What the sandbox has to say, behind what the command printed.
+fn with_lines(outcome: Outcome, lines: &[String]) -> Outcome {
+    let with = |output| {
+        lines
+            .iter()
+            .fold(output, |output, line| with_line(output, line))
+    };
+    match outcome {
+        Outcome::Done { output } => Outcome::Done {
+            output: with(output),
+        },
+        Outcome::Error { output } => Outcome::Error {
+            output: with(output),
+        },
+        Outcome::Interrupted { output, why } => Outcome::Interrupted {
+            output: with(output),
+            why,
+        },
+        other => other,
+    }
 }
 
 fn with_line(mut output: Output, line: &str) -> Output {
@@ -117,7 +142,10 @@ pub(crate) fn background_end(
         }
         Err(why) => (why, Vec::new()),
     };
-    let text = format!("the background command {id} ({command}) ended: {line}; {last}");
+    let mut text = format!("the background command {id} ({command}) ended: {line}; {last}");
+    for line in hint::lines(ended, &text) {
+        text.push_str(&format!("\n[{line}]"));
+    }
     BackgroundEnd {
         exit_code,
         text,

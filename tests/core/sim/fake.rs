@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::core::request::{Part, Request};
 use rewake::core::state::Background;
@@ -337,6 +338,9 @@ impl Outside {
     }
 }
 
+/// What each command is given.
+pub const ACCESS: Access = Access::Workspace;
+
 pub struct Fake {
     outside: Rc<RefCell<Outside>>,
 }
@@ -542,6 +546,7 @@ impl World for Fake {
     async fn prepare(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         _at: Option<&Path>,
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
@@ -552,7 +557,10 @@ impl World for Fake {
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),
-            Ok(Work::Run(command)) => Ok(outside.prepare_run(call.id, command.background)),
+            Ok(Work::Run(command)) => {
+                assert_eq!(access, Some(ACCESS), "a command without its access");
+                Ok(outside.prepare_run(call.id, command.background))
+            }
             _ => Ok(Guard::Opaque),
         }
     }
@@ -600,7 +608,16 @@ impl World for Fake {
         }
     }
 
-    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+    async fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+        stop: bool,
+    ) -> Settled {
+        if matches!(guard, Guard::Supervised { .. }) {
+            assert_eq!(access, Some(ACCESS), "the access was not recorded");
+        }
         match guard {
             Guard::Checked { before, after, .. } => {
                 let now = self.outside.borrow().files.get("f").map(|t| hash(t));

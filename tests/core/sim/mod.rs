@@ -21,7 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use check::{check_acknowledged, check_end};
-use fake::{Fake, Outside, Rng, Script};
+use fake::{ACCESS, Fake, Outside, Rng, Script};
 use person::Person;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
@@ -29,7 +29,7 @@ use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::permission::Permission;
-use rewake::core::policy::Decision;
+use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
@@ -78,11 +78,16 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|permission, _| match permission {
-            Permission::Command { line } if line.contains("denied") => Decision::Deny {
-                reason: "no".into(),
-            },
-            _ => Decision::Allow,
+        permission_check: std::sync::Arc::new(|permission, _| {
+            let decision = match permission {
+                Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
+                    reason: "no".into(),
+                },
+                _ => Decision::Allow,
+            };
+            // Every command gets the same access; the world checks that it is recorded.
+            let access = matches!(permission, Permission::Command { .. }).then_some(ACCESS);
+            Judgement { decision, access }
         }),
         interactive: false,
         max_turns: None,
@@ -272,6 +277,7 @@ fn check_results(records: &[Record]) {
             Entry::Started {
                 call,
                 guard: Guard::Opaque,
+                ..
             } => opaque.push(*call),
             Entry::Finished {
                 call,
