@@ -72,7 +72,11 @@ fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
 /// Whether a command that was recorded and not begun may still run as it was recorded. `Err`
 /// is told to the model: mode, rules or the system have changed since.
 pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
-    let Some(Permission::Command { line, .. }) = open.described().map(|d| &d.permission) else {
+    let described = open.described().map(|d| &d.permission);
+    let Some(Permission::Command {
+        line, background, ..
+    }) = described
+    else {
         return Ok(());
     };
     let recorded = open.started_access.unwrap_or(Access::Full);
@@ -82,6 +86,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
     let permission = Permission::Command {
         line: line.clone(),
         access: Some(recorded),
+        background: *background,
     };
     let judged = (policy.permission_check)(&permission, state);
     match judged.decision {

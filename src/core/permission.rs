@@ -73,6 +73,8 @@ pub enum Permission {
     Command {
         line: String,
         access: Option<Access>,
+        /// It goes on while the model and the user do other things.
+        background: bool,
     },
     /// To look at what was recorded before, and so far.
     LookBack { tool: LookBack, reach: Reach },

@@ -113,8 +113,12 @@ pub fn judge(
 ) -> Judgement {
     let evaluation = Evaluation::new(mode, rules, place, disk);
     let (finding, access) = match permission {
-        Permission::Command { line, access } => {
-            let (access, finding) = evaluation.command_line(line, *access);
+        Permission::Command {
+            line,
+            access,
+            background,
+        } => {
+            let (access, finding) = evaluation.command_line(line, *access, *background);
             (finding, Some(access))
         }
         Permission::None => (Finding::Fine, None),

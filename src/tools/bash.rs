@@ -69,6 +69,7 @@ impl Tool for Args {
         Permission::Command {
             line: self.command.clone(),
             access: self.access,
+            background: self.background,
         }
     }
 

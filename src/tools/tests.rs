@@ -166,6 +166,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     let line = Permission::Command {
         line: "ls".into(),
         access: None,
+        background: true,
     };
     let far = Permission::Foreign {
         name: "mcp__far__poke".into(),

@@ -166,7 +166,11 @@ fn allows(line: &str, home: &Home, deny: &str) -> bool {
     };
     let line = line.to_string();
     decide(
-        &Permission::Command { line, access: None },
+        &Permission::Command {
+            line,
+            access: None,
+            background: false,
+        },
         Mode::Default,
         &rules,
         &place,

@@ -45,24 +45,30 @@ fn reaches(access: Access) -> Option<&'static str> {
 impl Evaluation<'_> {
     /// The access that a line gets, and whether it may run with it. `asked` is what the call
     /// names; without, it is the most that mode and rules give without a question.
-    pub(super) fn command_line(&self, text: &str, asked: Option<Access>) -> (Access, Finding) {
+    pub(super) fn command_line(
+        &self,
+        text: &str,
+        asked: Option<Access>,
+        background: bool,
+    ) -> (Access, Finding) {
         if !self.sandbox.available {
             return (Access::Full, self.line(text, Access::Full));
         }
         let granted = self.grants(text);
-        let access = asked.unwrap_or_else(|| granted.map_or(self.usual(), |g| g.max(self.usual())));
-        let finding = self.with_access(text, access, granted);
+        let usual = self.usual(background);
+        let access = asked.unwrap_or_else(|| granted.map_or(usual, |granted| granted.max(usual)));
+        let finding = self.with_access(text, access, granted, background);
         (access, finding)
     }
 
     /// The access that a call gets which names none, and that no rule speaks of.
-    fn usual(&self) -> Access {
+    fn usual(&self, background: bool) -> Access {
         match self.mode {
             Mode::BypassPermissions => Access::Full,
             Mode::Plan => Access::Read,
             // Nothing runs unasked because of this sandbox. What is listed or approved has it.
             Mode::Default | Mode::AcceptEdits if !self.sandbox.read => Access::Workspace,
-            Mode::AcceptEdits if self.sandbox.workspace => Access::Workspace,
+            Mode::AcceptEdits if self.sandbox.workspace && !background => Access::Workspace,
             Mode::Default | Mode::AcceptEdits => Access::Read,
         }
     }
@@ -104,7 +110,13 @@ impl Evaluation<'_> {
         levels.find(|level| matches!(self.line(text, *level), Finding::Fine))
     }
 
-    fn with_access(&self, text: &str, access: Access, granted: Option<Access>) -> Finding {
+    fn with_access(
+        &self,
+        text: &str,
+        access: Access,
+        granted: Option<Access>,
+        background: bool,
+    ) -> Finding {
         let by_rules = self.by_rules(text, access);
         if matches!(by_rules, Finding::Denied(_)) {
             return by_rules;
@@ -123,7 +135,11 @@ impl Evaluation<'_> {
         }
         let unasked = match access {
             Access::Read => self.sandbox.read,
-            Access::Workspace => self.mode == Mode::AcceptEdits && self.sandbox.workspace,
+            // While a command runs in the background a person works in the same folder, so what it
+            // makes of protected files is told at its end and not undone.
+            Access::Workspace => {
+                self.mode == Mode::AcceptEdits && self.sandbox.workspace && !background
+            }
             Access::Network | Access::Full => false,
         };
         if unasked || granted.is_some_and(|granted| granted >= access) {

@@ -113,7 +113,11 @@ fn back(tool: LookBack, reach: Reach) -> Permission {
 
 fn bash(line: &str) -> Permission {
     let line = line.to_string();
-    Permission::Command { line, access: None }
+    Permission::Command {
+        line,
+        access: None,
+        background: false,
+    }
 }
 
 fn decided(permission: &Permission, mode: Mode, rules: &Rules) -> Decision {

@@ -57,9 +57,20 @@ pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
             after.changed.join(", ")
         ));
     }
+    if !after.found_changed.is_empty() {
+        let more = match after.more_changed {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        lines.push(format!(
+            "while it ran, these protected files were made or changed, by it or by somebody else; \
+             they are as they were found: {}{more}",
+            after.found_changed.join(", ")
+        ));
+    }
     if after.ended > 0 {
         lines.push(format!(
-            "{} that it left running ended with it",
+            "{} that it left running ended with it; for a server use `background`",
             processes(after.ended)
         ));
     }
@@ -202,14 +213,16 @@ mod tests {
             ended: 1,
             changed: vec![".git/config (it is as it was)".into()],
             more_changed: 3,
+            found_changed: vec![".mcp.json".into()],
             limit: Some("more than 10 processes".into()),
         };
         let lines = lines(&ended(Access::Workspace, How::Exited(0), after), "");
-        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines[0].contains("more than 10 processes"));
         assert!(lines[1].contains(".git/config") && lines[1].contains("and 3 more"));
-        assert!(lines[2].starts_with("1 process"));
-        assert!(lines[3].contains("2 processes"));
+        assert!(lines[2].contains(".mcp.json") && lines[2].contains("somebody else"));
+        assert!(lines[3].starts_with("1 process"));
+        assert!(lines[4].contains("2 processes"));
     }
 
     #[test]

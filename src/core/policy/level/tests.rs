@@ -35,12 +35,43 @@ fn judged(
     text: &str,
     sandbox: Sandbox,
 ) -> Judgement {
+    judged_so(line, access, false, mode, text, sandbox)
+}
+
+fn judged_so(
+    line: &str,
+    access: Option<Access>,
+    background: bool,
+    mode: Mode,
+    text: &str,
+    sandbox: Sandbox,
+) -> Judgement {
     let permission = Permission::Command {
         line: line.to_string(),
         access,
+        background,
     };
     let place = Workspace { sandbox, ..place() };
     judge(&permission, mode, &rules(text), &place, &DISK)
+}
+
+/// What one makes of protected files is told at its end and not undone: a person may have made it.
+#[test]
+fn a_command_in_the_background_writes_in_the_workspace_only_when_that_was_allowed() {
+    let judged = |access, text| {
+        let mode = Mode::AcceptEdits;
+        let judgement = judged_so("npm run dev", access, true, mode, text, WHOLE);
+        (
+            matches!(judgement.decision, Decision::Allow),
+            judgement.access,
+        )
+    };
+    assert_eq!(judged(None, ""), (true, Some(Access::Read)));
+    let workspace = Some(Access::Workspace);
+    assert_eq!(judged(workspace, ""), (false, workspace));
+    let rule = "+Bash(npm run dev:*)";
+    assert_eq!(judged(None, rule), (true, workspace));
+    assert_eq!(judged(workspace, rule), (true, workspace));
 }
 
 /// Each mode's decision and the first letter of the access, in the order of `Mode::ALL`.
