@@ -6,8 +6,12 @@ use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
-/// goes then, so the whole is kept as a blob.
-const TOLD_BYTES: usize = 2_000;
+/// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
+/// window.
+const TOLD_BYTES: usize = 1_200;
+
+/// The room for the lines that say how a command ended.
+const ENDING_BYTES: usize = 400;
 
 /// At most this much of an output is kept in the store.
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -15,7 +19,7 @@ const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
 pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => fit(text, inline_max_bytes),
+        Ok(text) => fit(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
     let (line, exit_code) = how(&ended.how);
