@@ -208,7 +208,8 @@ impl Messages {
             }
             Entry::Forked { .. } => {
                 self.close_all(
-                    "interrupted: this call belongs to the other branch; it may have happened there",
+                    "interrupted: this session was copied from another one while this call was open, \
+                     and the other may have done it: look at its effects before you repeat it",
                 );
             }
             _ => {}

@@ -252,21 +252,24 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
     Ok(match (text, outcome) {
         (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
         (Some(text), _) => {
-            let ending = ending(output).filter(|line| !text.trim_end().ends_with(line));
-            format!(
-                "{text}{}",
-                ending.map_or(String::new(), |l| format!("\n{l}"))
-            )
+            let ending: String = ending(output)
+                .filter(|line| !text.trim_end().ends_with(line))
+                .map(|line| format!("\n{line}"))
+                .collect();
+            format!("{}{ending}", text.trim_end_matches('\n'))
         }
         // The head and the tail are what there is.
         (None, _) => outcome.to_model_text().0,
     })
 }
 
-/// The last line that a command's result has besides its output: how it ended.
-fn ending(output: &Output) -> Option<&str> {
-    let last = output.text.lines().last();
-    last.filter(|line| line.starts_with('[') && line.ends_with(']'))
+/// The last lines that a result has besides its output: how a command ended, and what is told
+/// with it.
+fn ending(output: &Output) -> impl Iterator<Item = &str> {
+    let is_told = |line: &&str| line.starts_with('[') && line.ends_with(']');
+    let told = output.text.lines().rev().take_while(is_told).count();
+    let lines = output.text.lines().count();
+    output.text.lines().skip(lines - told)
 }
 
 fn images_of(images: &[Image]) -> String {

@@ -58,6 +58,7 @@ impl Tool for Args {
     fn work(self) -> Work {
         Work::Replace(FileChange {
             target: Target::InWorkspace(skill::path(&self.name)),
+            is_blind: true,
             content: Box::new(move |_, _| {
                 let text = skill::render(&self.name, &self.description, &self.body);
                 Ok(Content::whole(text.into_bytes()))

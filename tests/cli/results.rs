@@ -93,3 +93,72 @@ fn no_result_is_cut_twice_and_what_is_left_out_is_named() {
         assert!(hits.contains("shown, "));
     }
 }
+
+#[test]
+fn an_edit_of_a_file_that_changed_is_made_and_says_so() {
+    let edit = |old: &str, new: &str| {
+        let edits = json!([{"old": old, "new": new}]);
+        ("edit", json!({"path": "a.txt", "edits": edits}))
+    };
+    let home = crate::calling(&[
+        edit("one", "1"),
+        ("write", json!({"path": "a.txt", "content": "x"})),
+        ("read", json!({"path": "a.txt"})),
+        bash("echo four >> a.txt"),
+        edit("two", "2"),
+        edit("three", "3"),
+        ("write", json!({"path": "a.txt", "content": "x"})),
+        ("read", json!({"path": "a.txt"})),
+        edit("four", "4"),
+    ]);
+    std::fs::write(home.path("a.txt"), "one\ntwo\nthree\n").unwrap();
+    let told = crate::tool_results(&home, &["--yolo"]);
+    let texts: Vec<&str> = told.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts[0], "edited a.txt: line 1, +1 −1");
+    // An edit alone makes no file known.
+    assert!(
+        texts[1].contains("was not read in this session"),
+        "{}",
+        texts[1]
+    );
+    for n in [4, 5] {
+        assert!(texts[n].starts_with("edited a.txt: line "), "{}", texts[n]);
+        assert!(
+            texts[n].contains("[the file had changed since it was read"),
+            "{}",
+            texts[n]
+        );
+    }
+    assert!(
+        texts[6].contains("changed on disk since it was read"),
+        "{}",
+        texts[6]
+    );
+    assert!(
+        texts[8].starts_with("edited a.txt: line 4, +1 −1"),
+        "{}",
+        texts[8]
+    );
+    assert!(!texts[8].contains("had changed"), "{}", texts[8]);
+    assert_eq!(home.read("a.txt"), "1\n2\n3\n4\n");
+}
+
+#[test]
+fn calls_behind_a_refused_edit_say_that_they_ran_without_it() {
+    let home = crate::calling(&[
+        bash("echo before"),
+        (
+            "edit",
+            json!({"path": "a.txt", "edits": [{"old": "absent", "new": "x"}]}),
+        ),
+        bash("true"),
+        ("read", json!({"path": "a.txt"})),
+    ]);
+    std::fs::write(home.path("a.txt"), "one\n").unwrap();
+    let told = crate::tool_results(&home, &["--yolo"]);
+    let note = "[edit a.txt, before this call in the same answer, was refused: this is without its change]";
+    assert!(told[1].1.contains("was not found"), "{}", told[1].1);
+    for (at, has_note) in [(0, false), (1, false), (2, true), (3, true)] {
+        assert_eq!(told[at].1.contains(note), has_note, "{}", told[at].1);
+    }
+}
