@@ -387,6 +387,8 @@ fn plain(text: String) -> Part {
 fn object(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(map)) => Value::Object(map),
+        // Some servers wrap the object into a string.
+        Ok(Value::String(inner)) if inner.trim_start().starts_with('{') => object(&inner),
         _ if arguments.trim().is_empty() => Value::Object(Default::default()),
         _ => serde_json::json!({ "malformed": arguments }),
     }

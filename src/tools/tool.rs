@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::schema;
 use super::shown::Shown;
 use super::work::Work;
 use crate::core::entry::ToolSpec;
@@ -45,7 +46,7 @@ pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
-    schema: fn() -> Value,
+    pub schema: fn() -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(Value) -> Result<Shown, String>,
     pub work: fn(Value) -> Result<Work, String>,
@@ -66,6 +67,7 @@ impl Entry {
                 Ok(Described {
                     subject: args.subject(),
                     permission: args.permission(),
+                    objection: None,
                     class: args.work().class(),
                 })
             },
@@ -101,8 +103,9 @@ impl Entry {
 
 fn arguments<T: Tool>(value: Value) -> Result<T, String> {
     let name = T::NAME;
+    let hint = schema::hint(&T::schema(), &value);
     let args: T =
-        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}"))?;
+        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}{hint}"))?;
     match args.check() {
         Ok(()) => Ok(args),
         Err(why) => Err(format!("the arguments of {name}: {why}")),
