@@ -34,6 +34,7 @@ mod memory_insert;
 mod memory_page;
 mod memory_search;
 mod near;
+mod outline;
 mod past;
 mod paths;
 mod plan;
@@ -92,6 +93,12 @@ pub fn specs() -> Vec<ToolSpec> {
 /// The same for a small window, in a line each. What is left out is understood all the same.
 pub fn short_specs() -> Vec<ToolSpec> {
     TOOLS.iter().map(tool::Entry::short_spec).collect()
+}
+
+/// Those that the work itself needs, for a window in which each tool costs a part that is felt.
+pub fn fewest_specs() -> Vec<ToolSpec> {
+    let needed = TOOLS.iter().filter(|tool| !tool.is_rare);
+    needed.map(tool::Entry::short_spec).collect()
 }
 
 /// What a call is: the [`crate::core::tool::Describe`] of the program.

@@ -22,6 +22,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "save_skill";
     const TEXT: &'static str = include_str!("../../assets/tools/save_skill.md");
+    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         object(

@@ -275,6 +275,24 @@ fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
 }
 
 #[test]
+fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
+    let names: Vec<String> = fewest_specs().into_iter().map(|s| s.name).collect();
+    let want = [
+        "read",
+        "write",
+        "edit",
+        "bash",
+        "bash_stop",
+        "grep",
+        "glob",
+        "plan",
+        "memory_search",
+        "memory_page",
+    ];
+    assert_eq!(names, want);
+}
+
+#[test]
 fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
     let system = include_str!("../../assets/prompts/system_short.md");
     let tools = serde_json::to_string(&short_specs()).unwrap();

@@ -21,6 +21,9 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     /// same.
     const LEFT_OUT: &'static [&'static str] = &[];
 
+    /// The work goes on without it: in the smallest windows it is not in the list.
+    const IS_RARE: bool = false;
+
     fn schema() -> Value;
 
     /// What is wrong with arguments that have the right types, in words the model can act on.
@@ -46,6 +49,7 @@ pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
+    pub is_rare: bool,
     pub schema: fn() -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(Value) -> Result<Shown, String>,
@@ -61,6 +65,7 @@ impl Entry {
             name: T::NAME,
             text: T::TEXT,
             left_out: T::LEFT_OUT,
+            is_rare: T::IS_RARE,
             schema: T::schema,
             describe: |value| {
                 let args: T = arguments(value)?;
