@@ -333,7 +333,7 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.finish(&call, Ran::of(outcome)).await
+        self.record_end(&call, Ran::of(outcome)).await
     }
 
     async fn end(
@@ -369,6 +369,10 @@ impl<W: World> Engine<W> {
         mut ran: Ran,
     ) -> Result<(), EngineError> {
         self.tell_of_change_before(call, &mut ran.outcome);
+        self.record_end(call, ran).await
+    }
+
+    async fn record_end(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,
             outcome: ran.outcome,

@@ -153,12 +153,14 @@ fn calls_behind_a_refused_edit_say_that_they_ran_without_it() {
         ),
         bash("true"),
         ("read", json!({"path": "a.txt"})),
+        // What never ran says no more than that.
+        ("read", json!({"limit": 1})),
     ]);
     std::fs::write(home.path("a.txt"), "one\n").unwrap();
     let told = crate::tool_results(&home, &["--yolo"]);
     let note = "[edit a.txt, before this call in the same answer, was refused: this is without its change]";
     assert!(told[1].1.contains("was not found"), "{}", told[1].1);
-    for (at, has_note) in [(0, false), (1, false), (2, true), (3, true)] {
+    for (at, has_note) in [(0, false), (1, false), (2, true), (3, true), (4, false)] {
         assert_eq!(told[at].1.contains(note), has_note, "{}", told[at].1);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
         Ok(text) => fit(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
-    let (line, exit_code) = how(&ended.how);
+    let (line, exit_code) = how(ended);
     let fact = Some(Fact::Ran {
         exit_code,
         took_ms: ended.took_ms,
@@ -112,7 +112,7 @@ pub(crate) fn background_end(
             blobs: Vec::new(),
         };
     }
-    let (line, exit_code) = how(&ended.how);
+    let (line, exit_code) = how(ended);
     let (last, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
@@ -149,24 +149,30 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
 }
 
 /// How a command that is over is told in one line, and whether it did what it was to do.
-fn how(how: &How) -> (String, Option<i32>) {
-    match how {
+fn how(ended: &Ended) -> (String, Option<i32>) {
+    match &ended.how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
-        How::TimedOut => ("ended by rewake: it ran longer than its time limit".into(), None),
+        How::TimedOut => (
+            format!(
+                "ended by rewake after {} s: it ran longer than its time limit",
+                ended.took_ms / 1_000
+            ),
+            None,
+        ),
         How::Stopped => ("stopped".into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(
-                "its keeper was killed, so its end is not known; its processes still run (group \
-                 {group}; rewake ps stops them); it may or may not have done its work; look before \
-                 you repeat it"
+                "what collected its output was killed, so its end is not known; its processes still \
+                 run: `ps -o pid,args -g {group}` shows them, `kill -- -{group}` ends them; it may or \
+                 may not have done its work; look before you repeat it"
             ),
             None,
         ),
         How::Lost { group: None } => (
-            "its keeper was killed or the machine went down; it may or may not have done its work; \
-             look before you repeat it"
+            "what collected its output was killed or the machine went down; it may or may not have \
+             done its work; look before you repeat it"
                 .into(),
             None,
         ),
