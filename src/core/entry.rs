@@ -637,6 +637,20 @@ impl Outcome {
         }
     }
 
+    /// Adds a line to what a call that ran, or failed, gave. What never ran gave nothing.
+    pub fn add_line(&mut self, line: &str) {
+        let (Outcome::Done { output } | Outcome::Error { output }) = self else {
+            return;
+        };
+        if output.text.is_empty() {
+            output.text.push_str("(no output)");
+        }
+        if !output.text.ends_with('\n') {
+            output.text.push('\n');
+        }
+        output.text.push_str(line);
+    }
+
     /// What the model reads of it, and whether it is an error.
     pub fn to_model_text(&self) -> (String, bool) {
         match self {

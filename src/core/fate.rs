@@ -180,8 +180,9 @@ fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
             names.join(", ")
         )));
     }
-    match &open.call.described {
-        Err(why) => Some(Outcome::error(format!("not run: {why}"))),
-        Ok(_) => None,
-    }
+    let why = match &open.call.described {
+        Err(why) => Some(why),
+        Ok(described) => described.objection.as_ref(),
+    };
+    why.map(|why| Outcome::error(format!("not run: {why}")))
 }

@@ -9,6 +9,7 @@ pub(crate) mod address;
 pub mod budget;
 pub mod choice;
 pub mod continuation;
+pub(crate) mod cut;
 pub mod entry;
 pub mod exchange;
 pub mod fate;

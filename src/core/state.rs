@@ -155,6 +155,8 @@ pub struct OpenCall {
     pub started_access: Option<Access>,
     /// Its result is in the log.
     pub finished: bool,
+    /// That result says that it was refused or failed.
+    pub failed: bool,
 }
 
 /// What the agent was halted by.
@@ -256,6 +258,35 @@ impl State {
     /// Whether a person stopped the agent and nothing lifted that since.
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
+    }
+
+    /// Whether the model knows what the file of a call held when the call was begun.
+    fn knows_file_of(&self, guard: &Guard) -> bool {
+        match guard {
+            Guard::Checked {
+                path,
+                before: Some(before),
+                ..
+            } => self.seen.get(path) == Some(before),
+            Guard::Checked { before: None, .. } | Guard::Supervised { .. } | Guard::Opaque => true,
+        }
+    }
+
+    /// Whether the file of a call had changed since the model last saw it, when the call was begun.
+    pub fn changed_since_seen(&self, guard: &Guard) -> bool {
+        match guard {
+            Guard::Checked { path, .. } => {
+                self.seen.contains_key(path) && !self.knows_file_of(guard)
+            }
+            Guard::Supervised { .. } | Guard::Opaque => false,
+        }
+    }
+
+    /// The first call of the same answer before this one that was to change a file and was refused
+    /// or failed.
+    pub fn failed_change_before(&self, id: CallId) -> Option<&OpenCall> {
+        let mut before = self.calls.iter().take_while(|c| c.call.id != id);
+        before.find(|c| c.failed && c.changes_a_file())
     }
 
     /// Why the images of an entry are not sent to the model; `None` when they are.
@@ -516,12 +547,24 @@ impl State {
                 fact,
                 ..
             } => {
-                self.on_call(*call, |open| open.finished = true);
+                let failed = matches!(outcome, Outcome::Error { .. } | Outcome::Denied { .. });
+                self.on_call(*call, |open| {
+                    open.finished = true;
+                    open.failed = failed;
+                });
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
                 }
-                if let Some(fact) = fact {
+                // What was changed in a file that the model does not know, leaves it unknown.
+                let is_known = match fact {
+                    Some(Fact::Wrote { .. }) => self
+                        .call(*call)
+                        .and_then(|open| open.guard.as_ref())
+                        .is_none_or(|guard| self.knows_file_of(guard)),
+                    _ => true,
+                };
+                if let Some(fact) = fact.as_ref().filter(|_| is_known) {
                     self.learn(fact);
                 }
                 self.finished += 1;
@@ -845,6 +888,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 started_access: None,
                 guard: None,
                 finished: false,
+                failed: false,
             });
         }
     }
@@ -855,6 +899,11 @@ impl OpenCall {
     /// Beyond the number of calls that are run of one answer.
     pub fn is_surplus(&self) -> bool {
         self.call.id.index >= MAX_CALLS
+    }
+
+    /// Whether it is to change a file.
+    fn changes_a_file(&self) -> bool {
+        self.call.class() == Some(Class::Checked)
     }
 
     /// What the call is. `None` when it cannot be understood; then it is closed.

@@ -26,6 +26,13 @@ use crate::world::{Boundary, Images, Settled, Unready, World};
 /// A stopped command is given two seconds before it is killed; this is enough for both.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Told with an edit that was made all the same.
+const CHANGED_SINCE_SEEN: &str =
+    "[the file had changed since it was read: read it again before you rely on the rest of it]";
+
+/// Of a call that is named in another's result.
+const LINE_CHARS: usize = 100;
+
 fn unstopped() -> Settled {
     Settled::Ended(Ran::of(Outcome::Interrupted {
         output: Output::default(),
@@ -178,7 +185,8 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let mut write = Write::default();
-        for (call, ran) in calls.iter().zip(results) {
+        for (call, mut ran) in calls.iter().zip(results) {
+            self.tell_of_change_before(call, &mut ran.outcome);
             write.entries.push(Entry::Finished {
                 call: call.id,
                 outcome: ran.outcome,
@@ -347,10 +355,18 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.finish(&call, Ran::of(outcome)).await
+        self.record_end(&call, Ran::of(outcome)).await
     }
 
-    async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {
+    async fn end(
+        &mut self,
+        call: &ToolCall,
+        guard: &Guard,
+        mut ran: Ran,
+    ) -> Result<(), EngineError> {
+        if matches!(ran.fact, Some(Fact::Wrote { .. })) && self.state.changed_since_seen(guard) {
+            ran.outcome.add_line(CHANGED_SINCE_SEEN);
+        }
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
         self.finish(call, ran).await?;
         if !in_background {
@@ -359,7 +375,26 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+    /// A call that was made to follow a change of a file ran without it: the model must know.
+    fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
+        if let Some(failed) = self.state.failed_change_before(call.id) {
+            let what = failed.call.in_one_line(LINE_CHARS);
+            outcome.add_line(&format!(
+                "[{what}, before this call in the same answer, was refused: this is without its change]"
+            ));
+        }
+    }
+
+    pub(super) async fn finish(
+        &mut self,
+        call: &ToolCall,
+        mut ran: Ran,
+    ) -> Result<(), EngineError> {
+        self.tell_of_change_before(call, &mut ran.outcome);
+        self.record_end(call, ran).await
+    }
+
+    async fn record_end(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,
             outcome: ran.outcome,

@@ -55,6 +55,7 @@ impl Renderer {
             self.skills(budget, &mut warnings),
         ];
         let (system, tools) = match budget.is_small() {
+            true if budget.is_tiny() => (SYSTEM_SHORT, tools::fewest_specs()),
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };

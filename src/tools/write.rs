@@ -52,6 +52,7 @@ impl Tool for Args {
         let bytes = self.content.into_bytes();
         Work::Replace(FileChange {
             target: Target::Path(self.path),
+            is_blind: true,
             content: Box::new(move |_, _| Ok(Content::whole(bytes.clone()))),
         })
     }

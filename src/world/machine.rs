@@ -322,7 +322,8 @@ impl World for Machine {
             Ok(Work::Look(look)) => {
                 let cancel = Arc::new(AtomicBool::new(false));
                 let _guard = CancelOnDrop(Arc::clone(&cancel));
-                let ctx = self.ctx_at(at);
+                let mut ctx = self.ctx_at(at);
+                ctx.inline_max_bytes = room.min(ctx.inline_max_bytes);
                 blocking(move || look(&ctx, &cancel)).await
             }
             Ok(Work::LookBack(look)) => {

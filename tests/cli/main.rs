@@ -22,6 +22,7 @@ mod nasty;
 mod network;
 mod output;
 mod refused;
+mod results;
 mod resume;
 mod sessions;
 mod start;
