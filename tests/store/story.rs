@@ -265,6 +265,14 @@ pub fn all_kinds() -> Vec<Entry> {
             mode: Some(Mode::AcceptEdits),
             ..Choice::default()
         }),
+        Entry::Checked {
+            answer: 2,
+            unfit: Some(Unfit {
+                path: "/n".into(),
+                why: "want integer".into(),
+            }),
+            told: Some("at /n: want integer".into()),
+        },
         Entry::Named {
             title: "The parser".into(),
         },

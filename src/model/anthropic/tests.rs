@@ -75,6 +75,7 @@ fn request(messages: Vec<Message>) -> Request {
         max_tokens: 8000,
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     }
 }
 

@@ -239,6 +239,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         max_tokens: 1_000,
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     };
     let target = Target {
         model: "m",
