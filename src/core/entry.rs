@@ -474,6 +474,10 @@ pub struct Usage {
     /// Tokens of the answer, thinking included.
     #[serde(default, deserialize_with = "tokens")]
     pub output: u64,
+    /// What the provider itself says that it took for it, in 10⁻⁹ US dollars. `None`: it does
+    /// not say, and the tokens have to be priced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub billed_nanos: Option<u64>,
 }
 
 /// No answer has more tokens than this, and no prompt: windows end far below.
@@ -510,8 +514,16 @@ impl Usage {
         self.prompt().saturating_add(self.output)
     }
 
-    /// Adds another answer's tokens to these.
+    /// Adds another answer's tokens to these. What was taken for both is known if it is of each.
     pub fn add(&mut self, other: &Usage) {
+        self.billed_nanos = match (*self == Usage::default(), *other == Usage::default()) {
+            (true, _) => other.billed_nanos,
+            (_, true) => self.billed_nanos,
+            _ => {
+                let both = self.billed_nanos.zip(other.billed_nanos);
+                both.map(|(one, more)| one.saturating_add(more))
+            }
+        };
         for (sum, more) in [
             (&mut self.input, other.input),
             (&mut self.cached, other.cached),

@@ -183,7 +183,10 @@ fn only_looks(open: &OpenCall) -> bool {
 
 /// The first call of the last answer about which a person is still to be asked.
 fn first_question(state: &State, policy: &Policy) -> Option<CallId> {
-    let mut open = state.calls.iter().filter(|call| !call.finished);
+    let mut open = state
+        .calls
+        .iter()
+        .filter(|call| !call.finished && call.guard.is_none());
     let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Fate::Ask { .. });
     open.find(asks).map(|call| call.call.id)
 }

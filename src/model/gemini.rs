@@ -332,6 +332,7 @@ impl Decoder {
             cached,
             cache_written: 0,
             output: sum(["/candidatesTokenCount", "/thoughtsTokenCount"]),
+            billed_nanos: None,
         };
     }
 

@@ -429,6 +429,7 @@ impl Decoder {
             cached,
             cache_written: written,
             output,
+            billed_nanos: answer::billed(usage),
         };
         true
     }

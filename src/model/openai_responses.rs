@@ -392,6 +392,7 @@ impl Decoder {
             cached,
             cache_written: written,
             output: answer::count(usage, "/output_tokens"),
+            billed_nanos: answer::billed(usage),
         };
         let reason = response
             .pointer("/incomplete_details/reason")

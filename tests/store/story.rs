@@ -142,6 +142,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 cached: 20,
                 cache_written: 30,
                 output: 40,
+                billed_nanos: None,
             },
             stop: StopReason::ToolUse,
             model: "openai/other".into(),

@@ -4,6 +4,8 @@
 //! The bodies were written for these tests; their shapes are those of the providers that they
 //! are named after.
 
+mod costs;
+
 use rewake::config::Quirks;
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
