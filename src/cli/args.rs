@@ -28,6 +28,7 @@ Examples:
   rewake -p -c                          go on with what was interrupted here
   rewake -p -c \"now the docs too\"       say more to the newest session here
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
+  rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
   rewake -p -m ollama/qwen3 \"...\"       use a local model
   rewake demo                           see it survive a kill: no key, no network
 
