@@ -83,7 +83,9 @@ impl Models {
             _ if self.without_field.borrow().contains(&request.model) => {
                 structured::use_tool(&mut request);
             }
-            Backend::Http(_, provider) => structured::prepare(&mut request, provider),
+            Backend::Http(_, provider) => {
+                structured::prepare(&mut request, provider.protocol, &provider.quirks)
+            }
             Backend::Script(_) => {}
         }
         let reply = match backend.call(&request, blobs, on).await {

@@ -3,11 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::provider::Provider;
 use super::sse::Event;
-use super::wire::Protocol;
 use super::{Delta, Reply};
-use crate::config::{ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, PROGRESS_TIMEOUT_MS, Quirks};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
 use crate::core::request::{Message, Part, Request, Role};
@@ -91,23 +88,6 @@ pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Re
         effort: Effort::Default,
         temperature: None,
         schema: None,
-    }
-}
-
-/// A server that does nothing differently.
-pub(super) fn provider(protocol: Protocol) -> Provider {
-    Provider {
-        name: "p".into(),
-        protocol,
-        base_url: "http://127.0.0.1:1".into(),
-        key: None,
-        key_env: String::new(),
-        headers: vec![],
-        idle_timeout_ms: IDLE_TIMEOUT_MS,
-        progress_timeout_ms: PROGRESS_TIMEOUT_MS,
-        answer_timeout_ms: ANSWER_TIMEOUT_MS,
-        thinking_budget: None,
-        quirks: Quirks::NONE,
     }
 }
 

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::provider::Provider;
-use super::wire::Protocol;
 use super::{Reply, effort, split_name};
+use crate::config::{Protocol, Quirks};
 use crate::core::entry::{Block, Failure, FailureClass, StopReason, ToolSpec};
 use crate::core::request::Request;
 
@@ -25,12 +24,12 @@ const WRAPPED: &str = "answer";
 const NAME: &str = "answer";
 
 /// Puts the request into the form that the server takes.
-pub(super) fn prepare(request: &mut Request, provider: &Provider) {
+pub(super) fn prepare(request: &mut Request, protocol: Protocol, quirks: &Quirks) {
     let Some(schema) = &request.schema else {
         return;
     };
     let model = split_name(&request.model).map_or("", |(_, model)| model);
-    if !has_field(provider, model, schema) {
+    if !has_field(protocol, quirks, model, schema) {
         use_tool(request);
     }
 }
@@ -49,12 +48,12 @@ pub(super) fn use_tool(request: &mut Request) {
     }
 }
 
-fn has_field(provider: &Provider, model: &str, schema: &Value) -> bool {
-    match provider.protocol {
+fn has_field(protocol: Protocol, quirks: &Quirks, model: &str, schema: &Value) -> bool {
+    match protocol {
         Protocol::Script => true,
         Protocol::OpenaiResponses => is_object(schema),
         // Most servers refuse the field beside tools, or give up the tools for it.
-        Protocol::OpenaiChat => provider.quirks.json_schema && is_object(schema),
+        Protocol::OpenaiChat => quirks.json_schema && is_object(schema),
         Protocol::Anthropic => effort::claude_version(model) >= (4, 5) && is_strict(schema),
         // Older ones refuse it beside tools.
         Protocol::Gemini => is_gemini_3(model) && is_plain(schema),
@@ -242,11 +241,15 @@ mod tests {
         json!({ "type": "object", "properties": { "a": { "type": "string", "minLength": 3 } } })
     }
 
-    fn prepared(provider: Provider, model: &str, schema: &Value) -> Request {
+    fn prepared(protocol: Protocol, json_schema: bool, model: &str, schema: &Value) -> Request {
         let mut request = samples::conversation(None, None);
         request.model = format!("p/{model}");
         request.schema = Some(schema.clone());
-        prepare(&mut request, &provider);
+        let quirks = Quirks {
+            json_schema,
+            ..Quirks::NONE
+        };
+        prepare(&mut request, protocol, &quirks);
         request
     }
 
@@ -258,11 +261,6 @@ mod tests {
 
     #[test]
     fn a_server_that_has_no_field_for_it_gets_a_tool() {
-        let of = |protocol, json_schema| {
-            let mut provider = samples::provider(protocol);
-            provider.quirks.json_schema = json_schema;
-            provider
-        };
         let list = json!({ "type": "array", "items": { "type": "string" } });
         for (protocol, quirk, model, schema, tool) in [
             (Protocol::OpenaiResponses, false, "gpt-5", &loose(), false),
@@ -306,7 +304,7 @@ mod tests {
             ),
             (Protocol::Gemini, false, "gemini-2.5-pro", &strict(), true),
         ] {
-            let request = prepared(of(protocol, quirk), model, schema);
+            let request = prepared(protocol, quirk, model, schema);
             assert_eq!(has_tool(&request), tool, "{protocol:?} {model} {schema}");
         }
     }
