@@ -32,6 +32,7 @@ pub(crate) mod shell;
 pub mod size;
 pub(crate) mod skill;
 pub mod state;
+pub mod structured;
 pub mod summary;
 pub(crate) mod text;
 pub mod tool;

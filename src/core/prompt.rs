@@ -36,6 +36,7 @@ pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Reque
         max_tokens: budget.answer,
         effort: state.effort,
         temperature: state.temperature,
+        schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
 }
 
@@ -66,7 +67,15 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         }
     };
     let records: usize = state.context.iter().map(bytes).sum();
-    layers_bytes(&state.layers) + preface + records
+    fixed_bytes(state) + preface + records
+}
+
+/// Bytes of what every request has, whatever the conversation is: layers, and the schema of the
+/// answer.
+pub fn fixed_bytes(state: &State) -> usize {
+    let schema = state.structured.as_ref();
+    let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
+    layers_bytes(&state.layers) + schema
 }
 
 /// Beginning and end of what is too large, with the address of the whole.
@@ -196,7 +205,10 @@ impl Messages {
                     [plain(inlined(draft, self.inline, record.seq))],
                 );
             }
-            Entry::Noted { text, .. } => {
+            Entry::Noted { text, .. }
+            | Entry::Checked {
+                told: Some(text), ..
+            } => {
                 self.flush();
                 self.push(
                     Role::User,

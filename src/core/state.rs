@@ -14,13 +14,14 @@ use super::choice::Effort;
 use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
-    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,
+    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage, Verdict,
 };
 use super::exchange;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
+use super::structured::{self, Standing, Structured};
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::unsent::{self, Refused};
@@ -70,6 +71,8 @@ pub struct State {
     pub temperature: Option<f64>,
     /// The session's own model, while a fallback answers in its place.
     pub fallback_from: Option<String>,
+    /// The answer that has to fit a schema. `None`: any answer will do.
+    pub structured: Option<Structured>,
     /// What every request begins with, as it was rendered last.
     pub layers: Layers,
     /// The records that requests are made of: everything since the context last began.
@@ -190,6 +193,7 @@ impl State {
             effort: Effort::Default,
             temperature: None,
             fallback_from: None,
+            structured: None,
             layers: Layers::default(),
             context: Vec::new(),
             preface: None,
@@ -300,7 +304,27 @@ impl State {
         if self.is_stopped() {
             return self.first_open().is_some();
         }
-        self.owed || self.first_open().is_some() || !self.background.is_empty()
+        self.owed
+            || self.first_open().is_some()
+            || self.unchecked().is_some()
+            || !self.background.is_empty()
+    }
+
+    /// The answer that is still to be compared with its schema.
+    pub fn unchecked(&self) -> Option<Seq> {
+        match self.structured.as_ref()?.standing {
+            Standing::Unchecked(answer) => Some(answer),
+            Standing::Owed | Standing::Fits(_) | Standing::GivenUp(_) => None,
+        }
+    }
+
+    /// The answer at this entry, while it is in the context.
+    pub fn answer(&self, seq: Seq) -> Option<(&[Block], StopReason)> {
+        let record = self.context.iter().rev().find(|r| r.seq == seq)?;
+        match &record.entry {
+            Entry::Replied { blocks, stop, .. } => Some((blocks, *stop)),
+            _ => None,
+        }
     }
 
     /// What to call the session: its name, else the first words of the user.
@@ -341,6 +365,9 @@ impl State {
             }
             Entry::Continued { note, .. } => {
                 self.no_open_call()?;
+                if let Some(answer) = self.unchecked() {
+                    return Err(format!("answer {answer} waits to be checked"));
+                }
                 not_blank(note)
             }
             Entry::Noted { about, .. } => {
@@ -362,6 +389,11 @@ impl State {
                     (true, Some(_)) => Err("the session is halted".into()),
                 }
             }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => self.may_check(*answer, unfit.is_some(), told.is_some()),
             Entry::Decided { call, .. } => {
                 let open = self.open_call(*call)?;
                 if open.guard.is_some() {
@@ -396,6 +428,24 @@ impl State {
             Some(open) if !open.finished => Ok(open),
             Some(_) => Err(format!("call {id} has its result already")),
             None => Err(format!("the last answer has no call {id}")),
+        }
+    }
+
+    /// An answer is checked once, and the model is told so often and no more.
+    fn may_check(&self, answer: Seq, is_unfit: bool, is_told: bool) -> Result<(), String> {
+        if self.unchecked() != Some(answer) {
+            return Err(format!("no answer {answer} waits to be checked"));
+        }
+        let may_repair = self.structured.as_ref().is_some_and(Structured::may_repair);
+        match (is_unfit, is_told) {
+            (false, true) => Err(format!(
+                "answer {answer} fits, so the model is told nothing"
+            )),
+            (true, true) if !may_repair => Err(format!(
+                "the model was told {} times already what is wrong",
+                structured::MAX_REPAIRS
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -486,6 +536,7 @@ impl State {
                 self.owed = true;
                 self.halted = None;
                 self.leave_fallback();
+                self.said_of_schema();
                 self.progress();
                 self.turns = 0;
                 self.nonsense = 0;
@@ -569,6 +620,15 @@ impl State {
                 }
                 self.finished += 1;
                 self.owed = true;
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => {
+                self.checked(*answer, unfit.as_ref(), told.is_some());
                 self.progress();
                 self.keep(record);
             }
@@ -706,7 +766,11 @@ impl State {
             temperature,
             fallback,
             without,
+            schema,
         } = choice;
+        if let Some(schema) = schema {
+            self.structured = Some(Structured::new(schema.clone()));
+        }
         if let Some(without) = without {
             self.session_rules
                 .retain(|rule| rule.to_string() != *without);
@@ -725,6 +789,30 @@ impl State {
         self.mode = mode.unwrap_or(self.mode);
         self.effort = effort.unwrap_or(self.effort);
         self.temperature = temperature.or(self.temperature);
+    }
+
+    /// A schema holds until an answer fits it; each message has its own repairs.
+    fn said_of_schema(&mut self) {
+        self.structured = self.structured.take().and_then(|held| match held.standing {
+            Standing::Fits(_) => None,
+            _ => Some(Structured::new(held.schema)),
+        });
+    }
+
+    fn checked(&mut self, answer: Seq, unfit: Option<&Unfit>, is_told: bool) {
+        let json = self
+            .answer(answer)
+            .and_then(|(blocks, stop)| structured::json_of(blocks, stop).ok());
+        let Some(held) = &mut self.structured else {
+            return;
+        };
+        held.standing = match unfit {
+            None => Standing::Fits(json.unwrap_or_default()),
+            Some(_) if is_told => Standing::Owed,
+            Some(unfit) => Standing::GivenUp(unfit.clone()),
+        };
+        held.repairs += u32::from(is_told);
+        self.owed = is_told;
     }
 
     fn use_model(&mut self, model: String) {
@@ -799,6 +887,14 @@ impl State {
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };
         // An answer without a word or a call is no answer: the same is asked again.
         self.owed = self.calls.is_empty() && !sense;
+        if self.calls.is_empty()
+            && spoke
+            && stop != StopReason::Refusal
+            && let Some(held) = &mut self.structured
+            && held.standing == Standing::Owed
+        {
+            held.standing = Standing::Unchecked(seq);
+        }
     }
 
     fn learn(&mut self, fact: &Fact) {

@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::{RunResult, is_denied};
+use super::{RunResult, fitting, is_denied};
 use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
+use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
@@ -133,6 +134,16 @@ impl Printer {
                     ));
                 }
             }
+            Entry::Checked {
+                unfit: Some(unfit),
+                told: Some(_),
+                ..
+            } => {
+                let repairs = state.structured.as_ref().map_or(0, |held| held.repairs);
+                note(&format!(
+                    "· the answer does not fit its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
+                ));
+            }
             Entry::Chose(Choice {
                 fallback: Some(fallback),
                 ..
@@ -229,6 +240,12 @@ impl Printer {
             ));
         }
         match self.format {
+            // What does not fit is not what the reader of stdout was promised.
+            Format::Text if state.structured.is_some() => {
+                if let Some(json) = fitting(state) {
+                    out(&shown(json, std::io::stdout().is_terminal()));
+                }
+            }
             Format::Text if self.answer.is_empty() => {}
             Format::Text => out(&shown(&self.answer, std::io::stdout().is_terminal())),
             Format::Json | Format::StreamJson => out(&self.summary(state, result).to_string()),
@@ -236,7 +253,7 @@ impl Printer {
     }
 
     fn summary(&self, state: &State, result: &RunResult) -> Value {
-        json!({
+        let mut summary = json!({
             "type": "result",
             "session": self.session,
             "title": state.title(),
@@ -253,7 +270,12 @@ impl Printer {
             "background": state.background.keys().collect::<Vec<_>>(),
             "usage": self.usage,
             "cost_usd": self.cost_usd,
-        })
+        });
+        if state.structured.is_some() {
+            let json = fitting(state).and_then(|json| serde_json::from_str(json).ok());
+            summary["structured"] = json.unwrap_or(Value::Null);
+        }
+        summary
     }
 }
 

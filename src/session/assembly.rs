@@ -166,8 +166,7 @@ impl AppContext {
             mode,
             effort,
             temperature,
-            fallback: None,
-            without: None,
+            ..Choice::default()
         };
         Ok((!choice.is_empty()).then_some(choice))
     }

@@ -215,7 +215,10 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
             Some(Fact::Remembered { memory }) => memory.text.clone(),
             _ => result(outcome, past)?,
         },
-        Entry::Noted { text, .. } => text.clone(),
+        Entry::Noted { text, .. }
+        | Entry::Checked {
+            told: Some(text), ..
+        } => text.clone(),
         Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
         Entry::Stopped { draft: Some(draft) } => draft.clone(),

@@ -27,6 +27,7 @@ mod resume;
 mod sessions;
 mod start;
 mod store;
+mod structured;
 mod tools;
 mod unasked;
 

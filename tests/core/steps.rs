@@ -702,6 +702,8 @@ enum Move {
     Start(u32),
     Finish(u32, Outcome),
     Decide(u32, bool),
+    /// Whether the answer fits, and whether the model is told.
+    Check(bool, bool),
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
@@ -752,12 +754,17 @@ fn any_move() -> impl Strategy<Value = Move> {
             error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
         }), effort: Some(Effort::High), temperature: Some(0.5), ..Choice::default() })),
         1 => Just(Entry::Chose(Choice::of_model("other/model"))),
+        1 => Just(Entry::Chose(Choice {
+            schema: Some(serde_json::json!({ "type": "object" })),
+            ..Choice::default()
+        })),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),
         2 => (0..5u32).prop_map(Move::Start),
         5 => (0..5u32, any_outcome()).prop_map(|(i, o)| Move::Finish(i, o)),
         1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(fits, told)| Move::Check(fits, told)),
     ]
 }
 
@@ -765,6 +772,14 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
     let call = |index: u32| state.calls.get(index as usize).map(|c| &c.call);
     Some(match step {
         Move::Plain(entry) => entry,
+        Move::Check(fits, told) => Entry::Checked {
+            answer: state.unchecked()?,
+            unfit: (!fits).then(|| Unfit {
+                path: String::new(),
+                why: "no".into(),
+            }),
+            told: told.then(|| "mend it".into()),
+        },
         Move::Start(index) => {
             let call = call(index)?;
             let guard = match call.class()? {
@@ -888,6 +903,11 @@ proptest! {
                 Step::Ask(call) => {
                     let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
+                }
+                Step::CheckAnswer(answer) => {
+                    let entry = Entry::Checked { answer, unfit: None, told: None };
+                    prop_assert!(state.check(&entry).is_ok());
+                    prop_assert!(state.answer(answer).is_some());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }

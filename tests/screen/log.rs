@@ -125,6 +125,7 @@ pub mod entry {
                 cached: 3_000,
                 cache_written: 0,
                 output: 150,
+                billed_nanos: None,
             },
             stop: if calls {
                 StopReason::ToolUse

@@ -142,6 +142,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 cached: 20,
                 cache_written: 30,
                 output: 40,
+                billed_nanos: None,
             },
             stop: StopReason::ToolUse,
             model: "openai/other".into(),
@@ -269,6 +270,14 @@ pub fn all_kinds() -> Vec<Entry> {
             mode: Some(Mode::AcceptEdits),
             ..Choice::default()
         }),
+        Entry::Checked {
+            answer: 2,
+            unfit: Some(Unfit {
+                path: "/n".into(),
+                why: "want integer".into(),
+            }),
+            told: Some("at /n: want integer".into()),
+        },
         Entry::Named {
             title: "The parser".into(),
         },

@@ -70,6 +70,16 @@ impl Script {
         ])
     }
 
+    /// A look around, then answers of which one is an object with `n`.
+    pub fn structured(fits_at: usize) -> Script {
+        let answer = |at| match at == fits_at {
+            true => vec![Block::text(r#"{"n": 1}"#)],
+            false => vec![Block::text(format!("answer {at}"))],
+        };
+        let look = vec![call("read", r#"{"path":"a"}"#)];
+        Script(std::iter::once(look).chain((0..12).map(answer)).collect())
+    }
+
     pub fn random(seed: u64) -> Script {
         let mut rng = Rng::new(seed ^ 0xABCD);
         let mut answers = Vec::new();
@@ -215,6 +225,8 @@ pub struct Outside {
     pub upgraded: bool,
     /// The session's own model is always overloaded.
     pub overloaded: bool,
+    /// The answer has to fit a schema.
+    pub has_schema: bool,
     /// The models that were asked.
     pub asked: Vec<String>,
     /// Answers in the log.
@@ -249,6 +261,7 @@ impl Outside {
             summariser_fails: false,
             upgraded: false,
             overloaded: false,
+            has_schema: false,
             asked: Vec::new(),
             replies: 0,
         }
