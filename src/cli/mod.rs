@@ -11,6 +11,7 @@ mod doctor;
 mod export;
 mod fork;
 mod history;
+mod json_schema;
 mod logging;
 mod models;
 mod ps;
