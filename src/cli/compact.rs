@@ -14,7 +14,7 @@ use crate::core::state::State;
 use crate::core::window;
 use crate::engine::Event;
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, Session, Which, drive, short_id};
+use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
 
 /// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
@@ -34,6 +34,7 @@ impl Compaction {
                     self.compacted = Some((first, last, by));
                 }
             }
+            Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Context(figures) => self.request_tokens = figures.request_tokens,
             Event::Delta(_)
             | Event::Queued(_)

@@ -13,7 +13,7 @@ pub(super) fn run(
     format: Format,
     file: Option<(&Path, Replace)>,
 ) -> Result<u8, Trouble> {
-    let store = ctx.open_store()?;
+    let store = super::open_store(ctx)?;
     let id = store.find(id)?.id;
     match file {
         Some((file, replace)) => {

@@ -16,7 +16,7 @@ pub(super) fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
 }
 
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {
-    let store = ctx.open_store()?;
+    let store = super::open_store(ctx)?;
     let here = ctx.workspace();
     let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
     for info in &sessions {
@@ -55,7 +55,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
 }
 
 fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
-    let mut store = ctx.open_store()?;
+    let mut store = super::open_store(ctx)?;
     let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
         line(&format!(

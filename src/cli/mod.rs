@@ -24,8 +24,9 @@ mod trust;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
-use crate::report::{Trouble, exit};
+use crate::report::{Trouble, exit, note};
 use crate::session::AppContext;
+use crate::store::{Store, StoreError};
 use crate::workspace::here;
 use args::{Cli, Invocation};
 
@@ -41,6 +42,15 @@ pub fn main() -> u8 {
         Ok(code) => code,
         Err(trouble) => trouble.report(),
     }
+}
+
+/// The store of this start. What was put back into it is said, whichever command did it.
+fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
+    let store = ctx.open_store()?;
+    if let Some(line) = store.brought().line() {
+        note(&line);
+    }
+    Ok(store)
 }
 
 /// Help and versions go to stdout with 0, wrong usage to stderr with 2.

@@ -115,7 +115,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 
 /// A start in a folder with unfinished work says so.
 fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
-    let store = ctx.open_store()?;
+    let store = super::open_store(ctx)?;
     for info in ctx.unfinished(&store)?.iter().take(3) {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");

@@ -118,10 +118,12 @@ impl<W: World> Engine<W> {
     /// One piece of what the store does when nobody waits for it: some tens of milliseconds.
     /// True when there may be more. That it fails is no failure of the step.
     pub(super) fn tidy(&mut self) -> bool {
-        self.store.maintain().unwrap_or_else(|error| {
+        let is_more = self.store.maintain().unwrap_or_else(|error| {
             tracing::warn!(%error, "the store was not tidied");
             false
-        })
+        });
+        self.report_journal();
+        is_more
     }
 
     /// [`Engine::attend`] for a step that streams nothing.

@@ -102,6 +102,9 @@ pub enum Event<'a> {
     },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
+    /// The second copy of the session is not written from now on, and why. It goes on all the
+    /// same.
+    JournalFails(&'a str),
     /// The context changed, or is about to.
     Context(ContextFigures),
 }
@@ -361,7 +364,15 @@ impl<W: World> Engine<W> {
         for record in &records {
             (self.on_event)(&self.state, Event::Recorded(record));
         }
+        self.report_journal();
         Ok(())
+    }
+
+    /// A journal that cannot be written is said once.
+    fn report_journal(&mut self) {
+        if let Some(why) = self.store.journal_trouble() {
+            (self.on_event)(&self.state, Event::JournalFails(&why));
+        }
     }
 
     fn reload(&mut self) -> Result<(), EngineError> {

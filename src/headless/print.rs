@@ -19,7 +19,7 @@ use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event};
 use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
-use crate::session::Session;
+use crate::session::{Session, journal_fails};
 
 /// What a headless run prints on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,7 @@ impl Printer {
             Event::Delta(delta) => self.delta(delta),
             // Headless, what would ask is denied, and the prompt is all that is said.
             Event::Asked { .. } | Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) => {}
+            Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Context(figures) => self.context(figures),
         }
     }

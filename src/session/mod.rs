@@ -295,6 +295,11 @@ impl AppContext {
     }
 }
 
+/// What a person is told when the journal cannot be written.
+pub fn journal_fails(why: &str) -> String {
+    format!("the journal is not written: {why}; the session is in the database alone")
+}
+
 /// Where journal and mark of this data folder lie. `None`: there is to be no journal.
 pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace> {
     let folder = match config.journal_dir.as_os_str().is_empty() {

@@ -11,7 +11,9 @@ use super::layers::{self, Renderer};
 use super::lost::Lost;
 use super::reading::{Recent, fold, readable};
 use super::resume_report::ResumeReport;
-use super::{AppContext, Opened, Parting, Session, SessionError, VERSION, Which, now_ms};
+use super::{
+    AppContext, Opened, Parting, Session, SessionError, VERSION, Which, journal_fails, now_ms,
+};
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
@@ -55,9 +57,9 @@ impl AppContext {
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
         let trouble = session.log.store.journal_trouble();
-        session.warnings.extend(trouble.map(|why| {
-            format!("the journal is not written: {why}; the session is in the database alone")
-        }));
+        session
+            .warnings
+            .extend(trouble.as_deref().map(journal_fails));
         tracing::info!(
             session = session.id,
             entries = session.log.state.next_seq(),
@@ -267,7 +269,7 @@ impl AppContext {
         let mut found =
             ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
         found.forked = matches!(taking, Taking::Copy(_));
-        found.brought = store.brought().entries.get(&id).copied().unwrap_or(0);
+        found.brought = store.brought_into(&id)?;
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
         let opened = Opened {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::AppContext;
+use super::permissions::own_folders;
 use crate::command::own_exe;
 use crate::config::SandboxUse;
 use crate::core::policy::Sandbox;
@@ -76,7 +77,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         more_read: config.sandbox.read.clone(),
         more_write: config.sandbox.write.clone(),
         pass_env: config.shell.pass_env.clone(),
-        private: [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone),
+        private: own_folders(ctx),
         tmp,
         session: session.to_string(),
         caches: paths.data_dir.join("caches").join(&project[..16]),

@@ -12,6 +12,7 @@ use super::follow::Recorded;
 use super::head::Head;
 use super::inbox::{InboxId, take};
 use super::memories::remember;
+use super::reconcile::is_told;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::Choice;
@@ -98,6 +99,13 @@ impl Store {
         let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
         for draft in &batch.clear {
             clear(&tx, next.key, *draft).doing(WHAT)?;
+        }
+        if batch
+            .entries
+            .iter()
+            .any(|e| matches!(e, Entry::Resumed { .. }))
+        {
+            is_told(&tx, head.session())?;
         }
         tx.commit().doing(WHAT)?;
         let recorded = Recorded {

@@ -34,8 +34,14 @@ pub(super) struct Copies {
     pub store: String,
     /// The session whose journal is behind its database.
     behind: Option<String>,
-    /// Why the journal could not be written, until it was said.
-    trouble: Option<String>,
+    trouble: Option<Fault>,
+}
+
+/// Why the journal could not be written.
+struct Fault {
+    why: String,
+    /// It was said: once is enough until it was written again.
+    is_told: bool,
 }
 
 /// What was recorded in one transaction, for its lines.
@@ -70,7 +76,19 @@ impl Copies {
 
     fn fails(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the journal is not written");
-        self.trouble.get_or_insert_with(|| error.to_string());
+        self.is_in_trouble(error.to_string());
+    }
+
+    fn is_in_trouble(&mut self, why: String) {
+        self.trouble.get_or_insert(Fault {
+            why,
+            is_told: false,
+        });
+    }
+
+    /// What comes after it is another fault, unless this one was not said yet.
+    fn works(&mut self) {
+        self.trouble.take_if(|fault| fault.is_told);
     }
 }
 
@@ -89,7 +107,13 @@ impl Drop for Store {
 impl Store {
     /// Why the journal cannot be written, once. The session goes on without it.
     pub fn journal_trouble(&mut self) -> Option<String> {
-        self.copies.as_mut()?.trouble.take()
+        let copies = self.copies.as_mut()?;
+        if let Some(why) = copies.journal.trouble() {
+            copies.is_in_trouble(why);
+        }
+        let fault = copies.trouble.as_mut().filter(|fault| !fault.is_told)?;
+        fault.is_told = true;
+        Some(fault.why.clone())
     }
 
     /// After a commit: the lines of what was recorded, and the mark. What fails here is no error
@@ -105,8 +129,10 @@ impl Store {
         };
         match followed {
             Ok(true) => copies.behind = Some(session.to_string()),
-            Ok(false) if copies.behind.as_deref() == Some(session) => copies.behind = None,
-            Ok(false) => {}
+            Ok(false) => {
+                copies.behind.take_if(|behind| behind == session);
+                copies.works();
+            }
             Err(error) => {
                 copies.fails(&error);
                 copies.behind = Some(session.to_string());
@@ -116,7 +142,7 @@ impl Store {
         if let (Some(mark), Some(row)) = (&mut copies.mark, after.row)
             && let Err(error) = mark.raise(&copies.store, row)
         {
-            tracing::warn!(%error, "the mark was not raised");
+            copies.fails(&super::error::io("raise the mark", error));
         }
         self.copies = Some(copies);
     }

@@ -17,9 +17,13 @@ use super::files::private_folder;
 
 const FOLDER: &str = "marks";
 
-/// Of the two lines: `rewake-mark 1 STORE HIGHEST`, and what is held, if anything.
-const LINE_BYTES: usize = 96;
+/// Of each of the two lines: `mark 1 STORE HIGHEST`, and what is held, if anything. The longest
+/// id and the highest number fit.
+const LINE_BYTES: usize = 64;
 const ALL_BYTES: u64 = 2 * LINE_BYTES as u64;
+
+const BEGINS: &str = "mark";
+const FORM: &str = "1";
 
 /// What a mark says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,13 +78,14 @@ impl Mark {
         }
         self.said.store = store.to_string();
         self.said.highest = row;
-        self.write()
+        let highest = format!("{BEGINS} {FORM} {store} {row}");
+        self.write(&highest, 0)
     }
 
     /// So many entries are nowhere: what was recorded before is not gone on with.
     pub(super) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
         self.said.held = Some((missing, now_ms));
-        self.write()
+        self.write(&format!("held {missing} {now_ms}"), LINE_BYTES as u64)
     }
 
     /// The file of a mark is moved aside, and nothing is missing any more.
@@ -91,20 +96,11 @@ impl Mark {
         )
     }
 
-    fn write(&self) -> io::Result<()> {
-        let Said {
-            store,
-            highest,
-            held,
-        } = &self.said;
-        let held = held.map_or(String::new(), |(missing, ms)| {
-            format!("held {missing} {ms}")
-        });
-        let first = format!("rewake-mark 1 {store} {highest}");
-        // Of the same length each time: no part of an older text is left behind it.
+    /// One write, of the same length each time: no part of an older text is left behind it.
+    fn write(&self, text: &str, at: u64) -> io::Result<()> {
         let width = LINE_BYTES - 1;
-        let text = format!("{first:<width$}\n{held:<width$}\n");
-        self.file.write_all_at(text.as_bytes(), 0)
+        self.file
+            .write_all_at(format!("{text:<width$}\n").as_bytes(), at)
     }
 }
 
@@ -112,7 +108,7 @@ impl Mark {
 fn read(text: &str) -> Said {
     let mut lines = text.lines();
     let words: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
-    let ["rewake-mark", "1", store, highest] = words[..] else {
+    let [BEGINS, FORM, store, highest] = words[..] else {
         return Said::default();
     };
     let held: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
@@ -132,6 +128,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_line_fits() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
+        let store = "0123abcd-4567-4aaa-baaa-0123456789ab";
+        let mut mark = open();
+        mark.raise(store, i64::MAX).unwrap();
+        mark.hold(u64::MAX, i64::MAX).unwrap();
+        let wanted = Said {
+            store: store.into(),
+            highest: i64::MAX,
+            held: Some((u64::MAX, i64::MAX)),
+        };
+        assert_eq!(open().said, wanted);
+    }
+
+    #[test]
     fn it_says_what_it_was_raised_to_and_what_is_held() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
@@ -139,6 +151,8 @@ mod tests {
         let mut mark = open();
         mark.raise("one", 1_000).unwrap();
         mark.raise("one", 12).unwrap();
+        let path = Mark::path(dir.path(), Path::new("/data"));
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 64);
         assert_eq!(open().said.highest, 1_000);
         mark.hold(7, 42).unwrap();
         mark.raise("one", 2_000).unwrap();

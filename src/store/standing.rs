@@ -12,6 +12,7 @@ use super::head::read_head;
 use super::ids::made_at_ms;
 use super::journal::{JournalPlace, end};
 use super::mark::Mark;
+use super::reconcile::all_untold;
 use super::{Store, StoreError, now_ms};
 
 /// What a look at journal and mark found.
@@ -27,6 +28,8 @@ pub struct Standing {
     pub beyond: u64,
     /// Of these, after the journal was looked at, are nowhere: what was recorded before is held.
     pub held: Option<u64>,
+    /// Entries that were put back from the journal into sessions that nobody took up since.
+    pub put_back: u64,
     /// Why the journal cannot be written.
     pub trouble: Option<String>,
 }
@@ -67,7 +70,10 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn standing(&self, data_dir: &Path, place: &JournalPlace) -> Result<Standing, StoreError> {
-        let mut standing = Standing::default();
+        let mut standing = Standing {
+            put_back: all_untold(&self.conn)?,
+            ..Standing::default()
+        };
         if Mark::path(&place.state_dir, data_dir).exists()
             && let Ok(mark) = Mark::open(&place.state_dir, data_dir)
         {

@@ -73,6 +73,8 @@ pub enum EngineEvent {
     },
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
+    /// The second copy of the session is not written from now on, and why.
+    JournalFails(String),
     Context(ContextFigures),
     /// There is nothing to do without a person.
     Resting(Why),
@@ -393,6 +395,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
             place: (place, of),
         },
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
+        Event::JournalFails(why) => EngineEvent::JournalFails(why.to_string()),
         Event::Context(figures) => EngineEvent::Context(figures),
     }
 }

@@ -27,7 +27,7 @@ pub struct Confine {
     pub more_write: Vec<PathBuf>,
     pub pass_env: Vec<String>,
     /// rewake's own folders.
-    pub private: [PathBuf; 3],
+    pub private: Vec<PathBuf>,
     /// The temporary folder of the session. None: one in the system's.
     pub tmp: Option<PathBuf>,
     pub session: String,

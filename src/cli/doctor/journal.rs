@@ -43,6 +43,16 @@ pub(super) fn without_database(report: &mut Report, loaded: &Loaded, paths: &Pat
 
 fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
     let folder = place.folder.display();
+    if standing.put_back > 0 {
+        report.note(
+            "journal",
+            format!(
+                "the database was older than its journal: {} put back; each session says so when \
+                 it is taken up",
+                count(standing.put_back, "entry")
+            ),
+        );
+    }
     if let Some(why) = &standing.trouble {
         report.wrong(
             "journal",

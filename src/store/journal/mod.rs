@@ -170,6 +170,11 @@ impl Journal {
         Ok(())
     }
 
+    /// What the thread could not do, since this was asked.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.worker.as_ref()?.trouble()
+    }
+
     fn worker(&mut self) -> Result<&Worker, StoreError> {
         let started = match self.worker.take() {
             Some(worker) => worker,

@@ -35,16 +35,20 @@ pub(super) enum Job {
 /// Ends when it is dropped, with all done.
 pub(super) struct Worker {
     jobs: Option<Sender<Job>>,
+    /// What failed.
+    troubles: Receiver<String>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
     pub(super) fn start(pause: Duration) -> io::Result<Worker> {
         let (jobs, to_do) = channel();
-        let work = move || Work::default().run(&to_do, pause);
+        let (fails, troubles) = channel();
+        let work = move || Work::new(fails).run(&to_do, pause);
         let thread = std::thread::Builder::new().name("journal".to_string());
         Ok(Worker {
             jobs: Some(jobs),
+            troubles,
             thread: Some(thread.spawn(work)?),
         })
     }
@@ -54,6 +58,11 @@ impl Worker {
             // A thread that ended leaves the tails: the next start makes frames of them.
             let _ = jobs.send(job);
         }
+    }
+
+    /// What failed last, since this was asked.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.troubles.try_iter().last()
     }
 }
 
@@ -66,8 +75,8 @@ impl Drop for Worker {
     }
 }
 
-#[derive(Default)]
 struct Work {
+    fails: Sender<String>,
     written: Option<File>,
     closed: Vec<(PathBuf, bool)>,
     /// By the folder of the session.
@@ -81,6 +90,22 @@ struct Frames {
 }
 
 impl Work {
+    fn new(fails: Sender<String>) -> Work {
+        Work {
+            fails,
+            written: None,
+            closed: Vec::new(),
+            frames: HashMap::new(),
+        }
+    }
+
+    /// The lines stay where they are, and are read there.
+    fn failed(&self, what: &str, error: &io::Error) {
+        tracing::warn!(%error, "{what}");
+        // Nobody asks any more when the store is closed.
+        let _ = self.fails.send(format!("{what}: {error}"));
+    }
+
     fn run(mut self, jobs: &Receiver<Job>, pause: Duration) {
         let mut due = Instant::now() + pause;
         loop {
@@ -102,7 +127,7 @@ impl Work {
             if let Some(file) = self.written.take()
                 && let Err(error) = file.sync_data()
             {
-                tracing::warn!(%error, "the journal was not synced");
+                self.failed("sync the journal", &error);
             }
             return;
         }
@@ -111,8 +136,7 @@ impl Work {
             let folder = path.parent().unwrap_or(&path).to_path_buf();
             match self.append(&folder, &path) {
                 Ok(()) => made.push((folder.clone(), path)),
-                // It stays, and is read as it is.
-                Err(error) => tracing::warn!(%error, "no frame was made of the journal"),
+                Err(error) => self.failed("make a frame of the journal", &error),
             }
             let is_full = self
                 .frames
@@ -145,8 +169,13 @@ impl Work {
                     let _ = fs::remove_file(tail);
                 }
             }
-            // Not synced again on the same pages: the kernel may have marked them clean.
-            _ => drop(self.frames.remove(folder)),
+            failed => {
+                if let Some(Err(error)) = failed {
+                    self.failed("sync the journal", &error);
+                }
+                // Not synced again on the same pages: the kernel may have marked them clean.
+                self.frames.remove(folder);
+            }
         }
         made.retain(|m| !is_of(m));
     }

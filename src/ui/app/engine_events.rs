@@ -3,7 +3,7 @@
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::engine::{Command, ContextChange};
-use crate::session::ResumeReport;
+use crate::session::{ResumeReport, journal_fails};
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
@@ -39,6 +39,9 @@ impl App {
                 self.kept.trouble = None;
             }
             EngineEvent::Kept(Err(why)) => self.kept.trouble = Some(why),
+            EngineEvent::JournalFails(why) => {
+                self.transcript.add_notice(Tone::Warn, journal_fails(&why));
+            }
             EngineEvent::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =

@@ -354,7 +354,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
                 drop(seen_by_user);
                 make_room(&outside);
             }
-            Event::Delta(_) | Event::Context(_) | Event::Kept(Ok(())) => {}
+            Event::Delta(_) | Event::Context(_) | Event::Kept(Ok(())) | Event::JournalFails(_) => {}
         }
     })
 }
