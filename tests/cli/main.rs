@@ -16,6 +16,7 @@ mod config;
 mod context;
 mod figures;
 mod keeper;
+mod kernels;
 mod lost;
 mod models;
 mod nasty;
@@ -27,6 +28,7 @@ mod sessions;
 mod start;
 mod store;
 mod tools;
+mod traced;
 mod unasked;
 
 use std::process::Command;
