@@ -234,6 +234,40 @@ fn the_access_of_a_command_is_recorded() {
     assert_eq!(access, ["workspace", "workspace"], "{events:?}");
 }
 
+/// Nothing that is remembered of a folder is older than what is in it.
+#[test]
+fn a_file_that_a_rule_hides_is_hidden_from_the_command_after_the_one_that_made_it() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    fs::create_dir(home.path("a")).unwrap();
+    fs::write(home.path("a/b"), "SECRET=b\n").unwrap();
+    fs::write(
+        home.path("make.sh"),
+        "mkdir -p a/$1; echo SECRET=$1 > a/$1/x.key; touch made-$1\n",
+    )
+    .unwrap();
+    let makes = ["1", "2", "1", "3"].map(|n| bash(&format!("sh make.sh {n}")));
+    let looks = || bash("grep -r SECRET . || true");
+    let lines: Vec<_> = makes
+        .into_iter()
+        .flat_map(|make| [looks(), make, looks()])
+        .collect();
+    let args = [
+        &["--set", "permissions.deny=[\"Read(*.key)\"]"][..],
+        &ACCEPT,
+    ]
+    .concat();
+    for (kind, text) in ran(&home, &lines, &args) {
+        assert_eq!(kind, "done", "{text}");
+        assert!(!text.contains("x.key:SECRET"), "{text}");
+    }
+    for name in ["made-1", "made-2", "made-3", "a/3/x.key"] {
+        assert!(home.path(name).exists(), "{name}");
+    }
+}
+
 /// The names below the folder for temporary folders.
 fn tmp_folders(home: &Home) -> Vec<String> {
     let entries = fs::read_dir(home.rewake_home().join("tmp"));
