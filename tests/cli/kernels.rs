@@ -108,7 +108,7 @@ fn what_is_approved_runs_in_the_sandbox_where_there_is_one() {
         json!({"command": "sh look.sh", "access": "workspace"}),
     );
     for kernel in KERNELS {
-        let came = ran(&home, kernel.lacks, &[call.clone()], &[]);
+        let came = ran(&home, kernel.lacks, std::slice::from_ref(&call), &[]);
         let text = &came[0].1;
         let has_none = kernel.doctor.contains(&"this system has none");
         assert_eq!(
@@ -149,7 +149,7 @@ fn what_a_command_does_to_watched_files_is_undone_and_told() {
         "abi=4,no-namespaces",
         "abi=2,no-namespaces",
     ] {
-        let came = ran(&home, lacks, &[call.clone()], &[]);
+        let came = ran(&home, lacks, std::slice::from_ref(&call), &[]);
         let text = &came[0].1;
         assert!(
             text.contains("protected files may not be changed"),
