@@ -19,10 +19,12 @@ use crate::world::confine::Confine;
 pub fn ask_kernel(env: &Env) -> Result<Kernel, String> {
     let exe = own_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
     let kernel = Kernel::probe(&exe)?;
-    match env.var("REWAKE_TEST_KERNEL") {
-        Some(less) if cfg!(debug_assertions) => kernel.pretending(less),
-        _ => Ok(kernel),
+    if cfg!(debug_assertions)
+        && let Some(less) = env.var("REWAKE_TEST_KERNEL")
+    {
+        return kernel.pretending(less);
     }
+    Ok(kernel)
 }
 
 /// Asked once: it does not change while a process lives. What cannot be asked has nothing.
