@@ -24,7 +24,7 @@ use super::permission::{LookBack, PathUse, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 pub use level::Sandbox;
-pub use protected::is_protected;
+pub use protected::{is_protected, may_be_protected};
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

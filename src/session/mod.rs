@@ -17,9 +17,10 @@ mod permissions;
 mod reading;
 mod rename;
 mod resume_report;
-mod sandbox;
+pub mod sandbox;
 mod skills;
 mod takeover;
+mod tmp;
 
 pub use crate::store::now_ms;
 pub use driver::{Driver, drive};
@@ -150,6 +151,8 @@ pub struct Session {
     pub id: String,
     pub lock: SessionLock,
     pub log: Log,
+    /// What its commands keep for a while.
+    pub tmp: tmp::SessionTmp,
     /// Where its tools act.
     pub world: Rc<Machine>,
     pub settings: Settings,

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, git, skip};
-use crate::{calling, play, results, scripted, step, streamed};
+use crate::support::{Home, Live, git, skip};
+use crate::{LIMIT, calling, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
 const CALLS: usize = 32;
@@ -232,6 +232,120 @@ fn the_access_of_a_command_is_recorded() {
     let started = events.iter().filter(|e| e["type"] == "entry.started");
     let access: Vec<&str> = started.filter_map(|e| e["access"].as_str()).collect();
     assert_eq!(access, ["workspace", "workspace"], "{events:?}");
+}
+
+/// Nothing that is remembered of a folder is older than what is in it.
+#[test]
+fn a_file_that_a_rule_hides_is_hidden_from_the_command_after_the_one_that_made_it() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    fs::create_dir(home.path("a")).unwrap();
+    fs::write(home.path("a/b"), "SECRET=b\n").unwrap();
+    fs::write(
+        home.path("make.sh"),
+        "mkdir -p a/$1; echo SECRET=$1 > a/$1/x.key; touch made-$1\n",
+    )
+    .unwrap();
+    let makes = ["1", "2", "1", "3"].map(|n| bash(&format!("sh make.sh {n}")));
+    let looks = || bash("grep -r SECRET . || true");
+    let lines: Vec<_> = makes
+        .into_iter()
+        .flat_map(|make| [looks(), make, looks()])
+        .collect();
+    let args = [
+        &["--set", "permissions.deny=[\"Read(*.key)\"]"][..],
+        &ACCEPT,
+    ]
+    .concat();
+    for (kind, text) in ran(&home, &lines, &args) {
+        assert_eq!(kind, "done", "{text}");
+        assert!(!text.contains("x.key:SECRET"), "{text}");
+    }
+    for name in ["made-1", "made-2", "made-3", "a/3/x.key"] {
+        assert!(home.path(name).exists(), "{name}");
+    }
+}
+
+/// The names below the folder for temporary folders.
+fn tmp_folders(home: &Home) -> Vec<String> {
+    let entries = fs::read_dir(home.rewake_home().join("tmp"));
+    let names = entries.into_iter().flatten().flatten();
+    names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn the_temporary_folder_goes_with_the_session_and_not_while_a_command_runs() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let keep = "echo x > $TMPDIR/kept; mkdir -p $TMPDIR/a/b; cat $TMPDIR/kept";
+    let first = ran(&home, &[bash(keep)], &ACCEPT);
+    assert_eq!(first[0].1, "x\n");
+    assert_eq!(tmp_folders(&home), Vec::<String>::new());
+    // A command in the background goes on when the session has ended.
+    let runs_on = "echo x > $TMPDIR/kept; echo up > up; while [ ! -e stop ]; do sleep 0.05; done; \
+                   cat $TMPDIR/kept > seen";
+    let call = json!({"command": runs_on, "background": true});
+    ran(&home, &[("bash", call)], &ACCEPT);
+    until(|| home.path("up").exists());
+    assert_eq!(tmp_folders(&home).len(), 1);
+    // Neither does another session take it.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home).len(), 1);
+    fs::write(home.path("stop"), "").unwrap();
+    until(|| home.path("seen").exists() && !home.run(["ps"]).stdout.contains("background"));
+    assert_eq!(home.read("seen"), "x\n");
+    // The next start, of whichever session, removes what is left.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), Vec::<String>::new());
+}
+
+#[test]
+fn a_start_removes_temporary_folders_of_killed_sessions_and_nothing_else() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    play(
+        &home,
+        &[step(
+            "",
+            &[bash("echo x > $TMPDIR/kept; echo up > up; sleep 300")],
+        )],
+    );
+    let mut live = Live::spawn(home.rewake([&["-p", "x"][..], &ACCEPT].concat()));
+    until(|| home.path("up").exists());
+    let held = tmp_folders(&home);
+    assert_eq!(held.len(), 1);
+    // Somebody works in that session, and its command runs: twice a reason.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), held);
+    assert!(live.kill());
+    live.wait(LIMIT);
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), held, "its command still runs");
+    let foreign = home.rewake_home().join("tmp/notes");
+    fs::create_dir(&foreign).unwrap();
+    let ps = home.run(["ps"]).stdout;
+    let run = ps.lines().find(|line| line.contains("sleep 300")).unwrap();
+    let run = run.split_whitespace().next().unwrap();
+    home.run(["ps", "stop", run]).expect(0);
+    until(|| !home.run(["ps"]).stdout.contains("running"));
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), ["notes"]);
+}
+
+fn until(what: impl Fn() -> bool) {
+    let since = std::time::Instant::now();
+    while !what() {
+        assert!(since.elapsed() < LIMIT, "it does not come");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 fn is_there(program: &str) -> bool {

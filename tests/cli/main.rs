@@ -16,6 +16,7 @@ mod config;
 mod context;
 mod figures;
 mod keeper;
+mod kernels;
 mod lost;
 mod models;
 mod nasty;
@@ -29,6 +30,7 @@ mod start;
 mod store;
 mod structured;
 mod tools;
+mod traced;
 mod unasked;
 
 use std::process::Command;
