@@ -147,7 +147,7 @@ fn in_accept_edits_the_workspace_is_written_and_what_is_protected_is_not() {
         &[
             bash("touch x && git add x && git -c user.name=a -c user.email=a@b commit -qm x"),
             bash("echo evil > .git/hooks/pre-commit"),
-            bash("git config core.fsmonitor ./evil"),
+            with("git config core.fsmonitor ./evil", "workspace"),
             bash(&format!("touch {}/x", home.user().display())),
             bash("exec 3<>/dev/tcp/192.0.2.1/80"),
             with("true", "full"),

@@ -37,6 +37,11 @@ impl Rule {
             && (self.scope == Scope::All || self.pattern().is_some_and(|p| p.is_line(line)))
     }
 
+    /// The rule speaks of this command, letter by letter.
+    pub(crate) fn names(&self, part: &SimpleCommand) -> bool {
+        self.grants_part(part)
+    }
+
     fn grants_part(&self, part: &SimpleCommand) -> bool {
         let Some(pattern) = self.pattern() else {
             return self.level().is_some() && self.scope == Scope::All;
