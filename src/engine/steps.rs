@@ -199,9 +199,8 @@ impl<W: World> Engine<W> {
             return Ok(None);
         };
         let real = at.to_string_lossy();
-        let asked_about = self.asked_about.get(&call.id).map(|p| p.to_string_lossy());
         let policy = &self.settings.policy;
-        match may_act_at(&self.state, policy, open, &real, asked_about.as_deref()) {
+        match may_act_at(&self.state, policy, open, &real) {
             true => Ok(Some(at)),
             false => Err(format!(
                 "{} leads to {real} now, which is not what was permitted: nothing was done\n\

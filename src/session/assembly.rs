@@ -43,7 +43,7 @@ impl AppContext {
         let runs = self.runs()?;
         let (permission_check, hidden) =
             permissions::permission_check(self, &folder, runs.clone())?;
-        warnings.extend(permissions::lacking(self, &hidden));
+        warnings.extend(permissions::notices(self, &hidden));
         let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::command::NOT_HELD;
 use crate::core::access::Access;
 use crate::sandbox::{Kernel, Profile, Repository, Request};
 use crate::tools::Hidden;
@@ -62,9 +63,10 @@ impl Confine {
         };
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
         if !all {
-            let gap =
-                "not every file that a rule keeps from being read is hidden: there are too many";
-            profile.gaps.push(gap.to_string());
+            profile.gaps.push(format!(
+                "{NOT_HELD}not every file that a rule keeps from being read is hidden from commands: \
+                 at most {MAX_HIDDEN} are, among the first {MAX_LOOKED_AT} files"
+            ));
         }
         Ok(Box::new(profile))
     }
@@ -85,7 +87,7 @@ impl Confine {
         }
     }
 
-    /// The files of the workspace that a rule denies to read or asks about: nobody can be asked
+    /// The files of the workspace, and of further folders that commands may read, that a rule denies to read or asks about: nobody can be asked
     /// by a command that is at it. False: there are more.
     fn denied(&self) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
@@ -95,7 +97,9 @@ impl Confine {
         }
         let mut found = Vec::new();
         let mut looked_at = 0;
-        let mut folders = VecDeque::from([self.workspace.clone()]);
+        let further = self.more_read.iter().chain(&self.more_write);
+        let mut folders: VecDeque<PathBuf> = further.cloned().collect();
+        folders.push_front(self.workspace.clone());
         while let Some(folder) = folders.pop_front() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 looked_at += 1;

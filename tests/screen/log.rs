@@ -139,6 +139,7 @@ pub mod entry {
 
     pub fn allowed(call: CallId) -> Entry {
         Entry::Decided {
+            at: None,
             call,
             verdict: Verdict::Allow,
             by: By::Person,
@@ -195,6 +196,7 @@ pub mod entry {
         let fact = Fact::Ran {
             exit_code: Some(exit_code),
             took_ms: 4_200,
+            refused: false,
         };
         finished(call, outcome, Some(fact))
     }

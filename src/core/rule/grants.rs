@@ -206,21 +206,26 @@ impl Rule {
 pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
     const MOST: usize = 5;
     let (first, _) = lacking.first()?;
+    let does = |wanted: &Rule| match wanted.level() {
+        Some(Access::Full) => "runs without a sandbox",
+        _ => "uses the network",
+    };
     let of: Vec<String> = lacking
         .iter()
         .take(MOST)
-        .map(|(_, wanted)| wanted.to_string())
+        .map(|(_, wanted)| format!("{wanted} ({})", does(wanted)))
         .collect();
     let more = match lacking.len().saturating_sub(MOST) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let subject = match lacking.len() {
-        1 => format!("the rule {first} no longer gives"),
-        n => format!("{n} rules such as {first} no longer give"),
+        1 => format!("the rule {first} does not give its command all that it needs"),
+        n => format!("{n} rules such as {first} do not give their commands all that they need"),
     };
     Some(format!(
-        "{subject} access to the network; to allow that, add to permissions.allow: {}{more}",
+        "{subject}: a Bash rule gives at most access workspace; to allow more, add to \
+         permissions.allow: {}{more}",
         of.join(", ")
     ))
 }
