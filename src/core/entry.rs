@@ -846,6 +846,8 @@ pub enum About {
     Instructions,
     /// What had left the context and is of use now.
     Recalled,
+    /// The mode, or whether a person answers questions, is another than the model knew.
+    Mode { mode: Mode, is_attended: bool },
 }
 
 /// Who wrote what stands for the context.

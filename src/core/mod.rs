@@ -33,6 +33,7 @@ pub(crate) mod skill;
 pub mod state;
 pub mod summary;
 pub(crate) mod text;
+pub mod told;
 pub mod tool;
 pub(crate) mod unsent;
 pub(crate) mod visible;

@@ -550,7 +550,7 @@ impl State {
                         self.background.remove(id);
                     }
                     Some(About::Recalled) => self.recall_due = false,
-                    Some(About::Instructions) | None => {}
+                    Some(About::Instructions | About::Mode { .. }) | None => {}
                 }
                 self.keep(record);
             }

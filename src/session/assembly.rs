@@ -107,7 +107,7 @@ impl AppContext {
             budget: known.clone().budgeting(),
             windows: context::windows(config),
         };
-        let renderer = Renderer::new(self);
+        let renderer = Renderer::new(self, interactive);
         let budget = policy.budget_of(state, &model);
         let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {

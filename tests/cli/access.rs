@@ -479,3 +479,64 @@ fn a_failure_that_looks_like_the_sandbox_is_counted() {
         run.stderr
     );
 }
+
+#[test]
+fn the_whole_home_folder_is_no_workspace_that_is_written_unasked() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    for folder in [home.user(), Path::new("/").to_path_buf()] {
+        play(
+            &home,
+            &[step("", &[bash("touch x.wire")]), step("done", &[])],
+        );
+        let args = ["-p", "x", "--output-format", "stream-json"];
+        let mut command = home.rewake(args.iter().chain(&ACCEPT));
+        command.current_dir(&folder);
+        let run = crate::support::run(command, crate::LIMIT).expect(0);
+        has(
+            &results(&run)[0].1,
+            &["access read", "looks like the sandbox"],
+        );
+        assert!(!folder.join("x.wire").exists());
+    }
+}
+
+#[test]
+fn a_temporary_folder_that_is_missing_keeps_no_command_from_running() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    play(
+        &home,
+        &[
+            step("", &[bash("echo a > $TMPDIR/a && cat $TMPDIR/a")]),
+            step("done", &[]),
+        ],
+    );
+    let args = ["-p", "x", "--output-format", "stream-json"];
+    let mut command = home.rewake(args);
+    command.env("TMPDIR", home.path("there/is/none"));
+    let run = crate::support::run(command, crate::LIMIT).expect(0);
+    assert_eq!(results(&run)[0], ("done".into(), "a\n".into()));
+}
+
+#[test]
+fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
+    let home = scripted(&[step("one", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    play(&home, &[step("two", &[])]);
+    let run = streamed(&home, &["-p", "y", "-c", "--permission-mode", "plan"]).expect(0);
+    let events = run.events();
+    let noted: Vec<&str> = events
+        .iter()
+        .filter(|e| e["type"] == "entry.noted")
+        .filter_map(|e| e["text"].as_str())
+        .collect();
+    assert_eq!(noted, ["the mode is plan now"]);
+    play(&home, &[step("three", &[])]);
+    let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
+    assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));
+}
