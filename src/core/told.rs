@@ -16,21 +16,17 @@ struct Told {
 }
 
 const MODE: &str = "mode: ";
-const QUESTIONS: &str = "questions: ";
+const USER: &str = "user: ";
 
 /// The lines of `<environment>`.
 pub fn lines(mode: Mode, is_attended: bool) -> String {
-    format!(
-        "{MODE}{} (may change)\n{QUESTIONS}{}",
-        mode.name(),
-        answered(is_attended)
-    )
+    format!("{MODE}{}\n{USER}{}", mode.name(), answered(is_attended))
 }
 
 fn answered(is_attended: bool) -> &'static str {
     match is_attended {
-        true => "a person answers them",
-        false => "nobody answers them; what would ask is denied",
+        true => "can be asked",
+        false => "cannot be asked",
     }
 }
 
@@ -42,7 +38,7 @@ pub fn note(state: &State, is_attended: bool) -> Option<Entry> {
         said.push(format!("the mode is {} now", state.mode.name()));
     }
     if told.is_attended.is_some_and(|told| told != is_attended) {
-        said.push(format!("questions: {} now", answered(is_attended)));
+        said.push(format!("the user {} now", answered(is_attended)));
     }
     (!said.is_empty()).then(|| Entry::Noted {
         text: said.join("; "),
@@ -75,7 +71,7 @@ fn in_layers(system: &str) -> Option<Told> {
     let mode = value(MODE)?.split_whitespace().next()?;
     Some(Told {
         mode: Mode::ALL.into_iter().find(|known| known.name() == mode)?,
-        is_attended: value(QUESTIONS).map(|said| said == answered(true)),
+        is_attended: value(USER).map(|said| said == answered(true)),
     })
 }
 
@@ -144,12 +140,9 @@ mod tests {
     fn who_answers_is_told_when_it_is_another() {
         let state = after(&lines(Mode::Default, false), &[]);
         assert_eq!(text(&state, false), None);
-        assert_eq!(
-            text(&state, true).unwrap(),
-            "questions: a person answers them now"
-        );
+        assert_eq!(text(&state, true).unwrap(), "the user can be asked now");
         let state = after(&lines(Mode::Default, true), &[]);
-        assert!(text(&state, false).unwrap().contains("nobody answers them"));
+        assert!(text(&state, false).unwrap().contains("cannot be asked now"));
     }
 
     #[test]
