@@ -12,6 +12,7 @@
 
 mod level;
 mod line;
+mod needs;
 mod protected;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::core::rule::Bases;
 /// How far it is looked below a workspace for what is protected.
 const MAX_FOUND: usize = 256;
 const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
-const MAX_DEPTH: usize = 6;
+const MAX_DEPTH: usize = 16;
 
 /// Folders that tools fill by themselves.
 const PASSED_OVER: [&str; 6] = [

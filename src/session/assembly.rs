@@ -44,7 +44,7 @@ impl AppContext {
         let runs = self.runs()?;
         let (permission_check, hidden) =
             permissions::permission_check(self, &folder, runs.clone())?;
-        warnings.extend(permissions::lacking(self, &hidden));
+        warnings.extend(permissions::notices(self, &hidden));
         let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),
@@ -115,7 +115,7 @@ impl AppContext {
             budget: known.clone().budgeting(),
             windows: context::windows(config),
         };
-        let renderer = Renderer::new(self);
+        let renderer = Renderer::new(self, interactive);
         let budget = policy.budget_of(state, &model);
         let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {

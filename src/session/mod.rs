@@ -17,6 +17,7 @@ mod permissions;
 mod reading;
 mod rename;
 mod resume_report;
+mod said;
 pub mod sandbox;
 mod skills;
 mod takeover;

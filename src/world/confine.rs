@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::command::NOT_HELD;
 use crate::core::access::Access;
 use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request};
 use crate::tools::Hidden;
@@ -67,9 +68,10 @@ impl Confine {
         };
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
         if !all {
-            let gap =
-                "not every file that a rule keeps from being read is hidden: there are too many";
-            profile.gaps.push(gap.to_string());
+            profile.gaps.push(format!(
+                "{NOT_HELD}not every file that a rule keeps from being read is hidden from commands: \
+                 at most {MAX_HIDDEN} are, among the first {MAX_LOOKED_AT} files"
+            ));
         }
         Ok(Box::new(profile))
     }
@@ -97,7 +99,7 @@ impl Confine {
         }
     }
 
-    /// The files of the workspace that a rule denies to read or asks about: nobody can be asked
+    /// The files of the workspace, and of further folders that commands may read, that a rule denies to read or asks about: nobody can be asked
     /// by a command that is at it. False: there are more.
     fn denied(&self) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
@@ -107,8 +109,10 @@ impl Confine {
         }
         let mut held = self.guarded.lock().unwrap_or_else(PoisonError::into_inner);
         let folders = held.get_or_insert_with(|| guarded_folders(Arc::clone(&self.hidden)));
+        let further = self.more_read.iter().chain(&self.more_write);
+        let begin = std::iter::once(&self.workspace).chain(further);
         folders.begin();
-        let found = denied_below(&self.workspace, folders);
+        let found = denied_below(begin.cloned().collect(), folders);
         folders.end();
         found
     }
@@ -119,10 +123,9 @@ fn guarded_folders(hidden: Arc<Hidden>) -> Folders {
     Folders::new(move |path, _| hidden.rules.guard(&path.to_string_lossy(), &hidden.bases))
 }
 
-fn denied_below(workspace: &Path, remembered: &mut Folders) -> (Vec<PathBuf>, bool) {
+fn denied_below(mut folders: VecDeque<PathBuf>, remembered: &mut Folders) -> (Vec<PathBuf>, bool) {
     let mut found = Vec::new();
     let mut looked_at = 0;
-    let mut folders = VecDeque::from([workspace.to_path_buf()]);
     while let Some(folder) = folders.pop_front() {
         let listing = remembered.list(&folder);
         looked_at += listing.entries;

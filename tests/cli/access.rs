@@ -147,7 +147,7 @@ fn in_accept_edits_the_workspace_is_written_and_what_is_protected_is_not() {
         &[
             bash("touch x && git add x && git -c user.name=a -c user.email=a@b commit -qm x"),
             bash("echo evil > .git/hooks/pre-commit"),
-            bash("git config core.fsmonitor ./evil"),
+            with("git config core.fsmonitor ./evil", "workspace"),
             bash(&format!("touch {}/x", home.user().display())),
             bash("exec 3<>/dev/tcp/192.0.2.1/80"),
             with("true", "full"),
@@ -475,4 +475,182 @@ fn figures(what: &str, lines: &[&str], ran: &[(String, String)], at_least: usize
         asked.len(),
         failed.len()
     );
+}
+
+#[test]
+fn what_the_sandbox_changes_is_said_once_to_a_user() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let run = |rules: &[&str]| {
+        play(&home, &[step("done", &[])]);
+        let rules = format!("permissions.allow={}", json!(rules));
+        let run = home.run(["-p", "x", "--set", &rules]).expect(0);
+        let count = |word: &str| run.stderr.matches(word).count();
+        (count("run in a sandbox"), count("a Bash rule gives"))
+    };
+    let first = ["Bash(git push:*)"];
+    assert_eq!(run(&first), (1, 1));
+    assert_eq!(run(&first), (0, 0));
+    assert_eq!(run(&["Bash(git push:*)", "Full(git push:*)"]), (0, 0));
+    // Other rules are another matter.
+    assert_eq!(run(&["Bash(npm ci:*)"]), (0, 1));
+}
+
+#[test]
+fn what_cannot_be_done_in_the_sandbox_is_asked_for_and_not_tried() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    git(&home.workspace(), &["init", "-q"]);
+    let lines = [
+        "git config a.b c",
+        "git remote add o x",
+        "git worktree add ../w",
+    ];
+    let calls = lines.map(bash);
+    for args in [&[][..], &ACCEPT[..]] {
+        for (kind, text) in ran(&home, &calls, args) {
+            assert_eq!(kind, "denied", "{text}");
+            has(&text, &["runs without a sandbox; `git ", "nobody is there"]);
+        }
+    }
+    let look = ran(
+        &home,
+        &[bash("git config --list --local"), bash("git remote -v")],
+        &[],
+    );
+    assert!(look.iter().all(|(kind, _)| kind == "done"), "{look:?}");
+    let rule = ["--set", "permissions.allow=[\"Full(git config a.b c)\"]"];
+    let ran = ran(&home, &calls[..1], &rule);
+    assert_eq!(ran[0].0, "done", "{ran:?}");
+    let config = fs::read_to_string(home.path(".git/config")).unwrap();
+    assert!(config.contains("[a]"), "{config}");
+}
+
+#[test]
+fn a_file_that_could_not_be_hidden_is_told() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let rule = ["--set", "permissions.deny=[\"Read(*.key)\"]"];
+    for n in 0..20 {
+        fs::write(home.path(format!("{n}.key")), "SECRET\n").unwrap();
+    }
+    let held = ran(&home, &[bash("true")], &rule);
+    assert!(!held[0].1.contains("not held"), "{held:?}");
+    for n in 20..230 {
+        fs::write(home.path(format!("{n}.key")), "SECRET\n").unwrap();
+    }
+    let told = ran(&home, &[bash("true")], &rule);
+    has(&told[0].1, &["[not held: not every file that a rule keeps"]);
+}
+
+#[test]
+fn what_a_rule_keeps_from_being_read_is_hidden_in_further_folders_too() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let more = home.user().join("more");
+    fs::create_dir(&more).unwrap();
+    fs::write(more.join("x.key"), "SECRET\n").unwrap();
+    fs::write(more.join("x.txt"), "seen\n").unwrap();
+    let read = format!("sandbox.read=[{}]", json!(more));
+    let args = [
+        "--set",
+        "permissions.deny=[\"Read(/**/*.key)\"]",
+        "--set",
+        &read,
+    ];
+    let line = format!("cat {}/x.txt; k=key; cat {0}/x.$k", more.display());
+    let ran = ran(&home, &[bash(&line)], &args);
+    has(&ran[0].1, &["seen"]);
+    assert!(!ran[0].1.contains("SECRET"), "{ran:?}");
+}
+
+#[test]
+fn a_failure_that_looks_like_the_sandbox_is_counted() {
+    let home = calling(&[bash("touch x"), bash("true"), bash("exit 3")]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let run = home.run(["-p", "x", "--output-format", "json"]).expect(0);
+    let result: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(result["refused_by_sandbox"], 1);
+    has(
+        &run.stderr,
+        &["1 command failed in a way that looks like the sandbox"],
+    );
+    play(&home, &[step("", &[bash("exit 3")]), step("done", &[])]);
+    let run = home.run(["-p", "x"]).expect(0);
+    assert!(
+        !run.stderr.contains("looks like the sandbox"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn the_whole_home_folder_is_no_workspace_that_is_written_unasked() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    for folder in [home.user(), Path::new("/").to_path_buf()] {
+        play(
+            &home,
+            &[step("", &[bash("touch x.wire")]), step("done", &[])],
+        );
+        let args = ["-p", "x", "--output-format", "stream-json"];
+        let mut command = home.rewake(args.iter().chain(&ACCEPT));
+        command.current_dir(&folder);
+        let run = crate::support::run(command, crate::LIMIT).expect(0);
+        has(
+            &results(&run)[0].1,
+            &["access read", "looks like the sandbox"],
+        );
+        assert!(!folder.join("x.wire").exists());
+    }
+}
+
+#[test]
+fn a_temporary_folder_that_is_missing_keeps_no_command_from_running() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    play(
+        &home,
+        &[
+            step("", &[bash("echo a > $TMPDIR/a && cat $TMPDIR/a")]),
+            step("done", &[]),
+        ],
+    );
+    let args = ["-p", "x", "--output-format", "stream-json"];
+    let mut command = home.rewake(args);
+    command.env("TMPDIR", home.path("there/is/none"));
+    let run = crate::support::run(command, crate::LIMIT).expect(0);
+    assert_eq!(results(&run)[0], ("done".into(), "a\n".into()));
+}
+
+#[test]
+fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
+    let home = scripted(&[step("one", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    play(&home, &[step("two", &[])]);
+    let run = streamed(&home, &["-p", "y", "-c", "--permission-mode", "plan"]).expect(0);
+    let events = run.events();
+    let noted: Vec<&str> = events
+        .iter()
+        .filter(|e| e["type"] == "entry.noted")
+        .filter_map(|e| e["text"].as_str())
+        .collect();
+    assert_eq!(noted, ["the mode is plan now"]);
+    play(&home, &[step("three", &[])]);
+    let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
+    assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));
 }
