@@ -274,6 +274,19 @@ impl AppContext {
         journal_place(&self.config().store, &self.paths)
     }
 
+    /// The folders of rewake itself, with a journal that lies elsewhere.
+    fn own_folders(&self) -> Vec<PathBuf> {
+        let paths = &self.paths;
+        let mut folders = vec![
+            paths.config_dir.clone(),
+            paths.data_dir.clone(),
+            paths.state_dir.clone(),
+        ];
+        let journal = self.journal_place().map(|place| place.folder);
+        folders.extend(journal.filter(|folder| !folder.starts_with(&paths.data_dir)));
+        folders
+    }
+
     /// The runs of all sessions, in the data folder.
     ///
     /// # Errors

@@ -259,9 +259,11 @@ impl AppContext {
             }
         };
         store.not_back_in_time(&info.id)?;
-        store.bring_in(&id)?;
+        let brought = store.bring_in(&id);
         let mut recent = Recent::new(interactive);
+        // What is damaged is named best by reading all of it.
         let (head, state, last) = fold(&store, &id, &mut recent)?;
+        brought?;
         lock.recorded();
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();

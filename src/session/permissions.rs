@@ -1,7 +1,7 @@
 //! The rules of the config and the borders of the workspace, as a check of calls and as what
 //! tools that go through folders may not show.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{AppContext, said, sandbox};
@@ -98,23 +98,10 @@ const IN_CONFIG_FOLDER: [&str; 6] = [
     "themes",
 ];
 
-/// Those of rewake itself, with a journal that lies elsewhere.
-pub(super) fn own_folders(ctx: &AppContext) -> Vec<PathBuf> {
-    let paths = &ctx.paths;
-    let mut folders = vec![
-        paths.config_dir.clone(),
-        paths.data_dir.clone(),
-        paths.state_dir.clone(),
-    ];
-    let journal = ctx.journal_place().map(|place| place.folder);
-    folders.extend(journal.filter(|folder| !folder.starts_with(&paths.data_dir)));
-    folders
-}
-
 /// Where rules, trust and instructions come from, and where what happens is recorded.
 fn rewakes_own(ctx: &AppContext) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
-    let folders = own_folders(ctx);
+    let folders = ctx.own_folders();
     let folders = folders.iter().map(|folder| text(folder));
     let mut own: Vec<String> = folders.chain(entries).chain(skills_of_user(ctx)).collect();
     own.sort();

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::AppContext;
-use super::permissions::own_folders;
 use crate::command::own_exe;
 use crate::config::{Env, SandboxUse};
 use crate::core::policy::Sandbox;
@@ -90,7 +89,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         more_read: config.sandbox.read.clone(),
         more_write: config.sandbox.write.clone(),
         pass_env: config.shell.pass_env.clone(),
-        private: own_folders(ctx),
+        private: ctx.own_folders(),
         tmp,
         session: session.to_string(),
         caches: paths.data_dir.join("caches").join(&project[..16]),

@@ -47,6 +47,7 @@ mod standing;
 mod tips;
 mod trace;
 mod trash;
+mod untold;
 mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};

@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use super::append::{Prepared, WHAT_BROUGHT as WHAT};
 use super::blobs::{Packed, insert_blob};
@@ -24,8 +24,9 @@ use super::ids::{made_at_ms, new_id};
 use super::journal::{End, JournalPlace, Met, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
-use super::row::{count, int};
+use super::row::int;
 use super::tips::tip_behind;
+use super::untold::keep_untold;
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 use crate::lines::line::EntryLine;
@@ -86,7 +87,16 @@ impl Store {
             .doing("open the session store")?;
         let mark = Mark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(place, store, mark);
-        let row = highest(&self.conn)?;
+        let row = match highest(&self.conn) {
+            // Whoever reads what is damaged says what is left of it. Nothing can be appended
+            // there, so the mark stays where it is.
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, "the mark is not looked at");
+                self.copies = Some(copies);
+                return Ok(());
+            }
+            row => row?,
+        };
         let Some(said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
             self.copies = Some(copies);
             return Ok(());
@@ -120,16 +130,6 @@ impl Store {
     /// What came in since the store was opened.
     pub fn brought(&self) -> &Brought {
         &self.brought
-    }
-
-    /// Entries that came into this session from the journal, whoever put them in, since it was
-    /// last taken up.
-    pub fn brought_into(&self, session: &str) -> Result<u64, StoreError> {
-        self.conn
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")
-            .and_then(|mut s| s.query_row([untold(session)], |row| row.get(0)).optional())
-            .doing(WHAT)
-            .map(|entries| entries.map_or(0, count))
     }
 
     /// Fails when entries that were recorded before are nowhere, and this session may be one
@@ -359,40 +359,6 @@ impl Store {
         }
         Ok(brought)
     }
-}
-
-const UNTOLD: &str = "brought:";
-
-/// The row of `meta` that counts what came into this session and was not told in it yet.
-fn untold(session: &str) -> String {
-    format!("{UNTOLD}{session}")
-}
-
-/// Whoever puts entries back may be another command than the one that takes the session up.
-fn keep_untold(tx: &Transaction<'_>, session: &str, entries: u64) -> Result<(), StoreError> {
-    tx.prepare_cached(
-        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = value + ?2",
-    )
-    .and_then(|mut s| s.execute(params![untold(session), int(entries)]))
-    .doing(WHAT)
-    .map(drop)
-}
-
-/// The session was taken up, and it was told.
-pub(super) fn is_told(tx: &Transaction<'_>, session: &str) -> Result<(), StoreError> {
-    tx.prepare_cached("DELETE FROM meta WHERE name = ?1")
-        .and_then(|mut s| s.execute([untold(session)]))
-        .doing(WHAT)
-        .map(drop)
-}
-
-/// Of all sessions.
-pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
-    let sql = "SELECT coalesce(sum(value), 0) FROM meta WHERE name GLOB ?1 || '*'";
-    conn.prepare_cached(sql)
-        .and_then(|mut s| s.query_row([UNTOLD], |row| row.get(0)))
-        .doing(WHAT)
-        .map(count)
 }
 
 fn hold(copies: &mut Copies, missing: u64) {

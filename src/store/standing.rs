@@ -12,7 +12,7 @@ use super::head::read_head;
 use super::ids::made_at_ms;
 use super::journal::{JournalPlace, end};
 use super::mark::Mark;
-use super::reconcile::all_untold;
+use super::untold::all_untold;
 use super::{Store, StoreError, now_ms};
 
 /// What a look at journal and mark found.

@@ -170,6 +170,76 @@ fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
     );
 }
 
+/// Whoever puts it back says so, and the session says it again when it is taken up.
+#[test]
+fn what_another_command_put_back_is_told_by_the_session_too() {
+    for command in [&["history"][..], &["history", "effects"], &["-p", "anew"]] {
+        let (home, mut live) = at_work();
+        wait_for_calls(&home, 3);
+        live.kill();
+        live.wait(LIMIT);
+        for name in ["rewake.db", "rewake.db-wal", "rewake.db-shm"] {
+            let _ = fs::remove_file(path(&home, name));
+        }
+        if command == ["-p", "anew"] {
+            play(&home, &[step("anew", &[])]);
+        }
+        let first = home.run(command).expect(0);
+        assert!(first.stderr.contains("put back"), "{}", first.stderr);
+        let doctor = home.run(["doctor"]).expect(0);
+        assert!(doctor.stdout.contains("put back"), "{}", doctor.stdout);
+        let again = home.run(["history"]).expect(0);
+        assert!(!again.stderr.contains("put back"), "{}", again.stderr);
+
+        let (id, _) = crate::history(&home)
+            .into_iter()
+            .find(|(_, line)| line.contains("unfinished"))
+            .expect("a session that was killed");
+        play(&home, &[step("went on", &[])]);
+        let run = home.run(["-p", "-r", &id, "--yolo"]).expect(0);
+        assert!(
+            run.stderr.contains("of them from the journal"),
+            "{}",
+            run.stderr
+        );
+        play(&home, &[step("and on", &[])]);
+        let run = home.run(["-p", "-r", &id, "--yolo", "more"]).expect(0);
+        assert!(!run.stderr.contains("journal"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_journal_that_fails_in_mid_run_is_said_once() {
+    const BIG: usize = 6;
+    let call = |n: usize| {
+        let line = format!("seq {n}000000 {n}009999; echo {n} >> effects; sleep 0.1");
+        step("", &[bash(&line)])
+    };
+    let mut steps: Vec<String> = (1..=BIG).map(call).collect();
+    steps.push(step("all done", &[]));
+    let home = scripted(&steps);
+    let live = Live::spawn(home.rewake(["-p", "go", "--yolo", "--output-format", "stream-json"]));
+    wait_for_calls(&home, 1);
+    fs::rename(path(&home, "journal"), path(&home, "moved")).unwrap();
+    fs::write(path(&home, "journal"), "a file in the way").unwrap();
+    let run = live.wait(LIMIT);
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let said = run.stderr.matches("the journal is not written").count();
+    assert_eq!(said, 1, "{}", run.stderr);
+    assert_eq!(effects(&home).len(), BIG);
+    // What it lacks is copied when it can be written again.
+    fs::remove_file(path(&home, "journal")).unwrap();
+    play(&home, &[step("more", &[])]);
+    let run = home.run(["-p", "-c", "more"]).expect(0);
+    assert!(!run.stderr.contains("journal"), "{}", run.stderr);
+    let doctor = home.run(["doctor"]).expect(0);
+    assert!(
+        doctor.stdout.contains("ok     journal"),
+        "{}",
+        doctor.stdout
+    );
+}
+
 #[test]
 fn without_room_for_a_journal_it_is_said_and_the_session_goes_on() {
     let home = calling(&[bash("echo x >> effects")]);

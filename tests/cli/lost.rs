@@ -1,8 +1,10 @@
-//! A database that was removed, emptied, or replaced by an older copy of itself, and no journal:
-//! sessions that were recorded are not in it. That is said at a start and by doctor, and only when it is so.
+//! A database that was removed, emptied, or replaced by an older copy of itself. With a journal
+//! its sessions come back. Without one they are not in it, and that is said at a start and by
+//! doctor, and only when it is so.
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rewake::store::{SessionLock, Store, new_id};
 
@@ -12,8 +14,12 @@ use crate::{LIMIT, SCRIPTED, bash, play, quiet, refused, step};
 const SAID: &str = "not in the database";
 
 fn scripted(steps: &[String]) -> Home {
+    scripted_with(false, steps)
+}
+
+fn scripted_with(journal: bool, steps: &[String]) -> Home {
     let home = crate::scripted(steps);
-    home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
+    home.write_config(&format!("{SCRIPTED}[store]\njournal = {journal}\n"));
     home
 }
 
@@ -25,10 +31,20 @@ struct Scene {
 }
 
 fn scene() -> Scene {
-    let home = scripted(&[step("done", &[])]);
+    scene_with(false)
+}
+
+fn scene_with(journal: bool) -> Scene {
+    let home = scripted_with(journal, &[step("done", &[])]);
     home.run(["-p", "the first"]).expect(0);
     let copy = all_in_one_file(&home);
-    play(&home, &[step("", &[bash("sleep 2")]), step("went on", &[])]);
+    play(
+        &home,
+        &[
+            step("", &[bash("echo x >> effects; sleep 2")]),
+            step("went on", &[]),
+        ],
+    );
     let args = [
         "-p",
         "the second",
@@ -38,6 +54,11 @@ fn scene() -> Scene {
     ];
     let mut live = Live::spawn(home.rewake(args));
     live.wait_for(LIMIT, |line| line.contains("entry.started"));
+    let end = Instant::now() + LIMIT;
+    while !home.workspace().join("effects").exists() {
+        assert!(Instant::now() < end, "the command did not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     live.kill();
     live.wait(LIMIT);
     let killed = newest(&home);
@@ -107,6 +128,62 @@ impl Scene {
         play(&self.home, &[step("done", &[])]);
         let second = self.home.run(["-p", "once more"]).expect(0);
         assert!(!second.stderr.contains(SAID), "{}", second.stderr);
+    }
+}
+
+/// The same losses, and the whole of the rest of the data folder.
+#[test]
+fn with_a_journal_all_sessions_come_back_and_nothing_is_done_twice() {
+    let ways: [fn(&Scene); 4] = [
+        |scene| scene.replace(None),
+        |scene| scene.replace(Some(&[])),
+        |scene| scene.replace(Some(&scene.copy)),
+        |scene| {
+            scene.replace(None);
+            for folder in ["locks", "log"] {
+                let _ = fs::remove_dir_all(scene.home.rewake_home().join(folder));
+            }
+        },
+    ];
+    for lose in ways {
+        let scene = scene_with(true);
+        lose(&scene);
+        let home = &scene.home;
+        let run = home.run(["-p", "-c", "--yolo"]).expect(0);
+        quiet(&run);
+        assert_eq!(run.stdout.trim(), "went on");
+        for words in [&scene.killed[..13], "from the journal"] {
+            assert!(run.stderr.contains(words), "{words:?}: {}", run.stderr);
+        }
+        assert!(!run.stderr.contains(SAID), "{}", run.stderr);
+        assert_eq!(home.read("effects"), "x\n");
+        let history = home.run(["history"]).expect(0);
+        assert_eq!(history.stdout.lines().count(), 2, "{}", history.stdout);
+        nothing_is_said(home);
+    }
+}
+
+/// Neither has them: whoever would go on is told, and nothing of it is done again.
+#[test]
+fn without_database_and_journal_what_was_recorded_is_held() {
+    for copy in [false, true] {
+        let scene = scene_with(true);
+        scene.replace(copy.then_some(&scene.copy));
+        fs::remove_dir_all(scene.home.rewake_home().join("journal")).unwrap();
+        let named = scene.home.run(["-p", "-r", &scene.killed]);
+        refused(named, 2, &["there is no session", SAID]);
+        let (code, words) = match copy {
+            true => (1, "neither in the database nor in its journal"),
+            false => (2, "there is no session"),
+        };
+        refused(scene.home.run(["-p", "-c"]), code, &[words]);
+        let doctor = scene.home.run(["doctor"]).expect(1);
+        assert!(doctor.stdout.contains("are held"), "{}", doctor.stdout);
+        // What is new is not held up.
+        play(&scene.home, &[step("done", &[])]);
+        scene.home.run(["-p", "anew"]).expect(0);
+        let effects = fs::read_to_string(scene.home.workspace().join("effects"));
+        assert_eq!(effects.unwrap(), "x\n");
     }
 }
 

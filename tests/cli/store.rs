@@ -237,14 +237,18 @@ fn a_workspace_that_cannot_be_written_is_told_to_the_model() {
 }
 
 /// A session whose entries fill several pages.
-fn long() -> (Home, String) {
-    let call = |n: u32| step("", &[crate::bash(&format!("echo {n}; seq 1 150"))]);
+fn long(journal: bool) -> (Home, String) {
+    let call = |n: u32| {
+        step(
+            "",
+            &[crate::bash(&format!("echo {n} >> effects; seq 1 150"))],
+        )
+    };
     let mut steps: Vec<String> = (0..14).map(call).collect();
     steps.push(step("over", &[]));
     steps.extend((0..3).map(|_| step("healthy", &[])));
     let home = scripted(&steps);
-    // What is put back below is older than what a journal would know.
-    home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
+    home.write_config(&format!("{SCRIPTED}[store]\njournal = {journal}\n"));
     home.run(["-p", "begin", "--yolo"]).expect(0);
     checkpoint(&home);
     let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
@@ -263,11 +267,30 @@ fn number(text: &str, word: &str) -> Option<u64> {
 }
 
 /// Each page of the database zeroed in turn: the session goes on, or a fork at its last good
-/// entry does, or what is said of the store is true.
-#[test]
-fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
-    let (home, id) = long();
+/// entry does, or what is said of the store is true. No command of it runs again.
+fn any_page_gone(journal: bool) {
+    let (home, id) = long(journal);
     let whole = fs::read(database(&home)).unwrap();
+    // Journal and mark are put back with it, or they would know of the runs before.
+    let copies = ["journal", "marks"].map(|name| {
+        let (from, kept) = (
+            home.rewake_home().join(name),
+            home.rewake_home().join(format!("kept-{name}")),
+        );
+        let copy = move |from: &Path, to: &Path| {
+            let _ = fs::remove_dir_all(to);
+            let copied = Command::new("cp").arg("-a").args([from, to]).status();
+            assert!(copied.unwrap().success());
+        };
+        if journal {
+            copy(&from, &kept);
+        }
+        move || {
+            if journal {
+                copy(&kept, &from);
+            }
+        }
+    });
     let (mut well, mut forked, mut at_the_end, mut unreadable) = (0, 0, 0, 0);
     for page in 0..whole.len() / 4096 {
         let mut bytes = whole.clone();
@@ -276,9 +299,12 @@ fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
             let _ = fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
         }
         fs::write(database(&home), bytes).unwrap();
+        copies.iter().for_each(|put_back| put_back());
+        let _ = fs::remove_file(home.workspace().join("effects"));
 
         let run = home.run(["-p", "-c", "more"]);
         quiet(&run);
+        assert!(!home.workspace().join("effects").exists(), "page {page}");
         if run.code() == Some(0) {
             well += 1;
             continue;
@@ -315,6 +341,16 @@ fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
         assert!(!doctor.stdout.contains("nothing is wrong"), "page {page}");
     }
     assert!(well > 0 && forked > 2, "{well} {forked}");
-    assert_eq!(at_the_end, 1);
+    assert_eq!(at_the_end, 1, "{well} {forked} {unreadable}");
     assert!((1..5).contains(&unreadable), "{unreadable}");
+}
+
+#[test]
+fn with_any_page_gone_it_goes_on_or_says_truly_what_is_left() {
+    any_page_gone(false);
+}
+
+#[test]
+fn with_any_page_gone_and_a_journal_it_is_no_worse() {
+    any_page_gone(true);
 }

@@ -76,6 +76,57 @@ fn what_is_told_or_done_is_on_the_disk_before() {
     assert_eq!(found, wanted);
 }
 
+/// A command costs as many syncs as without a journal: its own are a thread's, at most one in
+/// each pause and one on leaving. The home is there already, so no migration is among them.
+#[test]
+#[ignore = "needs strace: .ci/power installs it and runs this"]
+fn a_journal_adds_no_sync_to_a_call() {
+    let [with, without] = [true, false].map(|journal| {
+        let few = syncs_of(2, journal);
+        let more = syncs_of(12, journal);
+        assert!(few.journal <= 2 && more.journal <= 2, "{few:?} {more:?}");
+        assert_eq!(journal, few.journal > 0, "{few:?}");
+        (more.others - few.others, few.others)
+    });
+    assert_eq!(with, without);
+}
+
+#[derive(Debug)]
+struct Syncs {
+    journal: usize,
+    others: usize,
+}
+
+/// Of a session with so many commands, in a home that had one before.
+fn syncs_of(calls: usize, journal: bool) -> Syncs {
+    let bash = |n| Answer::call("bash", json!({ "command": format!("echo {n}") }));
+    let mut answers: Vec<Answer> = (0..calls).map(bash).collect();
+    answers.push(Answer::text("done"));
+    let server = Server::start(list(answers));
+    let home = Home::new();
+    // Longer than the run: what is left to sync is synced on leaving.
+    let store = format!("[store]\njournal = {journal}\njournal_sync_ms = 60000\n");
+    home.configure(&server, Protocol::Chat, &store);
+    run(home.rewake(["-p", "begin", "--yolo"]), LIMIT).expect(0);
+    let file = home.rewake_home().join("trace");
+    let agent = home.rewake(["-p", "do it", "--yolo", "--output-format", "stream-json"]);
+    run(traced(&agent, &file), LIMIT).expect(0);
+    let text = std::fs::read_to_string(&file).expect("read the trace");
+    let mut syncs = Syncs {
+        journal: 0,
+        others: 0,
+    };
+    for op in trace::read(&text) {
+        if let trace::What::Synced { path } = op.what {
+            match path.contains("/journal") {
+                true => syncs.journal += 1,
+                false => syncs.others += 1,
+            }
+        }
+    }
+    syncs
+}
+
 /// The same command under strace.
 fn traced(agent: &Command, to: &Path) -> Command {
     let mut command = Command::new("strace");

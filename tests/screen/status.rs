@@ -48,6 +48,15 @@ fn what_cannot_be_kept_is_said_in_red() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_is_told_and_the_session_goes_on() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("hello");
+    stage.engine_event(EngineEvent::JournalFails("the disk is full".into()));
+    stage.sees("the journal is not written: the disk is full");
+    stage.does_not_see("not saved");
+}
+
+#[test]
 fn what_runs_in_the_background_is_counted() {
     scene!("background", |stage: &mut Stage| {
         stage.open();

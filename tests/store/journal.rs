@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rewake::core::entry::{Record, Via};
+use rewake::core::entry::{By, Entry, Record, Via};
 use rewake::store::{Batch, Head, JournalPlace, Message, Standing, Store, StoreError};
 
 use crate::story::*;
@@ -127,13 +127,25 @@ fn a_lost_database_comes_back() {
     say(&mut store, &mut head, "and on");
     drop(store);
     assert_eq!(scene.open().brought().line(), None);
-    assert_eq!(
-        scene.standing(),
-        Standing {
-            sessions: 2,
-            ..Standing::default()
-        }
-    );
+    let stands = |put_back| Standing {
+        sessions: 2,
+        put_back,
+        ..Standing::default()
+    };
+    assert_eq!(scene.standing(), stands(kinds + 2));
+    // It is told by the session itself, whoever put it in, and once.
+    let mut store = scene.open();
+    assert_eq!(store.brought_into(&ids[0]).unwrap(), kinds);
+    let resumed = Entry::Resumed {
+        by: By::Start,
+        found: "put back".into(),
+        draft: None,
+    };
+    append(&mut store, &mut head, vec![resumed]);
+    assert_eq!(store.brought_into(&ids[0]).unwrap(), 0);
+    assert_eq!(store.brought_into(&ids[1]).unwrap(), 2);
+    drop(store);
+    assert_eq!(scene.standing(), stands(2));
 }
 
 /// Nothing was closed, nothing synced: as a kill leaves it.
@@ -239,6 +251,7 @@ fn frames_are_read_over_a_torn_end() {
         scene.standing(),
         Standing {
             sessions: 1,
+            put_back: whole.len() as u64,
             ..Standing::default()
         }
     );
