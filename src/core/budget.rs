@@ -17,6 +17,9 @@ pub const MAX_WINDOW: u64 = MAX_TOKENS;
 /// Below this, the short forms of system prompt and tools are used.
 const SMALL_WINDOW: u64 = 16_000;
 
+/// What the user said has this room in the smallest window.
+const MIN_WORDS_BYTES: usize = 600;
+
 /// What an image costs, about.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
@@ -40,6 +43,13 @@ impl Budget {
             answer: answer.clamp(1, window / 4),
             bytes_per_token: bytes_per_token.unwrap_or(BYTES_PER_TOKEN).clamp(1.0, 8.0),
         }
+    }
+
+    /// Room for what the user said behind a compaction or a continuation, in bytes: a quarter
+    /// of what is left of the window after these layers and the answer.
+    pub fn words_bytes(&self, layers_bytes: usize) -> usize {
+        let left = (self.window - self.answer).saturating_sub(self.tokens(layers_bytes));
+        self.bytes(left / 4).max(MIN_WORDS_BYTES)
     }
 
     /// A request over this is not sent.

@@ -108,6 +108,7 @@ mod tests {
                 summary: "b".repeat(400),
                 by: SummaryBy::Model,
                 spent: Vec::new(),
+                preface: None,
             },
         );
         let after = Parts::of(&state, &budget, &windows);

@@ -16,7 +16,7 @@ mod recall;
 mod steps;
 mod take_in;
 
-pub use context::{ContextChange, ContextFigures, Render, Summarising};
+pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -103,6 +103,8 @@ pub enum Event<'a> {
     Kept(Result<(), &'a StoreError>),
     /// The context changed, or is about to.
     Context(ContextFigures),
+    /// The summary model failed; something stands in.
+    SummaryFailed(SummaryFailure<'a>),
 }
 
 /// Why the engine came to rest.
@@ -287,6 +289,7 @@ impl<W: World> Engine<W> {
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
+                Step::Free(results) => self.free(&results).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
@@ -388,6 +391,14 @@ impl Write {
     fn of(entry: Entry) -> Write {
         Write {
             entries: vec![entry],
+            ..Write::default()
+        }
+    }
+
+    /// Together in one transaction.
+    fn of_all(entries: Vec<Entry>) -> Write {
+        Write {
+            entries,
             ..Write::default()
         }
     }

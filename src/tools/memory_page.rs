@@ -216,6 +216,10 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
         Entry::Noted { text, .. } => text.clone(),
         Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
+        Entry::Freed { results } => {
+            let lines: Vec<&str> = results.iter().map(|r| r.line.as_str()).collect();
+            lines.join("\n")
+        }
         Entry::Stopped { draft: Some(draft) } => draft.clone(),
         other => serde_json::to_string_pretty(other).map_err(|e| e.to_string())?,
     };

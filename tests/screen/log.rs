@@ -272,6 +272,7 @@ pub mod entry {
             summary: "They began to mend the parser.".into(),
             by: SummaryBy::Digest,
             spent: Vec::new(),
+            preface: None,
         }
     }
 
@@ -280,6 +281,7 @@ pub mod entry {
             note: "Task: mend the parser.".into(),
             by: SummaryBy::Model,
             spent: Vec::new(),
+            story: None,
         }
     }
 

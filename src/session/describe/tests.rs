@@ -94,6 +94,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         summary: "S".into(),
         by,
         spent: vec![],
+        preface: None,
     };
     let table = [
         (
@@ -181,6 +182,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 note: "N".into(),
                 by: SummaryBy::Model,
                 spent: vec![],
+                story: None,
             },
             ("the context began again from a note", Conversation),
         ),
