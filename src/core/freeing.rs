@@ -18,7 +18,7 @@ const KEPT_PART: u64 = 5;
 
 /// What a line is reckoned with that stands for a result.
 const LINE_BYTES: usize = 150;
-const LINE_CHARS: usize = 100;
+const LINE_CHARS: usize = 90;
 /// A result that is smaller stays: its line would not be much shorter.
 const MIN_BYTES: usize = 2 * LINE_BYTES;
 
@@ -116,7 +116,7 @@ pub fn entry(state: &State, results: &[Seq]) -> Option<Entry> {
                 Some(FreedResult {
                     at: r.seq,
                     line: format!(
-                        "[left out to save room: {about}{}; memory_page reads it at entry {}]",
+                        "[left out: {about}{}; memory_page has it at entry {}]",
                         images(outcome),
                         r.seq
                     ),

@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::choice::Effort;
 use super::entry::{About, Block, Entry, Record, Seq, SummaryBy};
 use super::exchange::Range;
+use super::freed::Freed;
 use super::happened;
 use super::request::{Message, Part, Request, Role};
 use super::sharing;
@@ -29,19 +30,24 @@ const TEXT_BYTES: usize = 2_000;
 /// What the request has besides the instructions, the summary and the conversation, at most.
 const AROUND_BYTES: usize = 500;
 
-/// The request that makes a summary: what there was, and the records that leave.
+/// Of one that left the context already: the model had what it needed of it.
+const FREED_BYTES: usize = 400;
+
+/// The request that makes a summary: what there was, and the records that leave. Of `freed`
+/// results there is less.
 pub fn request(
     model: &str,
     instructions: &str,
     before: Option<&str>,
     records: &[Record],
+    freed: &Freed,
     room: &Budget,
     summary_tokens: u64,
 ) -> Request {
     let instructions = instructions.replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
     let fixed = instructions.len() + before.map_or(0, str::len) + AROUND_BYTES;
     let bytes = room.bytes(room.hard()).saturating_sub(fixed).max(1_000);
-    let transcript = transcript(records, bytes);
+    let transcript = transcript(records, freed, bytes);
     let before = before
         .map(|b| format!("<summary>\n{b}\n</summary>\n\n"))
         .unwrap_or_default();
@@ -69,31 +75,39 @@ pub fn request(
 
 /// The records as lines, in at most `room` bytes, shared out by need. What a person said is cut
 /// only when nothing of what the tools printed is left to cut.
-fn transcript(records: &[Record], room: usize) -> String {
+fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
     let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
     let whole: Vec<(&Record, String)> = records
         .iter()
         .filter_map(|r| line(r, usize::MAX).map(|line| (r, line)))
         .collect();
-    let sizes = |said: bool, max: usize| {
-        let of = whole.iter().filter(move |(r, _)| is_said(r) == said);
-        of.map(move |(_, line)| line.len().min(max) + 1)
-            .collect::<Vec<_>>()
-    };
     const LEAST: usize = 120;
-    let others_at_least: usize = sizes(false, LEAST).iter().sum();
-    let for_said = room.saturating_sub(others_at_least).max(room / 2);
-    let most_said = sharing::level(sizes(true, usize::MAX), for_said);
-    let said: usize = sizes(true, most_said).iter().sum();
-    let most = sharing::level(sizes(false, TEXT_BYTES), room.saturating_sub(said));
+    let at_most = |record: &Record| match freed.has(record.seq) {
+        true => FREED_BYTES,
+        false => TEXT_BYTES,
+    };
+    let others: Vec<usize> = whole
+        .iter()
+        .filter(|(record, _)| !is_said(record))
+        .map(|(record, line)| line.len().min(at_most(record)) + 1)
+        .collect();
+    let said: Vec<usize> = whole
+        .iter()
+        .filter(|(record, _)| is_said(record))
+        .map(|(_, line)| line.len() + 1)
+        .collect();
+    let least: usize = others.iter().map(|size| size.min(&LEAST)).sum();
+    let most_said = sharing::level(
+        said.iter().copied(),
+        room.saturating_sub(least).max(room / 2),
+    );
+    let taken: usize = said.iter().map(|size| size.min(&most_said)).sum();
+    let most = sharing::level(others, room.saturating_sub(taken));
     let lines: Vec<String> = whole
         .iter()
-        .map(|(record, line)| {
-            let most = match is_said(record) {
-                true => most_said,
-                false => most.min(TEXT_BYTES),
-            };
-            cut(line, record.seq, most)
+        .map(|(record, line)| match is_said(record) {
+            true => cut(line, record.seq, most_said),
+            false => cut(line, record.seq, most.min(at_most(record))),
         })
         .collect();
     let all = lines.join("\n");
@@ -236,5 +250,156 @@ pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
         true => Some(cut),
         // One long line.
         false => Some(clip(text, max_bytes).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::{CallId, Fact, Layers, Mode, Outcome, StopReason, Usage, Via};
+    use crate::core::permission::Permission;
+    use crate::core::tool::{Class, Described};
+
+    struct Log(State, Vec<Record>);
+
+    fn describe(_: &str, arguments: &str) -> Result<Described, String> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+        Ok(Described {
+            class: Class::Idempotent,
+            subject: arguments["path"].as_str().unwrap_or("").to_string(),
+            permission: Permission::None,
+        })
+    }
+
+    impl Log {
+        fn new() -> Log {
+            let mut log = Log(State::new(describe), Vec::new());
+            log.push(Entry::Opened {
+                folder: "/w".into(),
+                version: "0".into(),
+                model: "a/b".into(),
+                mode: Mode::Default,
+                layers: Layers::default(),
+            });
+            log
+        }
+
+        fn push(&mut self, entry: Entry) -> Seq {
+            let seq = self.0.next_seq();
+            let record = Record {
+                seq,
+                at_ms: 0,
+                entry,
+            };
+            self.0.fold(&record).unwrap();
+            self.1.push(record);
+            seq
+        }
+
+        fn says(&mut self, text: &str) -> Seq {
+            self.push(Entry::Said {
+                text: text.into(),
+                images: Vec::new(),
+                via: Via::Prompt,
+            })
+        }
+
+        fn calls(&mut self, name: &str, arguments: &str, outcome: Outcome, fact: Option<Fact>) {
+            let reply = self.push(Entry::Replied {
+                blocks: vec![Block::call(name, arguments)],
+                usage: Usage::default(),
+                stop: StopReason::ToolUse,
+                model: "a/b".into(),
+                took_ms: 0,
+                asked_bytes: 0,
+            });
+            self.push(Entry::Finished {
+                call: CallId { reply, index: 0 },
+                outcome,
+                fact,
+                tree: None,
+            });
+        }
+
+        /// All but the last exchange leave for this summary.
+        fn compacts(&mut self, summary: String, by: SummaryBy) {
+            let range = crate::core::window::compactable(&self.0).unwrap();
+            self.push(Entry::Compacted {
+                window: 1,
+                first: range.first,
+                last: range.last,
+                summary,
+                by,
+                spent: Vec::new(),
+                preface: None,
+            });
+        }
+    }
+
+    #[test]
+    fn a_digest_keeps_the_last_sound_summary_whole_and_shortens_its_own_lines() {
+        let sound = "The parser was mended. ".repeat(20);
+        let mut log = Log::new();
+        log.says("the task");
+        log.calls("read", r#"{"path":"a"}"#, Outcome::done("x"), None);
+        log.compacts(sound.clone(), SummaryBy::Model);
+        for round in 0..12 {
+            for n in 0..10 {
+                let path = format!(r#"{{"path":"{round}-{n}.rs"}}"#);
+                log.calls("read", &path, Outcome::done("text ".repeat(50)), None);
+            }
+            let text = digest(&log.0, &log.0.context, 600);
+            assert!(text.contains(sound.trim()), "{round}: {text}");
+            assert!(text.len() <= 800, "{}", text.len());
+            assert!(
+                text.contains(&format!("read {round}-9.rs: 250 bytes")),
+                "{text}"
+            );
+            assert_eq!(text.matches(SINCE).count(), 1, "{text}");
+            log.compacts(text, SummaryBy::Digest);
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_digest_says_what_came_of_it() {
+        let mut log = Log::new();
+        log.says("the task");
+        let error = Outcome::error("path b.rs: there is no such file");
+        log.calls("edit", r#"{"path":"b.rs","edits":[]}"#, error, None);
+        let text = digest(&log.0, &log.0.context, 2_000);
+        assert!(text.contains("there is no such file"), "{text}");
+        assert!(
+            !text.contains("edits") && !text.contains("the task"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_a_person_said_is_whole_in_the_input_while_results_can_be_cut() {
+        let mut log = Log::new();
+        let said = format!("the rule {} end of it", "of many words ".repeat(300));
+        log.says(&said);
+        for n in 0..40 {
+            let path = format!(r#"{{"path":"{n}.rs"}}"#);
+            log.calls("read", &path, Outcome::done("y".repeat(5_000)), None);
+        }
+        let room = Budget::new(8_000, 1_000, None);
+        let asked = request("a/b", "say", None, &log.1, &Freed::default(), &room, 500);
+        let Part::Text { text, .. } = &asked.messages[0].parts[0] else {
+            panic!("{asked:?}");
+        };
+        assert!(text.len() <= room.bytes(room.hard()), "{}", text.len());
+        assert!(text.contains(&said), "{text}");
+        assert!(text.contains("bytes of entry 3 left out"), "{text}");
+        assert!(text.contains("calls read {\"path\":\"39.rs\"}"), "{text}");
+    }
+
+    #[test]
+    fn what_a_model_wrote_is_taken_without_the_marks_around_it() {
+        assert_eq!(
+            accept("<summary>\nit was done\n</summary>", 100).unwrap(),
+            "it was done"
+        );
+        assert_eq!(accept(" . ", 100), None);
     }
 }

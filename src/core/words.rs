@@ -49,6 +49,10 @@ enum Shown<'a> {
 }
 
 impl Message {
+    fn bytes(&self) -> usize {
+        self.text.len() + self.constraints.iter().map(String::len).sum::<usize>()
+    }
+
     fn cost(&self) -> usize {
         self.text.len() + HEAD_BYTES
     }
@@ -57,29 +61,40 @@ impl Message {
 impl Words {
     pub(crate) fn say(&mut self, seq: Seq, text: &str) {
         let kept = head_tail(text, MAX_MESSAGE_BYTES, "\n[…]\n").into_owned();
-        self.bytes += kept.len();
-        self.all.push_back(Message {
+        let constraints = constraints(text);
+        let message = Message {
             seq,
             is_whole: kept.len() == text.len(),
             text: kept,
-            constraints: constraints(text).into_iter().map(str::to_string).collect(),
-        });
-        // The first words are the task: they stay, and so do the newest.
-        let newest = self.all.len() - 1;
-        for old in 1..newest {
-            if self.bytes <= MAX_BYTES {
-                break;
-            }
-            self.bytes -= self.all[old].text.len();
-            self.all[old].text = String::new();
-            self.all[old].is_whole = false;
-        }
+            constraints: constraints.into_iter().map(str::to_string).collect(),
+        };
+        self.bytes += message.bytes();
+        self.all.push_back(message);
         if self.all.len() > MAX_MESSAGES
             && let Some(gone) = self.all.remove(1)
         {
-            self.bytes -= gone.text.len();
+            self.bytes -= gone.bytes();
             let first = self.dropped.map_or(gone.seq, |(first, _)| first);
             self.dropped = Some((first, gone.seq));
+        }
+        self.forget(|message| {
+            message.text = String::new();
+            message.is_whole = false;
+        });
+        self.forget(|message| message.constraints = Vec::new());
+    }
+
+    /// Until all is in bounds, what was said longest ago loses this. The first words are the
+    /// task: they stay, and so do the newest.
+    fn forget(&mut self, part: impl Fn(&mut Message)) {
+        let newest = self.all.len().saturating_sub(1);
+        for message in self.all.range_mut(1.min(newest)..newest) {
+            if self.bytes <= MAX_BYTES {
+                return;
+            }
+            self.bytes -= message.bytes();
+            part(message);
+            self.bytes += message.bytes();
         }
     }
 
@@ -276,12 +291,12 @@ mod tests {
             (9, "go on"),
         ]);
         assert_eq!(
-            words.to_text(9, 400),
+            words.to_text(9, 450),
             "[entry 1]\nthe task\n[entry 3, in part]\nNever use tabs.\n[entry 5]\nmore of it\n\
              [entry 7, in part]\nNever use tabs.\n[entry 9]\ngo on\n"
         );
         assert_eq!(
-            words.to_text(9, 90),
+            words.to_text(9, 70),
             "[entry 1]\nthe task\n[entries 3-7: memory_page reads them]\n[entry 9]\ngo on\n"
         );
     }

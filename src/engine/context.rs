@@ -408,7 +408,8 @@ impl<W: World> Engine<W> {
             .unwrap_or(&self.state.model);
         let room = self.settings.policy.budget_of(&self.state, model);
         let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
-        summary::request(model, instructions, before, records, &room, tokens)
+        let freed = &self.state.freed;
+        summary::request(model, instructions, before, records, freed, &room, tokens)
     }
 
     fn summarise(&self, request: Request) -> Work {

@@ -113,7 +113,15 @@ impl Session {
         let max_bytes = budget.bytes(self.policy.windows.summary_tokens(&budget));
         let leaving = compacting::leaving(&self.state, range);
         // What is asked of the summary model fits, too.
-        let ask = summary::request(MODEL, "summarise", None, &leaving, &budget, 500);
+        let ask = summary::request(
+            MODEL,
+            "summarise",
+            None,
+            &leaving,
+            &self.state.freed,
+            &budget,
+            500,
+        );
         assert!(
             bytes(&ask) as u64 / 4 <= budget.hard(),
             "the summary's own request fits"

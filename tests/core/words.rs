@@ -3,8 +3,11 @@
 //! verbatim or by the address under which the model reads them.
 
 use proptest::prelude::*;
+use rewake::core::compacting;
 use rewake::core::entry::*;
+use rewake::core::request::Message;
 use rewake::core::size::layers_bytes;
+use rewake::core::window::{self, Due};
 
 use crate::context::{Session, all_text, any_size, any_summariser, finish, windows};
 
@@ -153,7 +156,7 @@ fn check(session: &mut Session, said: &[Said]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_request_holds_the_words_of_the_user(
@@ -192,4 +195,125 @@ fn rules_said_at_the_start_are_in_every_request() {
             check(&mut session, &said);
         }
     }
+}
+
+/// Between two steps that free results the requests have the same beginning, the newest results
+/// stay, and there are not many steps.
+#[test]
+fn results_leave_in_steps_before_exchanges_do() {
+    let mut session = Session::new(200_000, windows(), crate::context::Summariser::Works);
+    let mut said = Vec::new();
+    say(&mut session, &mut said, 60, Some(0));
+    let (mut freed, mut summarised) = (0, 0);
+    let mut before: Vec<Message> = Vec::new();
+    for _ in 0..300 {
+        work(&mut session, &[2_000]);
+        match session.do_due() {
+            Some(Due::Free(_)) => {
+                freed += 1;
+                before.clear();
+            }
+            Some(Due::Summarise(_)) => {
+                summarised += 1;
+                before.clear();
+            }
+            None => {}
+        }
+        let now = session.make_room().messages;
+        let same = |m: &Message| m.parts.clone();
+        let was = before.len().saturating_sub(1);
+        assert_eq!(
+            before.iter().take(was).map(same).collect::<Vec<_>>(),
+            now.iter().take(was).map(same).collect::<Vec<_>>(),
+            "the prefix stays between two steps"
+        );
+        let whole = all_text(&now).matches("result rrr").count();
+        assert!(whole >= 10.min(now.len() / 2), "{whole} results are whole");
+        before = now;
+    }
+    assert!((2..12).contains(&freed), "{freed} steps");
+    assert!(summarised < freed, "{summarised} summaries, {freed} steps");
+}
+
+/// What is freed and asked for again is counted: by the same call, and by its address.
+#[test]
+fn a_freed_result_that_is_read_again_is_counted() {
+    let mut session = Session::new(32_000, windows(), crate::context::Summariser::Works);
+    let mut said = Vec::new();
+    say(&mut session, &mut said, 60, None);
+    while session.state.freed.results == 0 {
+        work(&mut session, &[4_000, 3_900]);
+        session.do_due();
+    }
+    let text = all_text(&session.make_room().messages);
+    let line = "[left out: read file0: 4007 bytes; memory_page has it at entry 3]";
+    assert!(text.contains(line), "{text}");
+    // The paths of the scripted calls are the same each time.
+    let before = session.state.freed.read_again;
+    work(&mut session, &[10]);
+    assert_eq!(session.state.freed.read_again, before + 1);
+    session.make_room();
+    session.reply(vec![Block::call("memory_page", r#"{"address":"entry 3"}"#)]);
+    finish(
+        &mut session,
+        vec![Outcome::done("result")],
+        Some(Fact::Recalled),
+    );
+    assert_eq!(session.state.freed.read_again, before + 2);
+}
+
+/// A note has the commands that did something with what they printed last, and leaves room.
+#[test]
+fn a_note_in_a_small_window_leaves_room_for_three_exchanges() {
+    let mut session = Session::new(5_000, windows(), crate::context::Summariser::Fails);
+    let mut said = Vec::new();
+    say(&mut session, &mut said, 60, Some(0));
+    for (command, printed, code) in [
+        ("ls", "a.rs", 0),
+        (
+            "cargo test 2>&1 | tail -3",
+            "test result: FAILED. 3 failed",
+            0,
+        ),
+        ("make", "make: *** error 2\nend", 2),
+    ] {
+        session.make_room();
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        session.reply(vec![Block::call("bash", arguments)]);
+        let call = session.state.calls[0].call.id;
+        let guard = Guard::Supervised {
+            run: "r".into(),
+            boot: "b".into(),
+            background: false,
+        };
+        session.push(Entry::Started { call, guard });
+        let fact = Fact::Ran {
+            exit_code: Some(code),
+            took_ms: 1,
+        };
+        finish(&mut session, vec![Outcome::done(printed)], Some(fact));
+    }
+    work(&mut session, &[3_000, 3_000, 3_000]);
+    let budget = session.budget();
+    let entry = compacting::continued(&session.state, &budget, None, &|_| true, vec![]);
+    let Entry::Continued { note, .. } = &entry else {
+        panic!("{entry:?}");
+    };
+    for part in [
+        "`cargo test 2>&1 | tail -3`: exit 0 of the last part, \"test result: FAILED. 3 failed\"",
+        "`make`: exit 2, \"make: *** error 2\"",
+        "Never touch the file r1.rs.",
+    ] {
+        assert!(note.contains(part), "{part}: {note}");
+    }
+    assert!(!note.contains("`ls`") && !note.contains("{\""), "{note}");
+    session.push(entry);
+    let now = window::request_tokens(&session.state, &budget, &session.policy.windows);
+    // A result of 1 KB, its call and an answer of some words.
+    let exchange = budget.tokens(1_000 + 500);
+    assert!(
+        now + 3 * exchange <= budget.hard(),
+        "{now} of {}",
+        budget.hard()
+    );
 }

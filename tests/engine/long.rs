@@ -364,7 +364,9 @@ fn cycles(events: &[serde_json::Value], asked: &[Asked]) -> Vec<Vec<Asked>> {
                 let one = *asked.next().expect("a request for each answer");
                 cycles.last_mut().expect("never empty").push(one);
             }
-            "entry.closed" | "entry.continued" | "entry.learned" => cycles.push(Vec::new()),
+            "entry.closed" | "entry.continued" | "entry.freed" | "entry.learned" => {
+                cycles.push(Vec::new())
+            }
             _ => {}
         }
     }
