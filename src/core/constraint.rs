@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+use super::text::boundary_below;
+
 const LIST: &str = include_str!("../../assets/constraints.txt");
 
 /// A longer sentence is no rule that is repeated; its entry is named.
@@ -64,8 +66,8 @@ fn ends(text: &str) -> (&str, &str) {
     if text.len() <= 2 * LOOKED_AT_BYTES {
         return (text, "");
     }
-    let head = text.floor_char_boundary(LOOKED_AT_BYTES);
-    let tail = text.floor_char_boundary(text.len() - LOOKED_AT_BYTES);
+    let head = boundary_below(text, LOOKED_AT_BYTES);
+    let tail = boundary_below(text, text.len() - LOOKED_AT_BYTES);
     (&text[..head], &text[tail..])
 }
 

@@ -406,7 +406,17 @@ impl<W: World> Engine<W> {
             .model
             .as_ref()
             .unwrap_or(&self.state.model);
+        let own = self.budget();
         let room = self.settings.policy.budget_of(&self.state, model);
+        // What leaves fitted into the session's own window; that of a model which was never
+        // asked is only assumed.
+        let room = match own.window < room.window {
+            true => Budget {
+                bytes_per_token: room.bytes_per_token,
+                ..own
+            },
+            false => room,
+        };
         let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
         let freed = &self.state.freed;
         summary::request(model, instructions, before, records, freed, &room, tokens)
