@@ -5,8 +5,7 @@ use super::continuation;
 use super::entry::{Entry, Record, Spent, SummaryBy};
 use super::exchange::Range;
 use super::freeing::{self, Freeing};
-use super::preface;
-use super::size::layers_bytes;
+use super::said_again;
 use super::state::State;
 use super::summary::{self, Fallback};
 use super::window::Windows;
@@ -46,7 +45,7 @@ pub fn compacted(
         window: state.preface.as_ref().map_or(0, |p| p.windows) + 1,
         first,
         last,
-        preface: Some(preface::render(state, budget, &summary, last)),
+        preface: Some(said_again::render(state, budget, &summary, last)),
         summary,
         by,
         spent,
@@ -72,9 +71,4 @@ pub fn continued(
         spent,
         story,
     }
-}
-
-/// Room for a note beside these layers.
-pub(crate) fn note_bytes(state: &State, budget: &Budget) -> usize {
-    continuation::note_bytes(budget.bytes(budget.hard()), layers_bytes(&state.layers))
 }

@@ -9,7 +9,7 @@ use super::budget::Budget;
 use super::entry::{Block, Entry, Seq};
 use super::happened;
 use super::ledger::RanCommand;
-use super::preface;
+use super::said_again;
 use super::sharing;
 use super::size::layers_bytes;
 use super::state::State;
@@ -44,16 +44,15 @@ pub fn note(
                         memory_search finds what came before, memory_page reads it by its entry. Go on with \
                         the work where it stands; do not begin anew.\n";
     const END: &str = "</continuation>";
-    let room = note_bytes(budget.bytes(budget.hard()), layers_bytes(&state.layers))
-        .saturating_sub(HEAD.len() + END.len());
-    let words = preface::words(state, budget, Seq::MAX);
-    let plan = preface::plan(state, budget, words.len()).unwrap_or_default();
+    let room = note_bytes(state, budget).saturating_sub(HEAD.len() + END.len());
+    let words = said_again::words(state, budget, Seq::MAX);
+    let plan = said_again::plan(state, budget, words.len()).unwrap_or_default();
     // What the user said is never cut here, and the plan is not in the usual case.
     let rest = room.saturating_sub(words.len()).min(MAX_BYTES);
     let mut sections = sections(state, story, plan, rest, exists);
     fit(&mut sections, rest);
     let words = Section {
-        title: preface::WORDS_TITLE,
+        title: said_again::WORDS_TITLE,
         body: words,
         floor: 0,
     };
@@ -215,8 +214,9 @@ fn failures(state: &State) -> String {
         .collect()
 }
 
-/// Room for a note when this much is fixed: half of the rest, so that there is as much for the
-/// work that goes on from it.
-pub(crate) fn note_bytes(room_bytes: usize, layers_bytes: usize) -> usize {
-    (room_bytes.saturating_sub(layers_bytes) / 2).max(1_000)
+/// Room for a note beside the layers: half of the rest, so that there is as much for the work
+/// that goes on from it.
+pub(crate) fn note_bytes(state: &State, budget: &Budget) -> usize {
+    let room = budget.bytes(budget.hard());
+    (room.saturating_sub(layers_bytes(&state.layers)) / 2).max(1_000)
 }

@@ -32,6 +32,7 @@ pub(crate) mod preface;
 pub mod prompt;
 pub mod request;
 pub mod rule;
+pub(crate) mod said_again;
 pub mod settings;
 pub(crate) mod sharing;
 pub(crate) mod shell;

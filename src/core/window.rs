@@ -8,12 +8,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
-use super::compacting::note_bytes;
+use super::continuation::note_bytes;
 use super::entry::{Entry, Seq};
 use super::exchange::{Exchange, Range, exchanges};
 use super::freeing::{Freeing, bytes_of};
-use super::preface;
 use super::prompt;
+use super::said_again;
 use super::size::layers_bytes;
 use super::state::State;
 
@@ -225,7 +225,7 @@ fn oldest(
     let fixed = |last| {
         budget.tokens(layers_bytes(&state.layers))
             + windows.summary_tokens(budget) * 5 / 4
-            + budget.tokens(preface::said_again_bytes(state, budget, last))
+            + budget.tokens(said_again::said_again_bytes(state, budget, last))
     };
     let at_most = fixed(Seq::MAX);
     // In a small window what is fixed takes more than half: then half of the rest is freed.
