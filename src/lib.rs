@@ -93,12 +93,14 @@
 //!
 //! # When the context is full
 //!
-//! [`core::window`] groups the log into exchanges and says which are to be summarised;
-//! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
-//! context begins again from; [`core::budget`] shares out the window. What left the context has
-//! a [`core::address`] by which a tool reads it whole; what the user's words speak of is
-//! brought back (`Recall`). `next` begins a summary in the background (`Summarise`) and waits
-//! for one only at the hard limit (`Compact`).
+//! [`core::window`] says what leaves: first old results, for a line each ([`core::freeing`]), then
+//! whole exchanges. [`core::summary`] asks for a summary of those or makes a digest;
+//! [`core::continuation`] writes the note a context begins again from; [`core::budget`] shares out
+//! the window. What the user said is never summarised away: [`core::words`] says it again behind
+//! each summary and note. What left the context has a [`core::address`] by which a tool reads it
+//! whole; what the user's words speak of is brought back (`Recall`). `next` frees results at once
+//! (`Free`), begins a summary in the background (`Summarise`) and waits for one only at the hard
+//! limit (`Compact`).
 //!
 //! # Deliberately absent
 //!

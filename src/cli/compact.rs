@@ -38,6 +38,7 @@ impl Compaction {
             Event::Delta(_)
             | Event::Queued(_)
             | Event::Requeued(_)
+            | Event::SummaryFailed(_)
             | Event::Kept(_)
             | Event::Asked { .. } => {}
         }

@@ -17,7 +17,7 @@ mod steps;
 mod structured;
 mod take_in;
 
-pub use context::{ContextChange, ContextFigures, Render, Summarising};
+pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -107,6 +107,8 @@ pub enum Event<'a> {
     Kept(Result<(), &'a StoreError>),
     /// The context changed, or is about to.
     Context(ContextFigures),
+    /// The summary model failed; something stands in.
+    SummaryFailed(SummaryFailure<'a>),
 }
 
 /// Why the engine came to rest.
@@ -297,6 +299,7 @@ impl<W: World> Engine<W> {
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
                 Step::CheckAnswer(answer) => self.check_answer(answer).await?,
+                Step::Free(results) => self.free(&results).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
@@ -398,6 +401,14 @@ impl Write {
     fn of(entry: Entry) -> Write {
         Write {
             entries: vec![entry],
+            ..Write::default()
+        }
+    }
+
+    /// Together in one transaction.
+    fn of_all(entries: Vec<Entry>) -> Write {
+        Write {
+            entries,
             ..Write::default()
         }
     }

@@ -205,6 +205,10 @@ impl Describer {
                 body: vec![Part::Summary(note)],
                 ..event(Tone::Calm, "the context began again from a note")
             },
+            Entry::Freed { results } => detail(format!(
+                "{} left the context for a line each",
+                count(results.len() as u64, "old result")
+            )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
             Entry::Forked { from } => {
                 let origin = short_id(&from.session);

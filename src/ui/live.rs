@@ -77,6 +77,8 @@ pub enum EngineEvent {
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
     Context(ContextFigures),
+    /// The summary model failed: why, and what stands in.
+    SummaryFailed(String),
     /// There is nothing to do without a person.
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
@@ -399,6 +401,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         },
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::Context(figures) => EngineEvent::Context(figures),
+        Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),
     }
 }
 

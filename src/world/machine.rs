@@ -444,6 +444,10 @@ impl World for Machine {
         self.active.borrow().iter().filter_map(size).sum()
     }
 
+    fn is_there(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
+    }
+
     fn now_ms(&self) -> i64 {
         now_ms()
     }

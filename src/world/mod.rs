@@ -150,6 +150,11 @@ pub trait World: 'static {
     /// Grows while running commands print: a checkpoint on the timer looks at it.
     fn printed_bytes(&self) -> u64;
 
+    /// Whether there is a file at this absolute path.
+    fn is_there(&self, _path: &Path) -> bool {
+        true
+    }
+
     /// UTC, milliseconds since 1970.
     fn now_ms(&self) -> i64;
 

@@ -17,6 +17,7 @@ use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
 use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
+use rewake::core::freeing;
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
@@ -701,6 +702,8 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 /// Any entry, sensible or not; calls are named by their distance from the last answer.
 #[derive(Debug, Clone)]
 enum Move {
+    /// Results from this one on leave for a line each.
+    Free(prop::sample::Index),
     Plain(Entry),
     Start(u32),
     Finish(u32, Outcome),
@@ -751,7 +754,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
-        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
+        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
         1 => Just(Entry::Chose(Choice { fallback: Some(FallbackModel {
             model: "fallback/model".into(),
             error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
@@ -768,6 +771,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         5 => (0..5u32, any_outcome()).prop_map(|(i, o)| Move::Finish(i, o)),
         1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(fits, told)| Move::Check(fits, told)),
+        1 => any::<prop::sample::Index>().prop_map(Move::Free),
     ]
 }
 
@@ -783,6 +787,15 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
             }),
             told: told.then(|| "mend it".into()),
         },
+        Move::Free(which) => {
+            let context = state.context.iter();
+            let results: Vec<u64> = context
+                .filter(|r| matches!(r.entry, Entry::Finished { .. }))
+                .map(|r| r.seq)
+                .collect();
+            let results = results.get(which.index(results.len() + 1)..)?;
+            freeing::entry(state, results)?
+        }
         Move::Start(index) => {
             let call = call(index)?;
             let guard = match call.class()? {
@@ -850,7 +863,7 @@ proptest! {
         let mut sent = Vec::new();
         for step in moves {
             let Some(entry) = entry_of(&state, step) else { continue };
-            let renews = matches!(entry, Entry::Continued { .. } | Entry::Chose(_));
+            let renews = matches!(entry, Entry::Continued { .. } | Entry::Freed { .. } | Entry::Chose(_));
             let model = state.model.clone();
             let record = Record { seq: state.next_seq(), at_ms: 0, entry };
             if state.fold(&record).is_err() {
@@ -912,6 +925,10 @@ proptest! {
                     let entry = Entry::Checked { answer, unfit: None, told: None };
                     prop_assert!(state.check(&entry).is_ok());
                     prop_assert!(state.answer(answer).is_some());
+                }
+                Step::Free(results) => {
+                    let entry = freeing::entry(&state, &results).expect("results of the context");
+                    prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }

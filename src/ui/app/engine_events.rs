@@ -52,6 +52,7 @@ impl App {
                         Some("the context is nearly full; older parts will be summarised".into());
                 }
             }
+            EngineEvent::SummaryFailed(said) => self.transcript.add_notice(Tone::Warn, said),
             EngineEvent::Resting(why) => {
                 self.phase = Phase::Resting(why);
                 self.close_question();

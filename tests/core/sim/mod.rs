@@ -221,7 +221,7 @@ fn one_process(
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
-                Event::Requeued(_) | Event::Kept(_) => {}
+                Event::Requeued(_) | Event::Kept(_) | Event::SummaryFailed(_) => {}
             }
         });
         let mut settings = settings(policy(outside.borrow().window));

@@ -373,7 +373,8 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
                 drop(seen_by_user);
                 make_room(&outside);
             }
-            Event::Delta(_) | Event::Context(_) | Event::Kept(Ok(())) => {}
+            Event::Delta(_) | Event::Context(_) | Event::SummaryFailed(_) | Event::Kept(Ok(())) => {
+            }
         }
     })
 }
