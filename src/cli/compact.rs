@@ -38,6 +38,7 @@ impl Compaction {
             Event::Delta(_)
             | Event::Queued(_)
             | Event::Requeued(_)
+            | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::Asked { .. } => {}
         }

@@ -21,6 +21,7 @@ mod ends;
 mod settings;
 mod starts;
 mod two;
+mod user_commands;
 mod work;
 
 use serde_json::{Value, json};

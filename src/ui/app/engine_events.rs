@@ -24,7 +24,8 @@ impl App {
             EngineEvent::Free => {
                 self.hint = Some("the other process has left: /resume takes it up".into())
             }
-            EngineEvent::Recorded(record, now) => self.recorded(&record, *now),
+            EngineEvent::Recorded(record, now) => return self.recorded(&record, *now),
+            EngineEvent::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
             EngineEvent::Delta(delta) => self.transcript.delta(&delta),
             EngineEvent::Queued(queued) => self.queued.push(queued),
             EngineEvent::Requeued(queued) => self.queued = queued,
@@ -78,6 +79,8 @@ impl App {
         self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id);
         self.now = opening.now;
+        self.user_commands.clear();
+        self.follow_user_commands();
         self.queued = opening.queued;
         self.kept.at_ms = Some(self.now_ms);
         self.kept.trouble = None;
@@ -107,8 +110,13 @@ impl App {
         }
         let named = std::mem::take(&mut self.named);
         let words = std::mem::take(&mut self.first_words);
-        match words.is_empty() {
-            false => words.into_iter().map(Intent::Say).collect(),
+        let commands = std::mem::take(&mut self.first_commands);
+        let run: Vec<Intent> = commands.iter().map(|typed| self.run_now(typed)).collect();
+        match words.is_empty() && run.is_empty() {
+            false => run
+                .into_iter()
+                .chain(words.into_iter().map(Intent::Say))
+                .collect(),
             true => self.confirm_bypass(opening.found.as_ref(), named),
         }
     }
@@ -150,7 +158,7 @@ impl App {
         held.into_iter().collect()
     }
 
-    fn recorded(&mut self, record: &Record, now: Now) {
+    fn recorded(&mut self, record: &Record, now: Now) -> Vec<Intent> {
         self.kept.at_ms = Some(self.now_ms);
         self.kept.trouble = None;
         self.count(record);
@@ -161,6 +169,7 @@ impl App {
         }
         self.transcript.fold(record);
         self.now = now;
+        self.user_commands_recorded(record)
     }
 
     /// It was the oldest that was queued; it is in the log now.

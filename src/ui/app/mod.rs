@@ -8,6 +8,7 @@ mod engine_events;
 mod keys;
 mod over;
 mod quiet;
+mod user_commands;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,8 +73,8 @@ pub enum Msg {
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
-    /// A shell command of the user is over.
-    ShellEnded(ShellId),
+    /// The last lines of what running commands of the user printed, by their run.
+    UserTails(Vec<(String, String)>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -93,12 +94,12 @@ pub enum Intent {
     Say(Words),
     /// Whether a part of the text names images.
     Look(Look),
-    Shell {
-        id: ShellId,
+    /// A command of the user, which is recorded, gets the terminal until it ends.
+    OnTerminal {
+        /// The place of its entry.
+        entry: Seq,
         command: String,
     },
-    /// It is ended, with all that it started.
-    StopShell(ShellId),
     /// The text is edited in the user's own editor.
     Editor(String),
     /// Put into the clipboard.
@@ -215,20 +216,6 @@ pub enum Yes {
     Nothing,
 }
 
-/// A shell command of the user, by its number.
-pub type ShellId = u64;
-
-/// A shell command that the user typed with `!` and that runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shell {
-    pub id: ShellId,
-    pub command: String,
-    /// When it was begun: UTC, milliseconds since 1970.
-    pub since_ms: i64,
-    /// It was asked to end.
-    pub is_stopped: bool,
-}
-
 /// Whether what asks can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
@@ -321,9 +308,8 @@ pub struct App {
     pub aside: bool,
     /// The number of the question or card that came last.
     asking: Asking,
-    /// Shell commands of the user that run.
-    pub shells: Vec<Shell>,
-    last_shell: ShellId,
+    /// Shell commands of the user that are not over, oldest first.
+    pub user_commands: Vec<UserCommand>,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
@@ -335,6 +321,8 @@ pub struct App {
     pub named: bool,
     /// To be said as soon as the session is open, in their order.
     first_words: Vec<Words>,
+    /// To be run as soon as the session is open, as they were typed behind the `!`.
+    first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     /// Of the start, told when the conversation is there.
@@ -371,14 +359,14 @@ impl App {
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
             asking: 0,
-            shells: Vec::new(),
-            last_shell: 0,
+            user_commands: Vec::new(),
             files: None,
             hint: None,
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
             first_words: Vec::new(),
+            first_commands: Vec::new(),
             after_trust: None,
             warned: Vec::new(),
         }
@@ -403,6 +391,9 @@ impl App {
     fn take_words_back(&mut self) {
         for words in std::mem::take(&mut self.first_words) {
             self.back_into_box(words);
+        }
+        for command in std::mem::take(&mut self.first_commands) {
+            self.back_into_box(Words::plain(format!("!{command}")));
         }
     }
 
@@ -512,7 +503,7 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
-            Msg::ShellEnded(id) => self.shells.retain(|shell| shell.id != id),
+            Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -559,7 +550,7 @@ impl App {
             || self.typed_ms.is_some()
             || self.attached().is_some()
             || self.quiet.waits()
-            || !self.shells.is_empty()
+            || !self.user_commands.is_empty()
     }
 
     /// The conversation as plain text, for a terminal that keeps it.
@@ -780,6 +771,7 @@ impl Words {
 }
 
 pub use quiet::{Asking, Quiet};
+pub use user_commands::UserCommand;
 
 #[cfg(test)]
 mod tests {
