@@ -63,7 +63,13 @@ impl<W: World> Engine<W> {
             command,
             guard: guard.clone(),
         };
-        self.record(Write::of(recorded)).await?;
+        if let Err(error) = self.record(Write::of(recorded)).await {
+            // It is made ready again when there is room.
+            if !self.state.user_commands.contains_key(&entry) {
+                self.discard(&guard).await;
+            }
+            return Err(error);
+        }
         if on_terminal {
             self.on_terminal.insert(entry, None);
             return Ok(());
