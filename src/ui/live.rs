@@ -21,7 +21,7 @@ use super::OnEngineEvent;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
-use crate::core::state::{State, UserCommand};
+use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{Command, ContextFigures, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
@@ -134,6 +134,8 @@ pub struct Now {
     pub background: Vec<(String, String, String)>,
     /// Their shell commands that are not over.
     pub user_commands: Vec<UserRun>,
+    /// The model could not be asked, and nothing was said since.
+    pub has_failed: bool,
     /// Something is owed to the user, or a command runs: see [`State::unfinished`].
     pub unfinished: bool,
     /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
@@ -193,6 +195,7 @@ impl Now {
                 .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
                 .collect(),
             user_commands: state.user_commands.iter().map(UserRun::of).collect(),
+            has_failed: matches!(state.halted, Some(Halt::Failed(_))),
             unfinished: state.unfinished(),
             owes: !state.is_stopped() && (state.owed || state.first_open().is_some()),
             acting: state.acts(),

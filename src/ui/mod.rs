@@ -29,6 +29,7 @@ pub(crate) mod input;
 pub(crate) mod keys;
 pub mod live;
 pub(crate) mod markdown;
+pub mod notify;
 pub mod overlay;
 mod start;
 mod style;
@@ -387,7 +388,8 @@ fn message(event: Event) -> Option<Msg> {
         Event::Paste(text) => Some(Msg::Paste(text, Instant::now())),
         Event::Mouse(mouse) => Some(Msg::Mouse(mouse)),
         Event::Resize(width, height) => Some(Msg::Resize(width, height)),
-        Event::FocusGained | Event::FocusLost => None,
+        Event::FocusGained => Some(Msg::Focus(true)),
+        Event::FocusLost => Some(Msg::Focus(false)),
     }
 }
 

@@ -14,6 +14,7 @@ mod support;
 
 mod asks;
 mod blocked;
+mod calls;
 mod commands;
 mod crash;
 mod editor;

@@ -80,9 +80,8 @@ fn an_interactive_program_takes_the_terminal_and_gives_it_back() {
     assert!(!terminal.is_on_other_screen());
     terminal.types("typed at it");
     terminal.types(ENTER);
-    terminal.sees("say what is to be done");
-    assert!(terminal.is_on_other_screen());
     terminal.sees("exit code 4; what it showed is not known");
+    assert!(terminal.is_on_other_screen());
     assert_eq!(home.read("read"), "typed at it\n");
     // Ctrl+C is for the program, and so is any behind two marks.
     terminal.says("!!trap 'exit 5' INT; echo it wa''its; while :; do sleep 0.05; done");

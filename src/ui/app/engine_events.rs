@@ -1,7 +1,9 @@
 //! Events of the engine, shown.
 
 use super::{App, Intent, Overlay, Phase, Yes};
+use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
+use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
 use crate::session::ResumeReport;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
@@ -34,7 +36,10 @@ impl App {
                 why,
                 rule,
                 place,
-            } => self.asks(call, why, rule, place),
+            } => {
+                self.asks(call, why, rule, place);
+                return self.call(NotifyOn::Approval, "asks").into_iter().collect();
+            }
             EngineEvent::Kept(Ok(())) => {
                 self.kept.at_ms = Some(self.now_ms);
                 self.kept.trouble = None;
@@ -47,9 +52,11 @@ impl App {
                 }
             }
             EngineEvent::Resting(why) => {
+                let call = self.call_at_rest(why);
                 self.phase = Phase::Resting(why);
                 self.close_question();
                 self.explain_rest(why);
+                return call.into_iter().collect();
             }
             EngineEvent::Paused(message, hint) => {
                 let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
@@ -207,6 +214,18 @@ impl App {
     fn answered(&mut self, id: CallId) {
         if self.asked.as_ref().is_some_and(|asked| asked.id == id) {
             self.close_question();
+        }
+    }
+
+    /// Who stopped it knows that it is at rest.
+    fn call_at_rest(&self, why: Why) -> Option<Intent> {
+        match why {
+            Why::Idle => self.call(NotifyOn::Done, "done"),
+            Why::Halted if self.now.has_failed => self.call(NotifyOn::Failed, "failed"),
+            Why::Halted => None,
+            Why::CrashLoop | Why::Turns | Why::Nonsense => {
+                self.call(NotifyOn::Failed, "cannot go on")
+            }
         }
     }
 

@@ -22,10 +22,11 @@ use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
+use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Tone, Transcript};
-use crate::config::{Content, Project, UiConfig};
+use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
@@ -42,6 +43,8 @@ pub enum Msg {
     /// What was pasted, and when it came.
     Paste(String, Instant),
     Mouse(MouseEvent),
+    /// The terminal says whether it has the focus.
+    Focus(bool),
     /// Columns and rows of the terminal.
     Resize(u16, u16),
     /// From the engine of this number. Events of older engines are dropped.
@@ -142,6 +145,8 @@ pub enum Intent {
     /// Shows the end of what this run printed.
     Tail(String),
     Redraw,
+    /// The person looks elsewhere, and is called.
+    Call(Call),
     /// What a start offers is looked for again.
     Offers,
     /// A session that another process has is offered all the same.
@@ -314,6 +319,10 @@ pub struct App {
     pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
+    /// When a person is called.
+    pub notify: NotifyConfig,
+    /// The terminal has the focus, or does not say.
+    has_focus: bool,
     quit_asked_ms: Option<i64>,
     /// The program is being left: only the keys that do so mean anything.
     is_leaving: bool,
@@ -362,6 +371,8 @@ impl App {
             user_commands: Vec::new(),
             files: None,
             hint: None,
+            notify: NotifyConfig::default(),
+            has_focus: true,
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
@@ -457,6 +468,7 @@ impl App {
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
+            Msg::Focus(has) => self.has_focus = has,
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
@@ -683,7 +695,27 @@ impl App {
     pub fn title(&self) -> String {
         let title = self.now.title.as_deref().unwrap_or("new session");
         let title = crate::core::text::one_line(title, 60);
-        format!("rewake: {}", super::text::clean_line(&title))
+        let state = match (&self.asked, self.phase) {
+            (Some(_), _) => "asks: ",
+            (None, Phase::Working { .. }) => "works: ",
+            _ => "",
+        };
+        let title = super::text::clean_line(&title);
+        let title: String = title.chars().filter(|c| !c.is_control()).collect();
+        format!("rewake: {state}{title}")
+    }
+
+    /// Calls the person when they look elsewhere and it is worth it.
+    fn call(&self, on: NotifyOn, what: &str) -> Option<Intent> {
+        let worked_ms = match self.phase {
+            Phase::Working { since_ms } => (self.now_ms - since_ms).max(0),
+            _ => 0,
+        };
+        let worked = Duration::from_millis(u64::try_from(worked_ms).unwrap_or(0));
+        let title = self.now.title.as_deref().unwrap_or("new session");
+        let call = Call::new(on, &format!("{what}: {title}"));
+        let is_due = !self.has_focus && call.is_due(&self.notify, worked);
+        is_due.then_some(Intent::Call(call))
     }
 
     /// Something waits for the person's word, or for Enter.

@@ -5,6 +5,7 @@ mod changes;
 mod editor;
 mod files;
 mod images;
+mod notify;
 mod on_terminal;
 mod outbox;
 mod permissions;
@@ -13,7 +14,7 @@ mod settings;
 mod show;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use super::app::{App, Intent, Msg, Phase};
@@ -54,6 +55,8 @@ pub(crate) struct Effects {
     rules_are_due: bool,
     /// The output of running commands is being looked at.
     is_tailing: Arc<AtomicBool>,
+    /// How many commands run that call the person.
+    calls: Arc<AtomicUsize>,
 }
 
 /// Whether the screen goes on.
@@ -84,6 +87,7 @@ impl Effects {
             settings,
             rules_are_due: false,
             is_tailing: Arc::default(),
+            calls: Arc::default(),
         }
     }
 
@@ -176,6 +180,7 @@ impl Effects {
                 self.suspend(screen);
                 app.quiet.forget();
             }
+            Intent::Call(call) => self.call_person(&call, screen),
             Intent::Redraw => self.redraw(screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
