@@ -39,6 +39,7 @@ impl Compaction {
             | Event::Queued(_)
             | Event::Requeued(_)
             | Event::SummaryFailed(_)
+            | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::Asked { .. } => {}
         }

@@ -253,6 +253,14 @@ pub enum Entry {
     },
     /// Another model, mode, effort or temperature from here on.
     Chose(Choice),
+    /// A shell command of the user (`!`) is about to be begun. Its end is a `Noted` that names
+    /// this entry.
+    UserCommand {
+        /// The command line, as it was typed.
+        command: String,
+        /// `Supervised` for one under a keeper, `Opaque` for one that has the terminal.
+        guard: Guard,
+    },
     /// A person named the session.
     Named {
         /// The session's name. It stands in place of the first words said.
@@ -925,6 +933,14 @@ pub enum About {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
+    /// A shell command of the user is over.
+    UserCommandEnded {
+        /// The place of its `UserCommand`.
+        entry: Seq,
+        /// `None` when it did not exit by itself, or that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
     /// AGENTS.md or another instruction file changed.
     Instructions,
     /// What had left the context and is of use now.
@@ -1032,6 +1048,7 @@ impl Entry {
             Entry::Forked { .. } => "forked",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
+            Entry::UserCommand { .. } => "user_command",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",

@@ -31,6 +31,8 @@ pub struct Pending {
     pub compaction: bool,
     /// A background command that ended, by its id.
     pub ended: Option<String>,
+    /// A shell command of the user that is over, by the place of its entry.
+    pub user_ended: Option<Seq>,
     /// A message or a note waits in the inbox and may be taken out.
     pub message: bool,
     /// How far the summary is that is made in the background.
@@ -64,6 +66,8 @@ pub enum Step {
     CompactAsAsked,
     /// Tell the model that this background command ended.
     ReportEnd(String),
+    /// Record how this shell command of the user ended.
+    ReportUserEnd(Seq),
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Begin to summarise these in the background.
@@ -210,6 +214,9 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
     }
     if let Some(id) = &pending.ended {
         return Some(Step::ReportEnd(id.clone()));
+    }
+    if let Some(entry) = pending.user_ended {
+        return Some(Step::ReportUserEnd(entry));
     }
     if pending.message {
         return Some(Step::TakeMessage);

@@ -98,6 +98,8 @@ pub struct State {
     pub seen: BTreeMap<String, String>,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// Shell commands of the user that are not over, by the place of their entry.
+    pub user_commands: BTreeMap<Seq, UserCommand>,
     /// The plan as the model wrote it last. `None` until there is one.
     pub plan: Option<Plan>,
     /// The entry of that plan.
@@ -191,6 +193,26 @@ pub struct Background {
     pub command: String,
 }
 
+/// A shell command of the user, as `Entry::UserCommand` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserCommand {
+    /// The command line, as it was typed.
+    pub command: String,
+    pub guard: Guard,
+    /// When it was recorded: UTC, milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+impl UserCommand {
+    /// The name of its run folder. `None` for one that has the terminal.
+    pub fn run(&self) -> Option<&str> {
+        match &self.guard {
+            Guard::Supervised { run, .. } => Some(run),
+            Guard::Checked { .. } | Guard::Opaque => None,
+        }
+    }
+}
+
 impl State {
     /// The state of a log without entries.
     pub fn new(describe: Describe) -> State {
@@ -216,6 +238,7 @@ impl State {
             nonsense: 0,
             seen: BTreeMap::new(),
             background: BTreeMap::new(),
+            user_commands: BTreeMap::new(),
             plan: None,
             plan_at: None,
             usage: Usage::default(),
@@ -317,13 +340,16 @@ impl State {
         unsent::why(self.refused_images.get(&self.model)?, seq)
     }
 
-    /// Something is owed to the user: an answer, a call, a question, or a command that runs.
+    /// Something is owed to the user: an answer, a call, a question, or a command that runs
+    /// under a keeper, theirs too.
     /// Not when the user stopped it.
     pub fn unfinished(&self) -> bool {
         if self.is_stopped() {
             return self.first_open().is_some();
         }
+        let of_user = self.user_commands.values().any(|c| c.run().is_some());
         self.owed
+            || of_user
             || self.first_open().is_some()
             || self.unchecked().is_some()
             || !self.background.is_empty()
@@ -401,6 +427,11 @@ impl State {
                     {
                         Err(format!("no background command {id} is known"))
                     }
+                    Some(About::UserCommandEnded { entry, .. })
+                        if !self.user_commands.contains_key(entry) =>
+                    {
+                        Err(format!("no command of the user began at entry {entry}"))
+                    }
                     _ => Ok(()),
                 }
             }
@@ -429,6 +460,10 @@ impl State {
             }
             Entry::Started { call, guard, .. } => self.may_start(*call, guard),
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
+            Entry::UserCommand { guard, .. } => match guard {
+                Guard::Supervised { .. } | Guard::Opaque => Ok(()),
+                Guard::Checked { .. } => Err("a command is not guarded by a file".into()),
+            },
             Entry::Stopped { .. }
             | Entry::Saved { .. }
             | Entry::Forked { .. }
@@ -692,6 +727,9 @@ impl State {
                     Some(About::BackgroundEnded { id, .. }) => {
                         self.background.remove(id);
                     }
+                    Some(About::UserCommandEnded { entry, .. }) => {
+                        self.user_commands.remove(entry);
+                    }
                     Some(About::Recalled) => self.recall_due = false,
                     Some(About::Instructions | About::Mode { .. }) | None => {}
                 }
@@ -727,6 +765,14 @@ impl State {
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose(choice) => self.chose(choice),
+            Entry::UserCommand { command, guard } => {
+                let command = UserCommand {
+                    command: command.clone(),
+                    guard: guard.clone(),
+                    since_ms: record.at_ms,
+                };
+                self.user_commands.insert(record.seq, command);
+            }
             Entry::Named { title } => self.name = Some(title.clone()),
             Entry::Learned {
                 model,
@@ -1003,6 +1049,7 @@ impl State {
     fn forked(&mut self, record: &Record, from: &ForkPoint) {
         self.forked_from = Some(from.clone());
         self.background.clear();
+        self.user_commands.clear();
         // They were allowed for that session.
         self.session_rules.clear();
         if self.first_open().is_some() {

@@ -16,6 +16,9 @@ mod recall;
 mod steps;
 mod structured;
 mod take_in;
+mod user_commands;
+
+pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 
@@ -28,7 +31,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
 use crate::core::entry::Choice;
-use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Verdict};
+use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
@@ -70,6 +73,18 @@ pub enum Command {
     /// From the next step on.
     Choose(Choice),
     Name(String),
+    /// A shell command of the user's own, under a keeper; on the terminal it is run by whoever
+    /// has that, once it is recorded.
+    RunForUser {
+        command: String,
+        on_terminal: bool,
+    },
+    /// A command of the user that had the terminal is over: the place of its entry, and how it
+    /// ended.
+    UserCommandOver {
+        entry: Seq,
+        ended: OnTerminal,
+    },
     /// What the model is told besides, when no call is open. It waits in the inbox, also
     /// when the rest of that waits.
     Note(String),
@@ -103,6 +118,8 @@ pub enum Event<'a> {
         place: usize,
         of: usize,
     },
+    /// A shell command of the user was not begun, and why: nothing of it is recorded.
+    CommandNotRun { command: &'a str, why: &'a str },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
     /// The context changed, or is about to.
@@ -206,6 +223,9 @@ pub struct Engine<W> {
     unkept_input: Option<String>,
     /// Where the calls led that a person was asked about.
     asked_about: BTreeMap<CallId, PathBuf>,
+    /// Commands of the user that this process was told to give the terminal to, and how they
+    /// ended. Another process's are over.
+    on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
     /// The log could not be read again after an append that failed: the state is not to be
     /// relied on.
     is_stale: bool,
@@ -244,6 +264,7 @@ impl<W: World> Engine<W> {
             compaction_wished: false,
             unkept_input: None,
             asked_about: BTreeMap::new(),
+            on_terminal: BTreeMap::new(),
             is_stale: false,
         }
     }
@@ -290,6 +311,7 @@ impl<W: World> Engine<W> {
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
                 Step::ReportEnd(id) => self.report_end(&id).await?,
+                Step::ReportUserEnd(entry) => self.report_user_end(entry).await?,
                 Step::TakeMessage => self.take_message().await?,
                 Step::Summarise(range) => self.begin_summary(range)?,
                 Step::LearnLimit(count) => self.learn_silent_limit(count).await?,

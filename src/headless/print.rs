@@ -91,6 +91,7 @@ impl Printer {
             Event::Delta(delta) => self.delta(delta),
             // Headless, what would ask is denied, and the prompt is all that is said.
             Event::Asked { .. } | Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) => {}
+            Event::CommandNotRun { .. } => {}
             Event::Context(figures) => self.context(figures),
             Event::SummaryFailed(failed) => self.summary_failed(failed),
         }
