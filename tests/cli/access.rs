@@ -291,7 +291,9 @@ fn the_temporary_folder_goes_with_the_session_and_not_while_a_command_runs() {
     let runs_on = "echo x > $TMPDIR/kept; echo up > up; while [ ! -e stop ]; do sleep 0.05; done; \
                    cat $TMPDIR/kept > seen";
     let call = json!({"command": runs_on, "background": true});
-    ran(&home, &[("bash", call)], &ACCEPT);
+    // It writes in the workspace: that needs a rule, in the background.
+    let rule = ["--set", "permissions.allow=[\"Bash\"]"];
+    ran(&home, &[("bash", call)], &[&ACCEPT[..], &rule].concat());
     until(|| home.path("up").exists());
     assert_eq!(tmp_folders(&home).len(), 1);
     // Neither does another session take it.
