@@ -84,7 +84,13 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         .map_err(|e| ConfigError::new(format!("cannot make a temporary folder: {e}")))?
         .keep();
     let project = blake3::hash(ctx.here.root.as_os_str().as_encoded_bytes()).to_hex();
-    let caches = folder(paths.data_dir.join("caches").join(&project[..16]))?;
+    let caches = folder(
+        paths
+            .data_dir
+            .join("caches")
+            .join(&project[..16])
+            .join(wanted.access.name()),
+    )?;
     let quarantine = paths.data_dir.join("quarantine");
     let private = [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone);
     let request = Request {

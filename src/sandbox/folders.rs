@@ -12,8 +12,8 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -130,12 +130,10 @@ impl Folders {
 
     fn read(&self, folder: &Path) -> Listing {
         let mut listing = Listing::default();
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
-        for entry in entries.filter_map(Result::ok) {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let name = entry.file_name();
+        for (path, is_folder) in entries(folder) {
+            let name = path.file_name().unwrap_or_default().to_os_string();
             listing.entries += 1;
-            match (self.mark)(&entry.path(), is_folder) {
+            match (self.mark)(&path, is_folder) {
                 true => listing.marked.push(Marked { name, is_folder }),
                 false if is_folder => listing.folders.push(name),
                 false => {}
@@ -149,6 +147,30 @@ impl Folders {
         let told = *device.or_insert_with(|| tells_changes(folder));
         told && self.known.len() < MAX_FOLDERS && stamp.is_settled(SystemTime::now())
     }
+}
+
+/// What lies in a folder, and whether it is a folder. One of ours that we may not list is listed
+/// all the same: else nothing in it would be found, and nothing held.
+pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
+    let read = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            let Ok(found) = std::fs::symlink_metadata(folder) else {
+                return Vec::new();
+            };
+            let (mode, more) = (found.permissions(), found.mode() | 0o500);
+            let set = std::fs::set_permissions(folder, Permissions::from_mode(more));
+            let read = set.and_then(|()| std::fs::read_dir(folder));
+            let _ = std::fs::set_permissions(folder, mode);
+            read
+        }
+        read => read,
+    };
+    let entries = read.into_iter().flatten().filter_map(Result::ok);
+    let entries = entries.map(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        (entry.path(), is_folder)
+    });
+    entries.collect()
 }
 
 impl Stamp {

@@ -1,6 +1,7 @@
 //! What of a workspace is protected: a bounded look below it, before and after each command.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,9 +10,9 @@ use crate::core::policy::{is_protected, may_be_protected};
 use crate::core::rule::Bases;
 
 /// How far it is looked below a workspace for what is protected.
-const MAX_FOUND: usize = 256;
-const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
-const MAX_DEPTH: usize = 16;
+const MAX_FOUND: usize = 4_000;
+pub(super) const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
+pub(super) const MAX_DEPTH: usize = 16;
 
 /// Folders that tools fill by themselves.
 const PASSED_OVER: [&str; 6] = [
@@ -30,8 +31,10 @@ pub(super) struct Found {
     pub git: Vec<PathBuf>,
     /// What the policy protects, at any depth.
     pub protected: Vec<PathBuf>,
-    /// The look ended before it saw all.
+    /// There are more folders than are looked at.
     pub cut_short: bool,
+    /// There is more than can be held.
+    pub too_many: bool,
 }
 
 /// The folders of a workspace as the last look found them.
@@ -75,6 +78,10 @@ fn protected_folders(bases: Bases) -> Folders {
     })
 }
 
+pub(super) fn is_passed_over(name: &OsStr) -> bool {
+    PASSED_OVER.iter().any(|passed| name == *passed)
+}
+
 fn is_git(path: &Path, is_folder: bool) -> bool {
     is_folder && path.file_name().is_some_and(|name| name == ".git")
 }
@@ -85,9 +92,12 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
     let mut folders = VecDeque::from([(workspace.to_path_buf(), 0)]);
     while let Some((folder, depth)) = folders.pop_front() {
         looked_at += 1;
-        let many = found.git.len() + found.protected.len() >= MAX_FOUND;
-        if looked_at > MAX_FOLDERS_LOOKED_AT || many {
+        if looked_at > MAX_FOLDERS_LOOKED_AT {
             found.cut_short = true;
+            break;
+        }
+        if found.git.len() + found.protected.len() > MAX_FOUND {
+            found.too_many = true;
             break;
         }
         let listing = remembered.list(&folder);
@@ -102,12 +112,8 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
             }
         }
         for name in &listing.folders {
-            if PASSED_OVER.iter().any(|passed| name == *passed) {
-                continue;
-            }
-            match depth < MAX_DEPTH {
-                true => folders.push_back((folder.join(name), depth + 1)),
-                false => found.cut_short = true,
+            if !is_passed_over(name) && depth < MAX_DEPTH {
+                folders.push_back((folder.join(name), depth + 1));
             }
         }
     }
@@ -116,7 +122,7 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
 
 /// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
 /// name may have slashes, and a submodule may have submodules.
-fn modules_of(git: &Path) -> Vec<PathBuf> {
+pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
     const MAX_DEPTH: usize = 6;
     let mut found = Vec::new();
     let inner = ["modules", "worktrees"].map(|name| git.join(name));

@@ -342,6 +342,26 @@ fn a_start_removes_temporary_folders_of_killed_sessions_and_nothing_else() {
     assert_eq!(tmp_folders(&home), ["notes"]);
 }
 
+/// A program that a command with less access puts there is not run by one with more.
+#[test]
+fn commands_with_another_access_have_another_temporary_folder() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let with =
+        |access: &str, command: &str| ("bash", json!({"command": command, "access": access}));
+    let calls = [
+        with("read", "echo x > $TMPDIR/made; cat $TMPDIR/made"),
+        with("workspace", "cat $TMPDIR/made || echo y > $TMPDIR/made"),
+        with("read", "cat $TMPDIR/made"),
+    ];
+    let results = ran(&home, &calls, &ACCEPT);
+    assert_eq!(results[0].1, "x\n");
+    has(&results[1].1, &["No such file"]);
+    assert_eq!(results[2].1, "x\n");
+}
+
 fn until(what: impl Fn() -> bool) {
     let since = std::time::Instant::now();
     while !what() {
