@@ -1,8 +1,9 @@
 //! Protected names that were made anywhere in the workspace while a command ran.
 //!
 //! A look through the workspace when the command is over, with the bounds of the one before it.
-//! What was there before is known by name. A repository that the command made or cloned may stay
-//! when nothing in it runs, and what else lies in it is that repository's own.
+//! What was there before is known by name. A repository that the command made may stay when
+//! nothing in it runs. Of one that was cloned with the network, which is never had unasked, all
+//! the rest may stay too.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -15,6 +16,7 @@ use super::folders::entries;
 use super::places;
 use super::profile::Profile;
 use super::protected::{MAX_DEPTH, MAX_FOLDERS_LOOKED_AT, is_passed_over, modules_of};
+use crate::core::access::Access;
 use crate::workspace::{is_inert, is_inert_folder};
 
 /// Clocks of file systems are behind by as much.
@@ -34,6 +36,7 @@ pub(super) fn appeared(
         before,
         since,
         whole: looked.whole,
+        is_allowed: profile.access >= Access::Network,
         found: Vec::new(),
     };
     look.through(&looked.workspace);
@@ -45,6 +48,8 @@ struct Look<'a> {
     since: SystemTime,
     /// The look before the command saw all: what it did not see is new.
     whole: bool,
+    /// The command was allowed by a person, or by a rule.
+    is_allowed: bool,
     found: Vec<PathBuf>,
 }
 
@@ -58,13 +63,16 @@ impl Look<'_> {
             if looked_at > MAX_FOLDERS_LOOKED_AT {
                 return;
             }
-            let is_inside = is_inside || self.judge_repository(&folder);
+            let made_here = self.judge_repository(&folder);
+            let is_inside = is_inside || made_here;
             for (path, is_folder) in entries(&folder) {
                 let name = path.file_name().unwrap_or_default();
                 if self.before.contains(&path) || name == ".git" || self.found.contains(&path) {
                     continue;
                 }
-                let obeyed = match is_inside {
+                // The look before saw no further than this one, and through no link.
+                let is_old_link = is_link(&path) && !made_since(&path, self.since, false);
+                let obeyed = match is_inside || depth == MAX_DEPTH || is_old_link {
                     true => Vec::new(),
                     false => obeyed(&path),
                 };
@@ -82,8 +90,8 @@ impl Look<'_> {
         }
     }
 
-    /// Takes note of a repository in this folder that may not stay. True: the command made the
-    /// folder with a repository in it that may.
+    /// Takes note of a repository in this folder that may not stay. True: it is new and may, with
+    /// all that lies in it.
     fn judge_repository(&mut self, top: &Path) -> bool {
         let git = top.join(".git");
         let head = entries(top).into_iter().map(|(path, _)| path);
@@ -101,18 +109,19 @@ impl Look<'_> {
         if found.is_dir() {
             // Of a submodule that is not there yet, git takes what lies ready.
             for module in modules_of(&found) {
-                let was_there = self.before.contains(&module.join("config"));
+                let was_there = self.before.contains(&module);
                 if !was_there && self.is_new(&module) && is_inert_folder(&module).is_err() {
                     self.found.push(module);
                 }
             }
         }
-        let was_there = self.before.contains(&found) || self.before.contains(&found.join("config"));
+        let was_there = self.before.contains(&found);
         if was_there || !self.is_new(&found) {
             return false;
         }
         match is_inert(top) {
-            Ok(()) => made_since(top, self.since, true),
+            // A person allowed what it was made from: nothing reaches the network unasked.
+            Ok(()) => self.is_allowed && is_repository(&found),
             Err(_) => {
                 self.found.push(found);
                 false
@@ -121,8 +130,15 @@ impl Look<'_> {
     }
 
     fn is_new(&self, path: &Path) -> bool {
-        self.whole || made_since(path, self.since, path.is_dir())
+        self.whole || made_since(path, self.since, !is_link(path) && path.is_dir())
     }
+}
+
+fn is_repository(git: &Path) -> bool {
+    git.is_file()
+        || ["HEAD", "objects", "refs"]
+            .iter()
+            .all(|name| git.join(name).exists())
 }
 
 fn is_link(path: &Path) -> bool {

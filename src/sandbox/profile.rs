@@ -115,6 +115,9 @@ pub struct Looked {
     pub home: Option<PathBuf>,
     /// Nothing was passed over because the workspace is large.
     pub whole: bool,
+    /// The folders where git keeps repositories, submodules and worktrees.
+    #[serde(default)]
+    pub git: Vec<PathBuf>,
 }
 
 /// What one command may do, worked out for this machine. The keeper carries it out.
@@ -314,6 +317,7 @@ impl Profile {
             workspace: workspace.to_path_buf(),
             home: home.map(Path::to_path_buf),
             whole: !found.cut_short,
+            git: found.git.clone(),
         });
         let mut git = found.git;
         // A folder with one is a repository, whatever its name.

@@ -5,7 +5,7 @@
 //! Everything here is bounded: of a file too large to keep, a change is told and not undone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::appeared::{appeared, made_since};
+use super::folders::open_up;
 use super::profile::{Profile, is_below_any};
 
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -73,7 +74,9 @@ impl Watched {
         let is_of_none = |path: &PathBuf| git.as_ref().is_some_and(|git| path.starts_with(git));
         let roots: Vec<PathBuf> = roots.filter(|path| !is_of_none(path)).collect();
         let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
-        let existed = profile.protected.iter().filter(exists).cloned().collect();
+        let git = profile.looked.iter().flat_map(|looked| &looked.git);
+        let known = profile.protected.iter().chain(git);
+        let existed = known.filter(exists).cloned().collect();
         let before = states(&roots);
         Watched {
             roots,
@@ -191,22 +194,14 @@ fn move_to(path: &Path, place: &Path) -> Option<PathBuf> {
                 return std::fs::rename(path, &to).ok().map(|()| to);
             }
             Err(Errno::INVAL | Errno::NOSYS) => {}
-            Err(Errno::ACCESS) if number == at_ms => open_up(path),
+            // A command may have taken the leave to move it from us, who own it.
+            Err(Errno::ACCESS) if number == at_ms => {
+                path.parent().into_iter().chain([path]).for_each(open_up);
+            }
             Err(_) => return None,
         }
     }
     None
-}
-
-/// A command may have taken the leave to move it from us, who own it.
-fn open_up(path: &Path) {
-    let folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-    for one in path.parent().into_iter().chain(folder.then_some(path)) {
-        if let Ok(found) = one.symlink_metadata() {
-            let mode = Permissions::from_mode(found.mode() | 0o700);
-            let _ = std::fs::set_permissions(one, mode);
-        }
-    }
 }
 
 /// No link among the folders that lead there: acting would be acting elsewhere.

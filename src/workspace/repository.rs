@@ -15,7 +15,7 @@ mod index;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use config::{IGNORED_REVISIONS, Settings};
@@ -117,7 +117,12 @@ pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
             .map_err(|setting| format!("`git` obeys {}: {setting}", shown(&file)))?;
     }
     let hooks = folder.join("hooks");
-    for entry in fs::read_dir(&hooks).into_iter().flatten() {
+    let entries = match fs::read_dir(&hooks) {
+        Ok(entries) => Some(entries),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(_) => return Err(obeys(&shown(&hooks))),
+    };
+    for entry in entries.into_iter().flatten() {
         let hook = entry.map_err(|_| obeys(&shown(&hooks)))?.path();
         if hook.extension().is_none_or(|e| e != "sample") {
             return Err(obeys(&format!("the hook {}", shown(&hook))));

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use crate::scene::{Scene, Who};
 use rewake::command::{Aftermath, Ended, How, Runs, Spec, default_shell};
 use rewake::core::access::Access;
-use rewake::sandbox::{Kernel, Profile, Repository, Request, Unsupported};
+use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Unsupported};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A workspace with a repository, and runs beside it.
 struct Place {
     folder: tempfile::TempDir,
     kernel: Kernel,
+    remembered: Remembered,
 }
 
 fn place(lacks: &str) -> Place {
@@ -32,6 +33,7 @@ fn place(lacks: &str) -> Place {
     Place {
         folder,
         kernel: kernel.pretending(lacks).unwrap(),
+        remembered: Remembered::default(),
     }
 }
 
@@ -61,7 +63,7 @@ impl Place {
             caches: &self.path("caches"),
             quarantine: &self.path("quarantine"),
             kernel: self.kernel,
-            remembered: &rewake::sandbox::Remembered::default(),
+            remembered: &self.remembered,
         })
     }
 
@@ -143,7 +145,23 @@ fn open_place(lacks: &str) -> Place {
 }
 
 /// Each line makes something that the user's tools would run or obey, where nothing was.
-const MAKES: [(&str, &str); 20] = [
+const MAKES: [(&str, &str); 24] = [
+    (
+        "mv src s0; mkdir -p src/.git; mv s0 src/s0; mkdir src/.claude; echo x > src/.claude/x",
+        "src/.claude",
+    ),
+    (
+        "mkdir -p n/.git; git init -q n/sub; git -C n/sub config core.fsmonitor x",
+        "n/sub/.git",
+    ),
+    (
+        "m=.git/modules/l; mkdir -p $m/objects $m/refs $m/hooks; echo x > $m/hooks/a; ln -s refs/heads/main $m/HEAD",
+        ".git/modules/l",
+    ),
+    (
+        "git init -q tq; mkdir -p tq/.git/hooks; echo x > tq/.git/hooks/pre-commit; chmod 311 tq/.git/hooks",
+        "tq/.git",
+    ),
     (
         "touch HEAD; mkdir src/.claude; echo x > src/.claude/settings.json",
         "src/.claude",
@@ -236,7 +254,7 @@ fn a_repository_without_programs_may_be_made_and_used() {
                  mkdir -p .github/workflows && touch .github/workflows/ci.yml && git add -A && \
                  git commit -qm x && cd .. && git clone -q s t && git -C s worktree add -q ../u && \
                  git clone -q --bare s v.git";
-    let (ended, text) = place.run(place.profile(Access::Workspace), makes);
+    let (ended, text) = place.run(place.profile(Access::Network), makes);
     assert_eq!(ended.how, How::Exited(0), "{text}");
     assert_eq!(after(&ended).changed, Vec::<String>::new());
     for name in [
@@ -280,8 +298,9 @@ fn the_settings_of_a_submodule_are_held_whatever_its_name() {
 fn what_one_command_prepares_does_not_open_a_way_for_the_next() {
     const DEEP: &str = "mkdir -p z/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17";
     let held = "echo evil > src/.mcp.json; echo evil >> src/sub/.git/config; true";
-    let steps: [(&str, &str, &str); 5] = [
+    let steps: [(&str, &str, &str); 6] = [
         ("mkdir .bash{1..300}", held, ""),
+        ("mkdir {1..9000}", held, ""),
         (DEEP, held, ""),
         (
             "chmod 311 src",
@@ -333,6 +352,29 @@ fn more_than_can_be_held_is_refused() {
     let refused = place.try_profile(Access::Workspace).unwrap_err();
     assert!(refused.why.contains("than can be held"), "{refused}");
     assert!(place.try_profile(Access::Read).is_ok());
+}
+
+/// What was there before is not touched, whatever it looks like.
+#[test]
+fn what_the_user_has_stays_where_it_is() {
+    let place = open_place("");
+    let ws = place.path("ws");
+    let makes = "git config user.email a@b; git config user.name n; git commit -q --allow-empty -m x
+        git worktree add -q wt; git -C wt config extensions.worktreeConfig true
+        git -C wt config --worktree core.hooksPath h
+        git init -q sub; rm sub/.git/config; mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit
+        d=$(printf 'd/%.0s' $(seq 16)); mkdir -p $d.github/workflows $d.cargo; touch $d.github/workflows/ci.yml
+        touch $d.cargo/config.toml; mkdir -p other/workflows s; ln -s ../other s/.github";
+    let made = std::process::Command::new("bash")
+        .args(["-ec", makes])
+        .current_dir(&ws)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    let (ended, _) = place.run(place.profile(Access::Workspace), "true");
+    assert_eq!(after(&ended).changed, Vec::<String>::new());
+    assert!(!place.path("quarantine").exists());
 }
 
 /// A `.git` file may name any folder; only the repository itself says whose it is.
