@@ -9,6 +9,7 @@ use super::args::Sandboxed;
 use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
+use crate::core::text::count;
 use crate::report::Trouble;
 use crate::sandbox::{
     Family, Kernel, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
@@ -49,7 +50,8 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         let ended = family.end();
         if ended > 0 {
             tell(&format!(
-                "note: ended with it, as it left them running: {ended} processes"
+                "note: {} that it left running ended with it",
+                count(ended, "process")
             ));
         }
     }
