@@ -9,6 +9,7 @@ use super::args::Sandboxed;
 use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
+use crate::core::text::count;
 use crate::report::Trouble;
 use crate::sandbox::{
     Family, Kernel, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
@@ -49,7 +50,8 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         let ended = family.end();
         if ended > 0 {
             tell(&format!(
-                "note: ended with it, as it left them running: {ended} processes"
+                "note: {} that it left running ended with it",
+                count(ended, "process")
             ));
         }
     }
@@ -84,7 +86,13 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         .map_err(|e| ConfigError::new(format!("cannot make a temporary folder: {e}")))?
         .keep();
     let project = blake3::hash(ctx.here.root.as_os_str().as_encoded_bytes()).to_hex();
-    let caches = folder(paths.data_dir.join("caches").join(&project[..16]))?;
+    let caches = folder(
+        paths
+            .data_dir
+            .join("caches")
+            .join(&project[..16])
+            .join(wanted.access.name()),
+    )?;
     let quarantine = paths.data_dir.join("quarantine");
     let private = [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone);
     let request = Request {

@@ -1,67 +1,158 @@
 //! Protected names that were made anywhere in the workspace while a command ran.
 //!
-//! What was there before is known from the look that the profile was made with. This is the same
-//! look again, with the same bounds. A repository that was made or cloned may stay when nothing
-//! in it runs; what else lies in it is that repository's own.
+//! A look through the workspace when the command is over, with the bounds of the one before it.
+//! What was there before is known by name. A repository that the command made may stay when
+//! nothing in it runs. Of one that was cloned with the network, which is never had unasked, all
+//! the rest may stay too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::folders::entries;
 use super::places;
 use super::profile::Profile;
-use super::protected::Remembered;
-use crate::workspace::is_inert;
+use super::protected::{MAX_DEPTH, MAX_FOLDERS_LOOKED_AT, is_passed_over, modules_of};
+use crate::core::access::Access;
+use crate::workspace::{is_inert, is_inert_folder};
 
 /// Clocks of file systems are behind by as much.
 const GRAIN: Duration = Duration::from_millis(20);
 
-/// What was made since then and is not to stay: the topmost path of each.
-pub(super) fn appeared(profile: &Profile, since: SystemTime) -> Vec<PathBuf> {
+/// What was made since then and is not to stay: the topmost path of each. `before` is what of the
+/// profile's protected paths there was.
+pub(super) fn appeared(
+    profile: &Profile,
+    before: &BTreeSet<PathBuf>,
+    since: SystemTime,
+) -> Vec<PathBuf> {
     let Some(looked) = &profile.looked else {
         return Vec::new();
     };
-    let known: BTreeSet<&PathBuf> = profile.protected.iter().collect();
-    let is_new = |path: &Path| looked.whole || made_since(path, since);
-    let found = Remembered::default().look_below(&looked.workspace, looked.home.as_deref());
-    let (repositories, others) = found
-        .protected
-        .into_iter()
-        .partition::<Vec<_>, _>(|path| is_of_a_repository(path));
-    let mut made: Vec<PathBuf> = Vec::new();
-    let mut appeared = Vec::new();
-    for path in found.git.into_iter().chain(repositories) {
-        let was_known = known.contains(&path) || known.contains(&path.join("config"));
-        let Some(top) = path.parent().filter(|_| !was_known && is_new(&path)) else {
-            continue;
+    let mut look = Look {
+        before,
+        since,
+        whole: looked.whole,
+        is_allowed: profile.access >= Access::Network,
+        found: Vec::new(),
+    };
+    look.through(&looked.workspace);
+    look.found
+}
+
+struct Look<'a> {
+    before: &'a BTreeSet<PathBuf>,
+    since: SystemTime,
+    /// The look before the command saw all: what it did not see is new.
+    whole: bool,
+    /// The command was allowed by a person, or by a rule.
+    is_allowed: bool,
+    found: Vec<PathBuf>,
+}
+
+impl Look<'_> {
+    fn through(&mut self, workspace: &Path) {
+        // A folder, how deep it is, and whether it is in a repository that the command made.
+        let mut folders = VecDeque::from([(workspace.to_path_buf(), 0, false)]);
+        let mut looked_at = 0;
+        while let Some((folder, depth, is_inside)) = folders.pop_front() {
+            looked_at += 1;
+            if looked_at > MAX_FOLDERS_LOOKED_AT {
+                return;
+            }
+            let made_here = self.judge_repository(&folder);
+            let is_inside = is_inside || made_here;
+            for (path, is_folder) in entries(&folder) {
+                let name = path.file_name().unwrap_or_default();
+                if self.before.contains(&path) || name == ".git" || self.found.contains(&path) {
+                    continue;
+                }
+                // The look before saw no further than this one, and through no link.
+                let is_old_link = is_link(&path) && !made_since(&path, self.since, false);
+                let obeyed = match is_inside || depth == MAX_DEPTH || is_old_link {
+                    true => Vec::new(),
+                    false => obeyed(&path),
+                };
+                for one in obeyed {
+                    let is_known = self.before.contains(&one);
+                    if !is_known && self.is_new(&one) && !self.found.contains(&one) {
+                        self.found.push(one);
+                    }
+                }
+                let is_gone = self.found.contains(&path);
+                if is_folder && !is_gone && !is_passed_over(name) && depth < MAX_DEPTH {
+                    folders.push_back((path, depth + 1, is_inside));
+                }
+            }
+        }
+    }
+
+    /// Takes note of a repository in this folder that may not stay. True: it is new and may, with
+    /// all that lies in it.
+    fn judge_repository(&mut self, top: &Path) -> bool {
+        let git = top.join(".git");
+        let head = entries(top).into_iter().map(|(path, _)| path);
+        let mut head = head.filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name.eq_ignore_ascii_case("HEAD") && (top.join("objects").exists() || is_link(path))
+        });
+        let found = match git.symlink_metadata() {
+            Ok(_) => Some(git),
+            Err(_) => head.next(),
         };
-        if is_inert(top).is_err() {
-            appeared.push(path.clone());
+        let Some(found) = found else {
+            return false;
+        };
+        if found.is_dir() {
+            // Of a submodule that is not there yet, git takes what lies ready.
+            for module in modules_of(&found) {
+                let was_there = self.before.contains(&module);
+                if !was_there && self.is_new(&module) && is_inert_folder(&module).is_err() {
+                    self.found.push(module);
+                }
+            }
         }
-        made.push(top.to_path_buf());
-    }
-    for path in others {
-        let is_inside = made.iter().any(|top| path.starts_with(top));
-        if is_inside || known.iter().any(|known| path.starts_with(known)) {
-            continue;
+        let was_there = self.before.contains(&found);
+        if was_there || !self.is_new(&found) {
+            return false;
         }
-        appeared.extend(obeyed(&path).into_iter().filter(|path| is_new(path)));
+        match is_inert(top) {
+            // A person allowed what it was made from: nothing reaches the network unasked.
+            Ok(()) => self.is_allowed && is_repository(&found),
+            Err(_) => {
+                self.found.push(found);
+                false
+            }
+        }
     }
-    appeared
+
+    fn is_new(&self, path: &Path) -> bool {
+        self.whole || made_since(path, self.since, !is_link(path) && path.is_dir())
+    }
 }
 
-/// `.git`, or the `HEAD` of a folder that is a repository itself.
-fn is_of_a_repository(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    name == ".git" || name.eq_ignore_ascii_case("HEAD")
+fn is_repository(git: &Path) -> bool {
+    git.is_file()
+        || ["HEAD", "objects", "refs"]
+            .iter()
+            .all(|name| git.join(name).exists())
 }
 
-/// What of a protected path the user's tools run or obey unasked. The policy protects more: names
-/// that a build makes all day, and whole folders of which one file is obeyed.
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|found| found.is_symlink())
+}
+
+/// What of a path the user's tools run or obey unasked. The policy protects more: names that a
+/// build makes all day, and whole folders of which one file is obeyed.
 fn obeyed(path: &Path) -> Vec<PathBuf> {
+    let is_project = |e: &OsStr| e.eq_ignore_ascii_case("code-workspace");
+    if path.extension().is_some_and(is_project) {
+        return vec![path.to_path_buf()];
+    }
     let parts: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();
     let mut found = Vec::new();
     for name in places::PROTECTED {
@@ -84,15 +175,19 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// By when it was made, where the file system knows; else by when it last changed.
-fn made_since(path: &Path, since: SystemTime) -> bool {
+/// By when it was made, where the file system knows. `by_birth` alone of folders, which change
+/// with what is in them; of all else also by when it last changed, as a rename changes it.
+pub(super) fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else {
         return false;
     };
-    let changed = || {
-        let seconds = u64::try_from(found.ctime()).unwrap_or_default();
-        let nanos = u32::try_from(found.ctime_nsec()).unwrap_or_default();
-        UNIX_EPOCH + Duration::new(seconds, nanos)
+    let seconds = u64::try_from(found.ctime()).unwrap_or_default();
+    let nanos = u32::try_from(found.ctime_nsec()).unwrap_or_default();
+    let changed = UNIX_EPOCH + Duration::new(seconds, nanos);
+    let born = found.created().unwrap_or(changed);
+    let at = match by_birth {
+        true => born,
+        false => born.max(changed),
     };
-    found.created().unwrap_or_else(|_| changed()) + GRAIN >= since
+    at + GRAIN >= since
 }

@@ -12,8 +12,8 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -130,12 +130,10 @@ impl Folders {
 
     fn read(&self, folder: &Path) -> Listing {
         let mut listing = Listing::default();
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
-        for entry in entries.filter_map(Result::ok) {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let name = entry.file_name();
+        for (path, is_folder) in entries(folder) {
+            let name = path.file_name().unwrap_or_default().to_os_string();
             listing.entries += 1;
-            match (self.mark)(&entry.path(), is_folder) {
+            match (self.mark)(&path, is_folder) {
                 true => listing.marked.push(Marked { name, is_folder }),
                 false if is_folder => listing.folders.push(name),
                 false => {}
@@ -149,6 +147,81 @@ impl Folders {
         let told = *device.or_insert_with(|| tells_changes(folder));
         told && self.known.len() < MAX_FOLDERS && stamp.is_settled(SystemTime::now())
     }
+}
+
+/// What lies in a folder, and whether it is a folder. One of ours that we may not list is listed
+/// all the same: else nothing in it would be found, and nothing held.
+pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
+    let read = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => with_more(folder, 0o500),
+        read => read,
+    };
+    let entries = read.into_iter().flatten().filter_map(Result::ok);
+    let entries = entries.map(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        (folder.join(entry.file_name()), is_folder)
+    });
+    entries.collect()
+}
+
+/// A listing with these bits set for a moment. It acts on the folder that was opened, never on
+/// what a link that took its place leads to.
+#[cfg(target_os = "linux")]
+fn with_more(folder: &Path, bits: u32) -> std::io::Result<std::fs::ReadDir> {
+    let held = Held::open(folder)?;
+    let mode = held.mode()?;
+    held.set_mode(mode | bits)?;
+    let read = std::fs::read_dir(&held.path);
+    held.set_mode(mode)?;
+    read
+}
+
+#[cfg(not(target_os = "linux"))]
+fn with_more(_: &Path, _: u32) -> std::io::Result<std::fs::ReadDir> {
+    Err(std::io::ErrorKind::PermissionDenied.into())
+}
+
+/// A folder of ours that no link led to.
+#[cfg(target_os = "linux")]
+struct Held {
+    _folder: std::os::fd::OwnedFd,
+    /// A way to the folder itself, wherever its name leads by now.
+    path: PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+impl Held {
+    fn open(folder: &Path) -> std::io::Result<Held> {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+        use std::os::fd::AsRawFd;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat2(CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        Ok(Held {
+            _folder: folder,
+            path,
+        })
+    }
+
+    fn mode(&self) -> std::io::Result<u32> {
+        Ok(std::fs::metadata(&self.path)?.mode() & 0o7777)
+    }
+
+    fn set_mode(&self, mode: u32) -> std::io::Result<()> {
+        std::fs::set_permissions(&self.path, Permissions::from_mode(mode))
+    }
+}
+
+/// Lets us change what is in a folder of ours; nothing where a link leads there.
+pub(super) fn open_up(folder: &Path) {
+    #[cfg(target_os = "linux")]
+    if let Ok(held) = Held::open(folder)
+        && let Ok(mode) = held.mode()
+    {
+        let _ = held.set_mode(mode | 0o700);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = folder;
 }
 
 impl Stamp {

@@ -115,6 +115,9 @@ pub struct Looked {
     pub home: Option<PathBuf>,
     /// Nothing was passed over because the workspace is large.
     pub whole: bool,
+    /// The folders where git keeps repositories, submodules and worktrees.
+    #[serde(default)]
+    pub git: Vec<PathBuf>,
 }
 
 /// What one command may do, worked out for this machine. The keeper carries it out.
@@ -283,14 +286,27 @@ impl Profile {
         self.write
             .extend(existing([PathBuf::from(places::SHARED_MEMORY)]));
         self.write = without_nested(std::mem::take(&mut self.write));
-        self.protect(request, workspace, home);
-        Ok(())
+        self.protect(request, workspace, home)
     }
 
-    fn protect(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
+    fn protect(
+        &mut self,
+        request: &Request,
+        workspace: &Path,
+        home: Option<&Path>,
+    ) -> Result<(), Unsupported> {
         let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
         protected.extend(places::PROTECTED.iter().map(|name| workspace.join(name)));
         let found = request.remembered.look_below(workspace, home);
+        if found.too_many {
+            return unsupported(
+                format!(
+                    "more is protected in {} than can be held while a command runs",
+                    workspace.display()
+                ),
+                "remove what was made there by mistake",
+            );
+        }
         if found.cut_short {
             self.gaps.push(
                 "the workspace is large: not all of it was looked through for protected files"
@@ -301,9 +317,17 @@ impl Profile {
             workspace: workspace.to_path_buf(),
             home: home.map(Path::to_path_buf),
             whole: !found.cut_short,
+            git: found.git.clone(),
         });
-        protected.extend(found.protected);
         let mut git = found.git;
+        // A folder with one is a repository, whatever its name.
+        let heads = found.protected.iter().filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            let objects = path.with_file_name("objects");
+            name.eq_ignore_ascii_case("HEAD") && objects.symlink_metadata().is_ok()
+        });
+        git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
+        protected.extend(found.protected);
         git.extend(
             request
                 .repository
@@ -328,6 +352,7 @@ impl Profile {
         protected.retain(|path| is_below_any(path, write));
         let kept = |path: &PathBuf| path != &self.tmp && path != request.caches;
         self.protected = protected.into_iter().filter(kept).collect();
+        Ok(())
     }
 
     fn hide(&mut self, request: &Request, home: Option<&Path>) {

@@ -1,17 +1,18 @@
 //! What of a workspace is protected: a bounded look below it, before and after each command.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::folders::Folders;
+use super::folders::{Folders, entries};
 use crate::core::policy::{is_protected, may_be_protected};
 use crate::core::rule::Bases;
 
 /// How far it is looked below a workspace for what is protected.
-const MAX_FOUND: usize = 256;
-const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
-const MAX_DEPTH: usize = 16;
+const MAX_FOUND: usize = 4_000;
+pub(super) const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
+pub(super) const MAX_DEPTH: usize = 16;
 
 /// Folders that tools fill by themselves.
 const PASSED_OVER: [&str; 6] = [
@@ -24,36 +25,51 @@ const PASSED_OVER: [&str; 6] = [
 ];
 
 /// What a bounded look below a workspace finds.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Found {
     /// The git folders of repositories, submodules and worktrees.
     pub git: Vec<PathBuf>,
     /// What the policy protects, at any depth.
     pub protected: Vec<PathBuf>,
-    /// The look ended before it saw all.
+    /// There are more folders than are looked at.
     pub cut_short: bool,
+    /// There is more than can be held.
+    pub too_many: bool,
 }
 
 /// The folders of a workspace as the last look found them.
 #[derive(Debug, Default)]
-pub struct Remembered(Mutex<Option<(Bases, Folders)>>);
+pub struct Remembered(Mutex<Option<(Bases, Folders, Found)>>);
 
 impl Remembered {
     pub(super) fn look_below(&self, workspace: &Path, home: Option<&Path>) -> Found {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bases = bases(workspace, home);
-        let (_, folders) = match held.take() {
+        let (_, folders, last) = match held.take() {
             Some(same) if same.0 == bases => held.insert(same),
             _ => {
                 let folders = protected_folders(bases.clone());
-                held.insert((bases, folders))
+                held.insert((bases, folders, Found::default()))
             }
         };
         folders.begin();
-        let found = look_below(workspace, folders);
+        let mut found = look_below(workspace, folders);
         folders.end();
+        if found.cut_short {
+            // What was known stays known, however many folders were made since.
+            keep(&mut found.git, &last.git);
+            keep(&mut found.protected, &last.protected);
+        }
+        last.git.clone_from(&found.git);
+        last.protected.clone_from(&found.protected);
         found
     }
+}
+
+fn keep(found: &mut Vec<PathBuf>, known: &[PathBuf]) {
+    let seen: BTreeSet<PathBuf> = found.iter().cloned().collect();
+    let more = known.iter().filter(|path| !seen.contains(*path));
+    found.extend(more.filter(|path| path.symlink_metadata().is_ok()).cloned());
 }
 
 fn text(path: &Path) -> String {
@@ -75,6 +91,10 @@ fn protected_folders(bases: Bases) -> Folders {
     })
 }
 
+pub(super) fn is_passed_over(name: &OsStr) -> bool {
+    PASSED_OVER.iter().any(|passed| name == *passed)
+}
+
 fn is_git(path: &Path, is_folder: bool) -> bool {
     is_folder && path.file_name().is_some_and(|name| name == ".git")
 }
@@ -85,9 +105,12 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
     let mut folders = VecDeque::from([(workspace.to_path_buf(), 0)]);
     while let Some((folder, depth)) = folders.pop_front() {
         looked_at += 1;
-        let many = found.git.len() + found.protected.len() >= MAX_FOUND;
-        if looked_at > MAX_FOLDERS_LOOKED_AT || many {
+        if looked_at > MAX_FOLDERS_LOOKED_AT {
             found.cut_short = true;
+            break;
+        }
+        if found.git.len() + found.protected.len() > MAX_FOUND {
+            found.too_many = true;
             break;
         }
         let listing = remembered.list(&folder);
@@ -102,12 +125,8 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
             }
         }
         for name in &listing.folders {
-            if PASSED_OVER.iter().any(|passed| name == *passed) {
-                continue;
-            }
-            match depth < MAX_DEPTH {
-                true => folders.push_back((folder.join(name), depth + 1)),
-                false => found.cut_short = true,
+            if !is_passed_over(name) && depth < MAX_DEPTH {
+                folders.push_back((folder.join(name), depth + 1));
             }
         }
     }
@@ -116,19 +135,17 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
 
 /// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
 /// name may have slashes, and a submodule may have submodules.
-fn modules_of(git: &Path) -> Vec<PathBuf> {
-    const MAX_DEPTH: usize = 6;
+pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let inner = ["modules", "worktrees"].map(|name| git.join(name));
     let mut folders: Vec<(PathBuf, usize)> = inner.into_iter().map(|folder| (folder, 0)).collect();
     while let Some((folder, depth)) = folders.pop() {
-        let entries = std::fs::read_dir(&folder).into_iter().flatten();
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        for (path, is_folder) in entries(&folder) {
             if found.len() >= MAX_FOUND {
                 return found;
             }
-            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            let next = if path.join("HEAD").is_file() {
+            // Also a link: git takes one that leads nowhere yet.
+            let next = if path.join("HEAD").symlink_metadata().is_ok() {
                 found.push(path.clone());
                 path.join("modules")
             } else {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::workspace::is_repository_of;
+
 /// The git folders of a repository, as `git rev-parse` says them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
@@ -35,7 +37,8 @@ impl Repository {
         // A worktree's folder lies in the repository that it names. Otherwise a `.git` file
         // could name any folder as one that commands write to.
         let belongs = git_dir.starts_with(&common_dir) || git_dir == common_dir;
-        (is_real && belongs).then_some(Repository {
+        let is_own = is_repository_of(workspace, &git_dir);
+        (is_real && belongs && is_own).then_some(Repository {
             git_dir,
             common_dir,
         })

@@ -4,7 +4,7 @@
 //! Where mounts hold what exists, only names that do not exist yet, and links, are watched.
 //! Everything here is bounded: of a file too large to keep, a change is told and not undone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -14,8 +14,9 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::appeared::appeared;
-use super::profile::Profile;
+use super::appeared::{appeared, made_since};
+use super::folders::open_up;
+use super::profile::{Profile, is_below_any};
 
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MAX_ALL_BYTES: u64 = 16 * 1024 * 1024;
@@ -44,6 +45,8 @@ pub struct Watched {
     roots: Vec<PathBuf>,
     before: BTreeMap<PathBuf, State>,
     profile: Profile,
+    /// What of the protected paths there was.
+    existed: BTreeSet<PathBuf>,
     since: SystemTime,
 }
 
@@ -65,12 +68,21 @@ impl Watched {
             profile.is_held() && found.is_ok_and(|found| !found.is_symlink())
         };
         let roots = profile.protected.iter().filter(|path| !held(path)).cloned();
-        let roots: Vec<PathBuf> = roots.collect();
+        // A repository that is made where there was none is judged as a whole, by `appeared`.
+        let git = profile.looked.as_ref().map(|l| l.workspace.join(".git"));
+        let git = git.filter(|git| git.symlink_metadata().is_err());
+        let is_of_none = |path: &PathBuf| git.as_ref().is_some_and(|git| path.starts_with(git));
+        let roots: Vec<PathBuf> = roots.filter(|path| !is_of_none(path)).collect();
+        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
+        let git = profile.looked.iter().flat_map(|looked| &looked.git);
+        let known = profile.protected.iter().chain(git);
+        let existed = known.filter(exists).cloned().collect();
         let before = states(&roots);
         Watched {
             roots,
             before,
             profile: profile.clone(),
+            existed,
             since: SystemTime::now(),
         }
     }
@@ -81,7 +93,7 @@ impl Watched {
         let names = self.before.keys().chain(after.keys());
         let differ = names.filter(|path| self.before.get(*path) != after.get(*path));
         let mut paths: Vec<PathBuf> = differ.cloned().collect();
-        paths.extend(appeared(&self.profile, self.since));
+        paths.extend(appeared(&self.profile, &self.existed, self.since));
         paths.sort();
         // A folder stands for what lies below it.
         paths.dedup_by(|path, before| path.starts_with(before));
@@ -96,7 +108,7 @@ impl Watched {
     /// What differs now, put right as far as it can be.
     pub fn compare(&self) -> Vec<Change> {
         let mut changes = self.compare_known();
-        for path in appeared(&self.profile, self.since) {
+        for path in appeared(&self.profile, &self.existed, self.since) {
             // It may have gone with the folder around it.
             if path.symlink_metadata().is_ok() {
                 let moved_to = self.set_aside(&path);
@@ -141,7 +153,7 @@ impl Watched {
     /// nothing obeys.
     fn set_aside(&self, path: &Path) -> Option<PathBuf> {
         if !has_real_folder(path) {
-            return None;
+            return self.set_link_aside(path);
         }
         let name = path.to_string_lossy().replace('/', "%");
         let _ = std::fs::create_dir_all(&self.profile.quarantine);
@@ -151,6 +163,19 @@ impl Watched {
             path.with_file_name(format!("{beside}.rewake-quarantine")),
         ];
         places.iter().find_map(|place| move_to(path, place))
+    }
+}
+
+impl Watched {
+    /// The topmost link on the way there, when it was made while the command ran.
+    fn set_link_aside(&self, path: &Path) -> Option<PathBuf> {
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        let is_link = |path: &&&Path| path.symlink_metadata().is_ok_and(|m| m.is_symlink());
+        let link = above.iter().rev().find(is_link)?;
+        let is_ours = is_below_any(link, &self.profile.write);
+        (is_ours && has_real_folder(link) && made_since(link, self.since, false))
+            .then(|| self.set_aside(link))
+            .flatten()
     }
 }
 
@@ -169,6 +194,10 @@ fn move_to(path: &Path, place: &Path) -> Option<PathBuf> {
                 return std::fs::rename(path, &to).ok().map(|()| to);
             }
             Err(Errno::INVAL | Errno::NOSYS) => {}
+            // A command may have taken the leave to move it from us, who own it.
+            Err(Errno::ACCESS) if number == at_ms => {
+                path.parent().into_iter().chain([path]).for_each(open_up);
+            }
             Err(_) => return None,
         }
     }

@@ -132,7 +132,7 @@ impl Renderer {
             if self.here.is_git {
                 " (git)"
             } else {
-                " (not a git repository)"
+                " (no git)"
             },
             std::env::consts::OS,
             std::env::consts::ARCH,

@@ -13,8 +13,9 @@
 mod config;
 mod index;
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use config::{IGNORED_REVISIONS, Settings};
@@ -88,7 +89,10 @@ pub fn is_inert(top: &Path) -> Result<(), String> {
             Checked::default().repository(top, 0)?;
             let own = own_folder(top)?;
             // Elsewhere nobody would look for its settings.
-            if !own.iter().any(|part| part == ".git") {
+            let parts: Vec<_> = own.iter().collect();
+            let is_inner =
+                |two: &[&OsStr]| two[0] == ".git" && (two[1] == "modules" || two[1] == "worktrees");
+            if own != top.join(".git") && !parts.windows(2).any(is_inner) {
                 return Err(obeys(&shown(&top.join(".git"))));
             }
             own
@@ -97,26 +101,45 @@ pub fn is_inert(top: &Path) -> Result<(), String> {
         false => return Ok(()),
     };
     let common = common_folder(&own)?;
-    for folder in [&own, &common] {
-        for name in ["config", "config.worktree"] {
-            let file = folder.join(name);
-            let Some(text) = read(&file, MAX_CONFIG_BYTES)? else {
-                continue;
-            };
-            let text = String::from_utf8(text).map_err(|_| obeys(&shown(&file)))?;
-            config::is_as_git_makes_it(&text)
-                .map_err(|setting| format!("`git` obeys {}: {setting}", shown(&file)))?;
-        }
-        for entry in fs::read_dir(folder.join("hooks")).into_iter().flatten() {
-            let hook = entry
-                .map_err(|_| obeys(&shown(&folder.join("hooks"))))?
-                .path();
-            if hook.extension().is_none_or(|e| e != "sample") {
-                return Err(obeys(&format!("the hook {}", shown(&hook))));
-            }
+    is_inert_folder(&own)?;
+    is_inert_folder(&common)
+}
+
+/// The same of the folder where git keeps a repository.
+pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
+    for name in ["config", "config.worktree"] {
+        let file = folder.join(name);
+        let Some(text) = read(&file, MAX_CONFIG_BYTES)? else {
+            continue;
+        };
+        let text = String::from_utf8(text).map_err(|_| obeys(&shown(&file)))?;
+        config::is_as_git_makes_it(&text)
+            .map_err(|setting| format!("`git` obeys {}: {setting}", shown(&file)))?;
+    }
+    let hooks = folder.join("hooks");
+    let entries = match fs::read_dir(&hooks) {
+        Ok(entries) => Some(entries),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(_) => return Err(obeys(&shown(&hooks))),
+    };
+    for entry in entries.into_iter().flatten() {
+        let hook = entry.map_err(|_| obeys(&shown(&hooks)))?.path();
+        if hook.extension().is_none_or(|e| e != "sample") {
+            return Err(obeys(&format!("the hook {}", shown(&hook))));
         }
     }
     Ok(())
+}
+
+/// Whether the repository in `own` says that its files are in `top`. Somebody else's does not,
+/// whatever a `.git` file in `top` says.
+pub fn is_repository_of(top: &Path, own: &Path) -> bool {
+    let mut settings = Settings::default();
+    if let Ok(Some(text)) = read(&own.join("config"), MAX_CONFIG_BYTES) {
+        // Of settings that are not understood, what was read so far counts.
+        let _ = settings.add(&String::from_utf8_lossy(&text));
+    }
+    is_own_top(top, own, &settings)
 }
 
 fn obeys(what: &str) -> String {

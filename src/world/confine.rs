@@ -46,8 +46,11 @@ pub struct Confine {
 impl Confine {
     /// `shown` are files of rewake's own that the command may read.
     pub fn profile(&self, access: Access, shown: &[PathBuf]) -> Result<Box<Profile>, String> {
-        let tmp = self.make_tmp()?;
-        make_private(&self.caches)?;
+        // Of each level its own: what a command of a lower one leaves is never run by a higher.
+        let tmp = self.make_tmp()?.join(access.name());
+        make_private(&tmp)?;
+        let caches = self.caches.join(access.name());
+        make_private(&caches)?;
         let (denied, all) = self.denied();
         let request = Request {
             access,
@@ -61,7 +64,7 @@ impl Confine {
             private: &self.private,
             shown,
             tmp: &tmp,
-            caches: &self.caches,
+            caches: &caches,
             quarantine: &self.quarantine,
             kernel: self.kernel,
             remembered: &self.remembered,

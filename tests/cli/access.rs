@@ -291,7 +291,9 @@ fn the_temporary_folder_goes_with_the_session_and_not_while_a_command_runs() {
     let runs_on = "echo x > $TMPDIR/kept; echo up > up; while [ ! -e stop ]; do sleep 0.05; done; \
                    cat $TMPDIR/kept > seen";
     let call = json!({"command": runs_on, "background": true});
-    ran(&home, &[("bash", call)], &ACCEPT);
+    // It writes in the workspace: that needs a rule, in the background.
+    let rule = ["--set", "permissions.allow=[\"Bash\"]"];
+    ran(&home, &[("bash", call)], &[&ACCEPT[..], &rule].concat());
     until(|| home.path("up").exists());
     assert_eq!(tmp_folders(&home).len(), 1);
     // Neither does another session take it.
@@ -338,6 +340,26 @@ fn a_start_removes_temporary_folders_of_killed_sessions_and_nothing_else() {
     until(|| !home.run(["ps"]).stdout.contains("running"));
     ran(&home, &[bash("true")], &ACCEPT);
     assert_eq!(tmp_folders(&home), ["notes"]);
+}
+
+/// A program that a command with less access puts there is not run by one with more.
+#[test]
+fn commands_with_another_access_have_another_temporary_folder() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let with =
+        |access: &str, command: &str| ("bash", json!({"command": command, "access": access}));
+    let calls = [
+        with("read", "echo x > $TMPDIR/made; cat $TMPDIR/made"),
+        with("workspace", "cat $TMPDIR/made || echo y > $TMPDIR/made"),
+        with("read", "cat $TMPDIR/made"),
+    ];
+    let results = ran(&home, &calls, &ACCEPT);
+    assert_eq!(results[0].1, "x\n");
+    has(&results[1].1, &["No such file"]);
+    assert_eq!(results[2].1, "x\n");
 }
 
 fn until(what: impl Fn() -> bool) {

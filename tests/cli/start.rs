@@ -189,7 +189,7 @@ fn a_closed_standard_input_is_none() {
 #[test]
 fn a_folder_that_is_no_repository_is_worked_in_all_the_same() {
     let server = Server::start(|seen| {
-        let here = seen.system.contains("not a git repository");
+        let here = seen.system.contains("(no git)");
         Says::text(if here { "no git" } else { "git" }).into()
     });
     let home = Home::with(&server, Protocol::Chat);

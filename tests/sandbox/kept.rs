@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use crate::scene::{Scene, Who};
 use rewake::command::{Aftermath, Ended, How, Runs, Spec, default_shell};
 use rewake::core::access::Access;
-use rewake::sandbox::{Kernel, Profile, Repository, Request, Unsupported};
+use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Unsupported};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A workspace with a repository, and runs beside it.
 struct Place {
     folder: tempfile::TempDir,
     kernel: Kernel,
+    remembered: Remembered,
 }
 
 fn place(lacks: &str) -> Place {
@@ -32,6 +33,7 @@ fn place(lacks: &str) -> Place {
     Place {
         folder,
         kernel: kernel.pretending(lacks).unwrap(),
+        remembered: Remembered::default(),
     }
 }
 
@@ -61,7 +63,7 @@ impl Place {
             caches: &self.path("caches"),
             quarantine: &self.path("quarantine"),
             kernel: self.kernel,
-            remembered: &rewake::sandbox::Remembered::default(),
+            remembered: &self.remembered,
         })
     }
 
@@ -136,11 +138,63 @@ fn what_a_command_left_behind_ends_with_it_at_every_level() {
 fn open_place(lacks: &str) -> Place {
     let place = place(lacks);
     std::fs::remove_file(place.path("ws/.env")).unwrap();
+    std::fs::create_dir(place.path("ws/src")).unwrap();
+    // What was there before is older than the clock of a file system is coarse.
+    std::thread::sleep(Duration::from_millis(50));
     place
 }
 
 /// Each line makes something that the user's tools would run or obey, where nothing was.
-const MAKES: [(&str, &str); 11] = [
+const MAKES: [(&str, &str); 24] = [
+    (
+        "mv src s0; mkdir -p src/.git; mv s0 src/s0; mkdir src/.claude; echo x > src/.claude/x",
+        "src/.claude",
+    ),
+    (
+        "mkdir -p n/.git; git init -q n/sub; git -C n/sub config core.fsmonitor x",
+        "n/sub/.git",
+    ),
+    (
+        "m=.git/modules/l; mkdir -p $m/objects $m/refs $m/hooks; echo x > $m/hooks/a; ln -s refs/heads/main $m/HEAD",
+        ".git/modules/l",
+    ),
+    (
+        "git init -q tq; mkdir -p tq/.git/hooks; echo x > tq/.git/hooks/pre-commit; chmod 311 tq/.git/hooks",
+        "tq/.git",
+    ),
+    (
+        "touch HEAD; mkdir src/.claude; echo x > src/.claude/settings.json",
+        "src/.claude",
+    ),
+    ("mkdir head; echo x > src/.mcp.json", "src/.mcp.json"),
+    (
+        "git init -q src; mkdir src/.claude; echo x > src/.claude/settings.json",
+        "src/.claude",
+    ),
+    (
+        "git init -q src; git -C src config core.pager x; echo x > src/.mcp.json",
+        "src/.mcp.json",
+    ),
+    (
+        "mkdir src/conf.d; git init -q src/conf.d/p; git -C src/conf.d/p config core.pager x",
+        "src/conf.d/p/.git",
+    ),
+    (
+        "git init -q --bare x.git; git -C x.git config core.pager x",
+        "x.git/HEAD",
+    ),
+    (
+        "mkdir p cfg; ln -s ../cfg p/.vscode; echo x > cfg/tasks.json",
+        "p/.vscode",
+    ),
+    (
+        "git init -q tp; git -C tp config core.pager x; chmod 311 tp",
+        "tp/.git",
+    ),
+    (
+        "mkdir -p .git/modules/lib/hooks; cp .git/HEAD .git/modules/lib/; echo x > .git/modules/lib/hooks/post-checkout",
+        ".git/modules/lib",
+    ),
     ("git init -q s; echo x > s/.git/hooks/pre-commit", "s/.git"),
     (
         "git init -q s; git -C s config core.fsmonitor ./x",
@@ -200,7 +254,7 @@ fn a_repository_without_programs_may_be_made_and_used() {
                  mkdir -p .github/workflows && touch .github/workflows/ci.yml && git add -A && \
                  git commit -qm x && cd .. && git clone -q s t && git -C s worktree add -q ../u && \
                  git clone -q --bare s v.git";
-    let (ended, text) = place.run(place.profile(Access::Workspace), makes);
+    let (ended, text) = place.run(place.profile(Access::Network), makes);
     assert_eq!(ended.how, How::Exited(0), "{text}");
     assert_eq!(after(&ended).changed, Vec::<String>::new());
     for name in [
@@ -236,6 +290,139 @@ fn the_settings_of_a_submodule_are_held_whatever_its_name() {
         place.run(place.profile(Access::Workspace), command);
         let config = std::fs::read_to_string(inner.join("config")).unwrap();
         assert_eq!(config, "[core]\n", "{lacks}");
+    }
+}
+
+/// Each line is a command of its own. What the last one reaches for is there as it was.
+#[test]
+fn what_one_command_prepares_does_not_open_a_way_for_the_next() {
+    const DEEP: &str = "mkdir -p z/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17";
+    let held = "echo evil > src/.mcp.json; echo evil >> src/sub/.git/config; true";
+    let steps: [(&str, &str, &str); 6] = [
+        ("mkdir .bash{1..300}", held, ""),
+        ("mkdir {1..9000}", held, ""),
+        (DEEP, held, ""),
+        (
+            "chmod 311 src",
+            "echo evil > src/.mcp.json; chmod 755 src; echo evil >> src/sub/.git/config; true",
+            "",
+        ),
+        (
+            "mkdir -p node_modules/ev/.vscode; echo x > node_modules/ev/.vscode/tasks.json",
+            "mv node_modules/ev evil",
+            "evil/.vscode/tasks.json",
+        ),
+        (
+            "git init -q --bare pkg",
+            "git -C pkg config core.pager x; echo x > pkg/hooks/post-receive",
+            "pkg/hooks/post-receive",
+        ),
+    ];
+    for (first, second, made) in steps {
+        let place = open_place("");
+        let sub = place.path("ws/src/sub");
+        let made_sub = std::process::Command::new("git")
+            .args(["init", "-q", "--template="])
+            .arg(&sub)
+            .status();
+        assert!(made_sub.unwrap().success());
+        std::fs::write(place.path("ws/src/.mcp.json"), "mine").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        for command in [first, second] {
+            let (ended, text) = place.run(place.profile(Access::Workspace), command);
+            assert!(matches!(ended.how, How::Exited(_)), "{command}: {text}");
+        }
+        let read = |name: &str| std::fs::read_to_string(place.path("ws/src").join(name)).unwrap();
+        assert_eq!(read(".mcp.json"), "mine", "{first}");
+        assert!(!read("sub/.git/config").contains("evil"), "{first}");
+        assert!(
+            made.is_empty() || !place.path("ws").join(made).exists(),
+            "{made}"
+        );
+        let pager = std::fs::read_to_string(place.path("ws/pkg/config")).unwrap_or_default();
+        assert!(!pager.contains("pager"), "{pager}");
+    }
+}
+
+#[test]
+fn more_than_can_be_held_is_refused() {
+    let place = open_place("");
+    let (ended, _) = place.run(place.profile(Access::Workspace), "mkdir .bash{1..4100}");
+    assert_eq!(ended.how, How::Exited(0));
+    let refused = place.try_profile(Access::Workspace).unwrap_err();
+    assert!(refused.why.contains("than can be held"), "{refused}");
+    assert!(place.try_profile(Access::Read).is_ok());
+}
+
+/// What was there before is not touched, whatever it looks like.
+#[test]
+fn what_the_user_has_stays_where_it_is() {
+    let place = open_place("");
+    let ws = place.path("ws");
+    let makes = "git config user.email a@b; git config user.name n; git commit -q --allow-empty -m x
+        git worktree add -q wt; git -C wt config extensions.worktreeConfig true
+        git -C wt config --worktree core.hooksPath h
+        git init -q sub; rm sub/.git/config; mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit
+        d=$(printf 'd/%.0s' $(seq 16)); mkdir -p $d.github/workflows $d.cargo; touch $d.github/workflows/ci.yml
+        touch $d.cargo/config.toml; mkdir -p other/workflows s; ln -s ../other s/.github";
+    let made = std::process::Command::new("bash")
+        .args(["-ec", makes])
+        .current_dir(&ws)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    let (ended, _) = place.run(place.profile(Access::Workspace), "true");
+    assert_eq!(after(&ended).changed, Vec::<String>::new());
+    assert!(!place.path("quarantine").exists());
+}
+
+/// A `.git` file may name any folder; only the repository itself says whose it is.
+#[test]
+fn a_git_file_does_not_open_the_repository_of_somebody_else() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        let ws = place.path("ws");
+        std::fs::remove_dir_all(ws.join(".git")).unwrap();
+        let other = place.path("other");
+        let made = std::process::Command::new("git")
+            .args(["init", "-q"])
+            .arg(&other)
+            .status();
+        assert!(made.unwrap().success());
+        std::fs::write(other.join(".git/objects/secret"), "PASSWORD").unwrap();
+        std::fs::write(ws.join(".git"), format!("gitdir: {}/.git", other.display())).unwrap();
+        let command = "cat ../other/.git/objects/secret; rm -rf ../other/.git/refs";
+        for access in [Access::Read, Access::Workspace] {
+            let (_, text) = place.run(place.profile(access), command);
+            assert!(!text.contains("PASSWORD"), "{lacks} {access}: {text}");
+        }
+        assert!(other.join(".git/refs/heads").exists(), "{lacks}");
+    }
+}
+
+#[test]
+fn a_repository_at_the_root_stays_only_without_programs() {
+    let armed = [
+        "git init -q --bare x.git; git -C x.git config core.worktree ..; echo 'gitdir: x.git' > .git",
+        "git init -q x; git -C x config core.pager x; ln -s x/.git .git",
+        "git init -q; git config core.fsmonitor ./x",
+    ];
+    for lacks in ["", "no-namespaces"] {
+        for command in armed {
+            let place = open_place(lacks);
+            std::fs::remove_dir_all(place.path("ws/.git")).unwrap();
+            let (ended, text) = place.run(place.profile(Access::Workspace), command);
+            let left = place.path("ws/.git").symlink_metadata();
+            assert!(left.is_err(), "{lacks} {command}: {text} {ended:?}");
+        }
+        let place = open_place(lacks);
+        std::fs::remove_dir_all(place.path("ws/.git")).unwrap();
+        let (ended, text) = place.run(place.profile(Access::Workspace), "git init -q .");
+        assert!(
+            place.path("ws/.git/config").exists(),
+            "{lacks}: {text} {ended:?}"
+        );
     }
 }
 

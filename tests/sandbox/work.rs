@@ -156,17 +156,22 @@ def parents_ended():
         pass
 for _ in range(5):
     parents_ended()
-time.sleep(0.4)
-zombies = 0
-for name in os.listdir('/proc'):
-    try:
-        fields = open('/proc/' + name + '/stat').read().rsplit(')', 1)[1].split()
-    except (OSError, IndexError):
-        continue
-    # The group as it is seen from outside.
-    if name.isdigit() and fields[0] == 'Z' and fields[2] == outer:
-        zombies += 1
-print('zombies:', zombies)
+def zombies():
+    found = 0
+    for name in os.listdir('/proc'):
+        try:
+            fields = open('/proc/' + name + '/stat').read().rsplit(')', 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        # The group as it is seen from outside.
+        if name.isdigit() and fields[0] == 'Z' and fields[2] == outer:
+            found += 1
+    return found
+time.sleep(0.2)
+until = time.monotonic() + 20
+while zombies() > 0 and time.monotonic() < until:
+    time.sleep(0.05)
+print('zombies:', zombies())
 "#;
     let outer = "outer = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[2]\n";
     for ignored in ["", "trap '' CHLD; "] {

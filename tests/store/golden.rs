@@ -38,7 +38,7 @@ fn write_session(store: &mut Store) {
     let mut head = session(store, HERE);
     let story = Batch {
         at_ms: APPENDED_MS,
-        entries: all_kinds(),
+        entries: golden_kinds(),
         blobs: vec![BLOB.to_vec()],
         unfinished: true,
         ..Batch::default()
