@@ -38,7 +38,7 @@ fn write_session(store: &mut Store) {
     let mut head = session(store, HERE);
     let story = Batch {
         at_ms: APPENDED_MS,
-        entries: golden_kinds(),
+        entries: all_kinds(),
         blobs: vec![BLOB.to_vec()],
         unfinished: true,
         ..Batch::default()
