@@ -34,6 +34,7 @@ pub mod state;
 pub mod summary;
 pub(crate) mod text;
 pub mod tool;
+pub mod tree;
 pub(crate) mod unsent;
 pub(crate) mod visible;
 pub mod window;

@@ -22,6 +22,7 @@ use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
+use super::tree;
 use super::unsent::{self, Refused};
 
 /// Smaller requests are no measure of a model's tokens.
@@ -107,6 +108,8 @@ pub struct State {
     pub continuations: u32,
     name: Option<String>,
     first_words: Option<String>,
+    /// The name of the last tree: what the workspace's files were when it was recorded.
+    pub tree: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
     /// Models whose servers refused images, and which.
@@ -203,6 +206,7 @@ impl State {
             continuations: 0,
             name: None,
             first_words: None,
+            tree: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
             ratios: BTreeMap::new(),
@@ -425,6 +429,9 @@ impl State {
         }
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
+        }
+        if let Some(tree) = tree::named(&record.entry) {
+            self.tree = Some(tree.to_string());
         }
         match &record.entry {
             Entry::Opened {

@@ -297,8 +297,12 @@ impl<W: World> Engine<W> {
 
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.record(Write::of(Entry::Saved { reason, tree: None }))
-            .await
+        self.record(Write::of(Entry::Saved {
+            reason,
+            tree: None,
+            why: None,
+        }))
+        .await
     }
 
     /// Appends to the log, folds and publishes.

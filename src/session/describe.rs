@@ -203,6 +203,10 @@ impl Describer {
                 body: vec![Part::Summary(note)],
                 ..event(Tone::Calm, "the context began again from a note")
             },
+            Entry::Saved { why: Some(why), .. } => event(
+                Tone::Bad,
+                format!("the files before this were not kept: {why}"),
+            ),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
             Entry::Forked { from } => {
                 let origin = short_id(&from.session);
@@ -413,6 +417,7 @@ fn saved(reason: SaveReason) -> &'static str {
         SaveReason::Exit => "left",
         SaveReason::ContextLimit => "context nearly full",
         SaveReason::Manual => "saved by hand",
+        SaveReason::Files => "files changed outside of rewake",
     }
 }
 
