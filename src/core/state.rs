@@ -110,6 +110,8 @@ pub struct State {
     first_words: Option<String>,
     /// The name of the last tree: what the workspace's files were when it was recorded.
     pub tree: Option<String>,
+    /// Why the files could not be kept, when that was so at last.
+    pub files_not_kept: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
     /// Models whose servers refused images, and which.
@@ -207,6 +209,7 @@ impl State {
             name: None,
             first_words: None,
             tree: None,
+            files_not_kept: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
             ratios: BTreeMap::new(),
@@ -432,6 +435,7 @@ impl State {
         }
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
+            self.files_not_kept = None;
         }
         match &record.entry {
             Entry::Opened {
@@ -561,6 +565,7 @@ impl State {
                 reason: SaveReason::Signal,
                 ..
             } => self.restarts = 0,
+            Entry::Saved { why: Some(why), .. } => self.files_not_kept = Some(why.clone()),
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose(choice) => self.chose(choice),

@@ -11,6 +11,7 @@
 mod attend;
 mod commands;
 mod context;
+mod files;
 mod idle;
 mod recall;
 mod steps;
@@ -32,7 +33,7 @@ use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
+use crate::store::{self, Batch, Head, InboxId, Message, NewTree, Queued, Store, StoreError};
 use crate::tools;
 use crate::world::{Boundary, World};
 
@@ -336,6 +337,7 @@ impl<W: World> Engine<W> {
             blobs: write.blobs,
             taken: write.taken,
             clear: write.clear,
+            tree: write.tree,
             unfinished: self.state.unfinished(),
         };
         let mut busy = 0;
@@ -386,6 +388,8 @@ struct Write {
     /// The row of the inbox that became `Said`.
     taken: Option<InboxId>,
     clear: Vec<store::Draft>,
+    /// What the files were, when an entry names a tree that is not kept yet.
+    tree: Option<NewTree>,
 }
 
 impl Write {

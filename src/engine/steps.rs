@@ -9,6 +9,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
 use super::attend::Stoppable;
+use super::files::Found;
 use super::{Engine, EngineError, Write};
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
@@ -50,6 +51,7 @@ impl<W: World> Engine<W> {
         let model = self.state.model.clone();
         self.draft.reset();
         self.asked_about.clear();
+        self.look_ahead();
 
         let world = Rc::clone(&self.world);
         let (sender, deltas) = unbounded_channel();
@@ -236,11 +238,20 @@ impl<W: World> Engine<W> {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
+                let Some((files, tree)) = self.files_before(&guard).await? else {
+                    self.discard(&guard).await;
+                    return Ok(());
+                };
                 let started = Entry::Started {
                     call: call.id,
                     guard: guard.clone(),
                 };
-                self.record(Write::of(started)).await?;
+                self.record(Write {
+                    entries: files.into_iter().chain([started]).collect(),
+                    tree,
+                    ..Write::default()
+                })
+                .await?;
                 self.act(call, &guard).await
             }
         }
@@ -330,22 +341,34 @@ impl<W: World> Engine<W> {
 
     async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
-        self.finish(call, ran).await?;
+        let files = self.files_after(guard).await?;
+        self.finish_with(call, ran, files).await?;
         if !in_background {
             self.discard(guard).await;
         }
         Ok(())
     }
 
+    /// The result of a call that has not touched any file.
     pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+        self.finish_with(call, ran, Found::default()).await
+    }
+
+    async fn finish_with(
+        &mut self,
+        call: &ToolCall,
+        ran: Ran,
+        files: Found,
+    ) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,
             outcome: ran.outcome,
             fact: ran.fact,
-            tree: None,
+            tree: files.name,
         };
         self.record(Write {
             blobs: ran.blobs,
+            tree: files.tree,
             ..Write::of(finished)
         })
         .await

@@ -17,6 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0001_initial.sql"),
     include_str!("../../assets/migrations/0002_memory.sql"),
     include_str!("../../assets/migrations/0003_trash.sql"),
+    include_str!("../../assets/migrations/0004_files.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {

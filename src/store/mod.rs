@@ -18,12 +18,14 @@ mod blobs;
 mod chain;
 mod checkpoints;
 mod clock;
+pub mod contents;
 mod conversation;
 pub mod database;
 mod drafts;
 mod error;
 mod files;
 mod fork;
+mod gc;
 mod head;
 mod ids;
 mod inbox;
@@ -34,12 +36,14 @@ mod memories;
 mod migrate;
 mod models;
 mod open;
+mod packs;
 mod query;
 mod row;
 mod search;
 mod sessions;
 mod trace;
 mod trash;
+mod trees;
 mod upkeep;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -52,6 +56,7 @@ pub use conversation::Conversation;
 pub use drafts::{Draft, Drafts};
 pub use error::StoreError;
 pub use fork::NewFork;
+pub use gc::{Keep, Tidied};
 pub use head::Head;
 pub use ids::{made_at_ms, new_id};
 pub use inbox::{InboxId, Message, Queued};
@@ -59,9 +64,11 @@ pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;
+pub use packs::PackWriter;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use trace::{Branch, Family, Traced};
+pub use trees::{Cause, KnownTree, NewTree};
 
 use error::Doing;
 
@@ -70,6 +77,8 @@ pub struct Store {
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
+    /// The folder of large contents of files.
+    packs: std::path::PathBuf,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
     // Held as long as the connection, so that nobody migrates under it.

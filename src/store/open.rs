@@ -11,6 +11,7 @@ use super::error::Doing;
 use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
+use super::packs;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
 
@@ -51,6 +52,7 @@ impl Store {
         Ok(Store {
             conn,
             indexing: false,
+            packs: packs::folder(data_dir),
             _files: files.opened(),
             _lock: lock,
         })
@@ -74,6 +76,7 @@ impl Store {
         Ok(is_current.then_some(Store {
             conn,
             indexing: false,
+            packs: packs::folder(data_dir),
             _files: files.opened(),
             _lock: lock,
         }))
