@@ -82,6 +82,7 @@ fn it_names_every_key() {
         "sandbox",
         "instructions",
         "retry",
+        "files",
         "log",
     ];
     let maps = ["providers", "models"];

@@ -50,9 +50,9 @@ pub use provider::{
     default_model,
 };
 pub use schema::{
-    Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures,
-    PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig,
-    UiConfig,
+    Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,
+    ModelFigures, PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse,
+    ShellConfig, UiConfig,
 };
 pub use setting::Setting;
 

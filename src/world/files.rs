@@ -31,6 +31,10 @@ const STACK_BYTES: usize = 16 << 20;
 const MAX_WITH_ENTRY: u64 = 256 * 1024;
 const MAX_COUNT_WITH_ENTRY: usize = 64;
 
+/// Of a first look, which finds everything: each time costs two syncs.
+const MAX_AT_ONCE: u64 = 8 << 20;
+const MAX_COUNT_AT_ONCE: usize = 2_000;
+
 /// Of a file that a tool writes: no tool writes a larger one.
 const MAX_WRITTEN_BYTES: u64 = 16 << 20;
 
@@ -187,7 +191,8 @@ impl Keeper {
                     }
                 }
                 None => {
-                    if let Err(why) = self.prepare(&wish).and_then(|()| self.look()) {
+                    let looked = self.prepare(&wish).and_then(|()| self.look());
+                    if let Err(why) = looked.and_then(|()| self.shed()) {
                         tracing::debug!(why, "the files were not looked at");
                     }
                 }
@@ -201,6 +206,7 @@ impl Keeper {
         for path in &wish.written {
             self.written(path)?;
         }
+        self.shed()?;
         let delta = self.delta();
         match &self.recorded {
             Some(recorded) if delta.is_empty() => {
@@ -266,12 +272,15 @@ impl Keeper {
         });
         let stored = store.files_bytes().map_err(|e| e.to_string())?;
         self.stored = Some(stored);
-        // All that is known of the disk may differ from it.
-        let before = recorded
-            .as_ref()
-            .map(|r| below(&r.tree))
-            .unwrap_or_default();
-        self.pending = diff(&before, &below(&self.now)).0;
+        // Where only what tools write is kept, an older tree says too much of the rest.
+        let only_written = self.keeping.only_written.is_some();
+        let recorded = recorded.filter(|r| !only_written || below(&r.tree).0.is_empty());
+        let before = recorded.as_ref().map(|r| below(&r.tree));
+        // All that is known of the disk may differ from it. Before the first look nothing is.
+        self.pending = match self.now.0.is_empty() {
+            true => Pending::new(),
+            false => diff(&before.unwrap_or_default(), &below(&self.now)).0,
+        };
         self.recorded = recorded;
         Ok(())
     }
@@ -410,6 +419,28 @@ impl Keeper {
         Delta(changes)
     }
 
+    /// What is too much to go with an entry is kept now.
+    fn shed(&mut self) -> Result<(), String> {
+        let gathered = &self.gathered;
+        if gathered.contents.len() <= MAX_COUNT_WITH_ENTRY && gathered.bytes() <= MAX_WITH_ENTRY {
+            return Ok(());
+        }
+        self.store()?;
+        match &mut self.store {
+            Some(store) => {
+                let mut kept = Kept {
+                    store,
+                    packs: &mut self.packs,
+                    gathered: &mut self.gathered,
+                    stored: &mut self.stored,
+                    max_bytes: self.keeping.max_bytes,
+                };
+                kept.keep_before(true).map_err(|e| e.to_string())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The contents that go with the tree: large ones are durable in a pack by now.
     fn carried(&mut self) -> Result<Vec<NewContent>, String> {
         let failed = |e: crate::store::StoreError| e.to_string();
@@ -477,18 +508,19 @@ impl Kept<'_> {
             base: compressed.base,
             place: Place::Row(compressed.data),
         });
-        if self.gathered.contents.len() > MAX_COUNT_WITH_ENTRY
-            || self.gathered.bytes() > MAX_WITH_ENTRY
-        {
-            let all = self.gathered.bytes();
-            self.keep_before(is_bulk).map_err(failed)?;
-            *self.stored = self.stored.map(|stored| stored + all);
+        let (count, most) = match is_bulk {
+            true => (MAX_COUNT_AT_ONCE, MAX_AT_ONCE),
+            false => (MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY),
+        };
+        match self.gathered.contents.len() > count || self.gathered.bytes() > most {
+            true => self.keep_before(is_bulk).map_err(failed),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// So much that it is kept before the entry is.
     fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
+        let all = self.gathered.bytes();
         for content in &mut self.gathered.contents {
             if let Place::Row(data) = &content.place
                 && (is_bulk || data.len() > contents::MAX_ROW)
@@ -499,6 +531,7 @@ impl Kept<'_> {
         self.packs.sync()?;
         self.store.add_contents(&self.gathered.contents)?;
         self.gathered.clear();
+        *self.stored = self.stored.map(|stored| stored + all);
         Ok(())
     }
 }

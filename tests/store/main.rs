@@ -21,4 +21,5 @@ mod searching;
 #[path = "../support/skip.rs"]
 mod skip;
 mod story;
+mod trees;
 mod waiting;
