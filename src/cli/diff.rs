@@ -129,6 +129,8 @@ impl Shown<'_> {
             return Ok((added, removed));
         }
         let side = |side: char, item: Option<&Item>| match item {
+            // One that a tool wrote elsewhere has its whole path.
+            Some(_) if path.starts_with('/') => path.clone(),
             Some(_) => format!("{side}/{path}"),
             None => "/dev/null".to_string(),
         };

@@ -61,8 +61,12 @@ impl<W: World> Engine<W> {
             return Ok(None);
         };
         let is_said = found.why.is_some() && found.why == self.state.files_not_kept;
-        let is_known = found.name.is_none() && found.why.is_none() || found.name == self.state.tree;
-        let entry = (!is_said && !is_known).then(|| Entry::Saved {
+        let is_new = match (&found.why, &found.name) {
+            (Some(_), _) => !is_said,
+            (None, Some(_)) => found.name != self.state.tree,
+            (None, None) => false,
+        };
+        let entry = is_new.then(|| Entry::Saved {
             reason: SaveReason::Files,
             tree: found.name,
             why: found.why,

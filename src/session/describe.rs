@@ -417,7 +417,7 @@ fn saved(reason: SaveReason) -> &'static str {
         SaveReason::Exit => "left",
         SaveReason::ContextLimit => "context nearly full",
         SaveReason::Manual => "saved by hand",
-        SaveReason::Files => "files changed outside of rewake",
+        SaveReason::Files => "what the files were",
     }
 }
 

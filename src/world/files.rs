@@ -159,6 +159,8 @@ struct Keeper {
     gathered: Gathered,
     /// What all that is kept takes, as stored. `None`: not looked at yet.
     stored: Option<u64>,
+    /// Why only what tools write is kept from here on, until it is said.
+    unsaid: Option<String>,
 }
 
 impl Keeper {
@@ -176,6 +178,7 @@ impl Keeper {
             offered: None,
             gathered: Gathered::default(),
             stored: None,
+            unsaid: None,
         }
     }
 
@@ -202,7 +205,12 @@ impl Keeper {
 
     fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
         self.prepare(wish)?;
-        self.look()?;
+        let looked = self.look();
+        // Found out while nobody waited, perhaps: it is said once.
+        if let Some(why) = self.unsaid.take() {
+            return Err(why);
+        }
+        looked?;
         for path in &wish.written {
             self.written(path)?;
         }
@@ -213,7 +221,7 @@ impl Keeper {
                 return Ok(Snapshot::Same(recorded.name.clone()));
             }
             // A workspace in which nothing is looked after until a tool writes.
-            None if self.keeping.only_written.is_some() && delta.is_empty() => {
+            None if self.keeping.only_written.is_some() && wish.written.is_empty() => {
                 return Ok(Snapshot::Off);
             }
             _ => {}
@@ -360,6 +368,7 @@ impl Keeper {
                 );
                 // To look again and again would find the same.
                 self.keeping.only_written = Some(why.clone());
+                self.unsaid = Some(why.clone());
                 self.pending.clear();
                 self.forget_look();
                 why

@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod context;
 mod figures;
+mod files;
 mod keeper;
 mod lost;
 mod models;
