@@ -66,7 +66,7 @@ impl<W: World> Engine<W> {
             (None, Some(_)) => found.name != self.state.tree,
             (None, None) => false,
         };
-        let entry = is_new.then(|| Entry::Saved {
+        let entry = is_new.then_some(Entry::Saved {
             reason: SaveReason::Files,
             tree: found.name,
             why: found.why,

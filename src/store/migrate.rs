@@ -116,7 +116,12 @@ mod tests {
         let hashes: Vec<String> = hashes.map(|h| h.to_hex()[..16].to_string()).collect();
         assert_eq!(
             hashes,
-            ["5460f5bbc9c2039b", "3421d4928d0086cb", "7e32c19ebcc0c6c2"]
+            [
+                "5460f5bbc9c2039b",
+                "3421d4928d0086cb",
+                "7e32c19ebcc0c6c2",
+                "9252819e29f33b96"
+            ]
         );
     }
 }

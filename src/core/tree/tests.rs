@@ -9,7 +9,7 @@ fn item() -> impl Strategy<Value = Item> {
     let hash = prop::array::uniform32(any::<u8>());
     let why = prop::sample::select(MARKED.map(|(marked, ..)| marked).to_vec());
     prop_oneof![
-        (0..0o1000_u16, hash.clone(), any::<u64>()).prop_map(|(mode, hash, bytes)| Item::File {
+        (0..0o1000_u16, hash, any::<u64>()).prop_map(|(mode, hash, bytes)| Item::File {
             mode,
             hash,
             bytes

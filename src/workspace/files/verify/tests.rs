@@ -142,7 +142,7 @@ fn a_rewrite_within_one_tick_is_found() {
     scene.put("a", "first");
     scene.look();
     // As if the clock of the file system had not moved since.
-    fn all<'a>(folder: &'a mut FolderState) -> impl Iterator<Item = &'a mut FileState> {
+    fn all(folder: &mut FolderState) -> impl Iterator<Item = &mut FileState> {
         folder.files.values_mut().filter_map(|slot| match slot {
             Slot::Known(state) => Some(state),
             Slot::New { .. } => None,
