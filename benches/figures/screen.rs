@@ -121,7 +121,11 @@ fn conversation() -> Vec<Record> {
             boot: "boot".into(),
             background: false,
         };
-        entries.push(Entry::Started { call, guard });
+        entries.push(Entry::Started {
+            call,
+            guard,
+            access: None,
+        });
         let printed: Vec<String> = (0..OUTPUT_LINES)
             .map(|n| format!("line {n}: {}", noise.text(70).replace('\n', " ")))
             .collect();

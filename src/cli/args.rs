@@ -30,6 +30,7 @@ Examples:
   rewake -p -c                          go on with what was interrupted here
   rewake -p -c \"now the docs too\"       say more to the newest session here
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
+  rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
   rewake -p -m ollama/qwen3 \"...\"       use a local model
   rewake demo                           see it survive a kill: no key, no network
 
@@ -87,6 +88,13 @@ struct RunArgs {
     /// With -p: what is printed
     #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
     output_format: Option<OutputFormat>,
+
+    /// With -p: the answer is JSON that fits this JSON Schema, given as a file or as JSON
+    ///
+    /// It is compared here, and the model is told up to 3 times what does not fit. stdout is the
+    /// JSON and nothing else. It holds for the session until an answer fits.
+    #[arg(long, value_name = "FILE|JSON", requires = "print")]
+    json_schema: Option<String>,
 
     /// The model, as provider/model
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
@@ -328,6 +336,8 @@ pub(crate) struct Run {
     pub session: Session,
     /// Not on the terminal's other screen.
     pub no_alt_screen: bool,
+    /// The schema that the answer has to fit: a file or JSON.
+    pub json_schema: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -486,6 +496,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.print.is_some(), "--print"),
         (run.continue_, "--continue"),
         (run.resume.is_some(), "--resume"),
+        (run.json_schema.is_some(), "--json-schema"),
         (run.model.is_some(), "--model"),
         (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
@@ -534,6 +545,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         headless,
         session,
         no_alt_screen: args.no_alt_screen,
+        json_schema: args.json_schema,
     })
 }
 
@@ -600,6 +612,7 @@ mod tests {
             headless,
             session,
             no_alt_screen: false,
+            json_schema: None,
         })
     }
 

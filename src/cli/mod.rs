@@ -13,6 +13,7 @@ mod export;
 mod fork;
 mod gc;
 mod history;
+mod json_schema;
 mod logging;
 mod models;
 mod ps;

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 
 use super::args::{OutputFormat, Run, Session as Asked};
+use super::json_schema;
 use crate::core::entry::By;
 use crate::headless::{self, Format, Task};
 use crate::report::{Trouble, exit, note};
@@ -23,6 +24,8 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         OutputFormat::Json => Format::Json,
         OutputFormat::StreamJson => Format::StreamJson,
     };
+    let schema = run.json_schema.as_deref().map(json_schema::read);
+    let schema = schema.transpose()?;
     let piped = match has_stdin() {
         true => piped()?,
         false => None,
@@ -51,7 +54,13 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         note_unfinished(ctx)?;
     }
     let session = ctx.open(&which, false).map_err(in_use)?;
-    Ok(headless::run(session, Task { prompt, format, by }))
+    let task = Task {
+        prompt,
+        format,
+        by,
+        schema,
+    };
+    Ok(headless::run(session, task))
 }
 
 /// The screen takes the terminal, so both ends of it must be one.

@@ -43,8 +43,13 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         return Err(ConfigError::new(why).into());
     }
     let status = child.wait().map_err(cannot(&program))?;
-    if let Some(family) = Family::of(child.id()).filter(|_| profile.ends_all()) {
-        family.end();
+    if let Some(family) = Family::of(child.id()) {
+        let ended = family.end();
+        if ended > 0 {
+            tell(&format!(
+                "note: ended with it, as it left them running: {ended} processes"
+            ));
+        }
     }
     for change in watched.compare() {
         let path = change.path.display();

@@ -1,6 +1,7 @@
 //! The keeper's part of a sandbox, while the command runs in it: the processes it started, the
 //! limits that the kernel does not keep, and protected files that are compared at the end.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,8 @@ const NAME_MAX_CHARS: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aftermath {
-    /// Processes of the command that still run.
+    /// Processes of the command that still run. Only in records of older versions: now what a
+    /// command left running is ended with it.
     pub survivors: u32,
     /// Processes of the command that were ended with it.
     pub ended: u32,
@@ -27,6 +29,9 @@ pub struct Aftermath {
     pub changed: Vec<String>,
     /// More were changed than are named.
     pub more_changed: u32,
+    /// Protected files that were made or changed while a command in the background ran, by it or
+    /// by somebody else. They are as they were found: what a person did meanwhile stays.
+    pub found_changed: Vec<String>,
     /// The limit that it was ended for.
     pub limit: Option<String>,
 }
@@ -38,11 +43,12 @@ pub(super) struct Confined {
     count_at: Instant,
     measure_at: Instant,
     after: Aftermath,
+    background: bool,
 }
 
 impl Confined {
     /// Before the command starts: what is there now is what comes back.
-    pub(super) fn new(profile: &Profile) -> Confined {
+    pub(super) fn new(profile: &Profile, background: bool) -> Confined {
         let now = Instant::now();
         Confined {
             profile: profile.clone(),
@@ -51,6 +57,7 @@ impl Confined {
             count_at: now + COUNT_EVERY,
             measure_at: now + MEASURE_EVERY,
             after: Aftermath::default(),
+            background,
         }
     }
 
@@ -88,23 +95,26 @@ impl Confined {
         self.count_at.min(self.measure_at)
     }
 
-    /// The first process is over, or was ended for `forced`.
-    pub(super) fn is_over(&mut self, forced: bool) {
+    /// The first process is over. What it left running ends with it: it could do later, unseen,
+    /// what is undone here.
+    pub(super) fn is_over(&mut self) {
         let Some(family) = &self.family else { return };
         family.reap();
-        if forced || self.profile.ends_all() {
-            self.after.ended = count(family.end());
-        } else {
-            self.after.survivors = count(family.others().len());
-        }
+        self.after.ended = count(family.end());
     }
 
     /// When nothing more of it can happen that would be undone.
     pub(super) fn finish(mut self) -> Aftermath {
-        let changes = self.watched.compare();
+        let changes = match self.background {
+            true => self.watched.differences(),
+            false => self.watched.compare(),
+        };
         self.after.more_changed = count(changes.len().saturating_sub(MAX_CHANGES));
         let told = changes.iter().take(MAX_CHANGES);
-        self.after.changed = told.map(describe).collect();
+        match self.background {
+            true => self.after.found_changed = told.map(|change| short(&change.path)).collect(),
+            false => self.after.changed = told.map(describe).collect(),
+        }
         self.after
     }
 }
@@ -113,11 +123,12 @@ fn count(of: usize) -> u32 {
     u32::try_from(of).unwrap_or(u32::MAX)
 }
 
+fn short(path: &Path) -> String {
+    let name = path.display().to_string();
+    name.chars().take(NAME_MAX_CHARS).collect()
+}
+
 fn describe(change: &Change) -> String {
-    let short = |path: &std::path::Path| -> String {
-        let name = path.display().to_string();
-        name.chars().take(NAME_MAX_CHARS).collect()
-    };
     let path = short(&change.path);
     match (&change.moved_to, change.restored) {
         (Some(to), _) => format!("{path} (the change is in {})", short(to)),

@@ -7,9 +7,9 @@
 //! limit ends the command in the same way. Other signals that can be caught do nothing; they
 //! are caught and not ignored, because the command would inherit that.
 //!
-//! A command ends when its shell exits. What it left running goes on, but the pipe for its
-//! output is read for another 200 ms only: who prints there later gets a broken pipe. Only a
-//! stop or the time limit end the whole group.
+//! A command ends when its shell exits. In a sandbox, what it left running ends with it. Without
+//! one that goes on, but the pipe for its output is read for another 200 ms only: who prints
+//! there later gets a broken pipe. Only a stop or the time limit end the whole group.
 //!
 //! Invariant: memory does not grow with the output. No threads, no async runtime, and nothing
 //! on the way to the claim that is not needed for it: this is on the path of every command.
@@ -92,7 +92,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     status::write_begun(&status, &begun)?;
     let mut confined = spec.sandbox.as_deref().map(|profile| {
         adopt_orphans();
-        Confined::new(profile)
+        Confined::new(profile, spec.background)
     });
     let since = Instant::now();
     let how = if signals.stop_asked() {
@@ -328,7 +328,7 @@ impl<'a> Watch<'a> {
         if over {
             self.over_since = Some(now);
             if let Some(confined) = &mut self.confined {
-                confined.is_over(self.ending.is_some());
+                confined.is_over();
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use super::folder::{self, RunFolder};
 use super::output;
 use super::process;
 use super::status::{self, Begun, End, How, Slot};
+use crate::core::access::Access;
 use crate::store::now_ms;
 
 /// A keeper needs microseconds from its claim to its first record.
@@ -36,6 +37,8 @@ pub struct Ended {
     pub write_error: Option<String>,
     /// What the sandbox says, where there was one.
     pub sandbox: Option<Aftermath>,
+    /// How far it could reach in the sandbox.
+    pub access: Option<Access>,
 }
 
 /// What is seen in a run folder without touching it.
@@ -93,6 +96,9 @@ pub(super) fn look_begun(folder: &RunFolder) -> io::Result<Seen> {
 }
 
 pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
+    // The spec is read only for what ran in a sandbox.
+    let prepared = end.sandbox.as_ref().and_then(|_| folder.prepared().ok());
+    let profile = prepared.and_then(|prepared| prepared.spec.sandbox);
     Ended {
         how: end.how,
         took_ms: end.took_ms,
@@ -102,6 +108,7 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
         output: folder.output(),
         write_error: end.write_error,
         sandbox: end.sandbox,
+        access: profile.map(|profile| profile.access),
     }
 }
 
@@ -121,6 +128,7 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
         output: folder.output(),
         write_error: None,
         sandbox: None,
+        access: None,
     }
 }
 

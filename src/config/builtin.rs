@@ -55,6 +55,8 @@ pub struct Quirks {
     pub no_stream_options: bool,
     /// How it is told the effort (Chat Completions).
     pub effort: EffortField,
+    /// It takes `response_format` with a schema beside tools (Chat Completions).
+    pub json_schema: bool,
     /// The header of the key, without `Bearer`.
     pub key_header: Option<String>,
 }
@@ -65,6 +67,7 @@ impl Quirks {
         max_completion_tokens: false,
         no_stream_options: false,
         effort: EffortField::ReasoningEffort,
+        json_schema: false,
         key_header: None,
     };
 }

@@ -46,8 +46,8 @@ pub use origin::{Origin, Origins};
 pub use paths::Paths;
 pub use project::{Content, Difference, Given, Project, Standing, project_file};
 pub use provider::{
-    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, ModelName, PROGRESS_TIMEOUT_MS, ProviderConfig,
-    default_model,
+    ANSWER_TIMEOUT_MS, IDLE_TIMEOUT_MS, KeyedProvider, ModelName, PROGRESS_TIMEOUT_MS,
+    ProviderConfig, default_model, keyed_providers,
 };
 pub use schema::{
     Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,

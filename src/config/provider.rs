@@ -163,6 +163,37 @@ impl fmt::Display for ModelName {
     }
 }
 
+/// A provider that is known by name and wants a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedProvider {
+    pub name: &'static str,
+    /// What has to be set: the address, where each user has another, and the key.
+    pub variables: Vec<&'static str>,
+    /// It has a model that is taken when none is named.
+    pub is_usual: bool,
+    /// What stands behind the slash of its models.
+    pub model: &'static str,
+}
+
+/// Those that want a key, in the order in which a default model is looked for.
+pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
+    let wanted = builtins().iter().filter(|b| !b.key_env.is_empty());
+    wanted.map(|builtin| {
+        let address = builtin.base_url_env.first();
+        let address = address.filter(|_| builtin.base_url.is_none());
+        let variables = address.into_iter().chain(builtin.key_env.first());
+        KeyedProvider {
+            name: &builtin.name,
+            variables: variables.map(String::as_str).collect(),
+            is_usual: builtin.default_model.is_some(),
+            model: match builtin.model_is {
+                Some(_) => "DEPLOYMENT",
+                None => "MODEL",
+            },
+        }
+    })
+}
+
 /// The model of a built-in provider when none is named, as `provider/model`.
 pub fn default_model(provider: &str) -> Option<String> {
     let model = builtin(provider)?.default_model.as_ref()?;

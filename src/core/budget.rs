@@ -17,6 +17,9 @@ pub const MAX_WINDOW: u64 = MAX_TOKENS;
 /// Below this, the short forms of system prompt and tools are used.
 const SMALL_WINDOW: u64 = 16_000;
 
+/// Below this, the tools that are seldom needed are left out.
+const TINY_WINDOW: u64 = 8_000;
+
 /// What an image costs, about.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
@@ -75,6 +78,11 @@ impl Budget {
     /// Whether the short forms of system prompt and tools are sent, since the window is small.
     pub fn is_small(&self) -> bool {
         self.window < SMALL_WINDOW
+    }
+
+    /// Whether only the tools that the work itself needs are sent.
+    pub fn is_tiny(&self) -> bool {
+        self.window < TINY_WINDOW
     }
 }
 

@@ -13,6 +13,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::access::Access;
+
 use super::choice::Effort;
 use super::text::one_line;
 
@@ -129,6 +131,10 @@ pub enum Entry {
         verdict: Verdict,
         /// Who decided. Hooks do not exist yet: so far always `Person`.
         by: By,
+        /// Of a command that was allowed: how far it may reach. In logs of older versions
+        /// there is none: what was allowed then ran without a sandbox.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<Access>,
         /// The rule that is allowed with it for the rest of this session, as written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
@@ -138,6 +144,10 @@ pub enum Entry {
         /// The call that is begun.
         call: CallId,
         guard: Guard,
+        /// Of a command: how far it may reach, also when it is begun only after a crash. In
+        /// logs of older versions there is none: commands ran without a sandbox then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<Access>,
     },
     /// The one result of a call.
     Finished {
@@ -216,6 +226,18 @@ pub enum Entry {
         /// Where the fork goes on from.
         from: ForkPoint,
     },
+    /// An answer was compared with the schema that it has to fit.
+    Checked {
+        /// The place of the `Replied` entry.
+        answer: Seq,
+        /// What does not fit. `None`: it fits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unfit: Option<Unfit>,
+        /// What the model is told, which owes another answer for it. `None`: it is not asked
+        /// again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<String>,
+    },
     /// Another model, mode, effort or temperature from here on.
     Chose(Choice),
     /// A person named the session.
@@ -275,6 +297,27 @@ pub struct Choice {
     /// A rule of this session that is taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
+    /// The JSON Schema that the next answer has to fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+}
+
+/// Where an answer does not fit its schema, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfit {
+    /// JSON Pointer into the answer; empty: the answer as a whole.
+    pub path: String,
+    /// In words for the model and for a person.
+    pub why: String,
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path.as_str() {
+            "" => write!(f, "at the top: {}", self.why),
+            path => write!(f, "at {path}: {}", self.why),
+        }
+    }
 }
 
 impl Choice {
@@ -444,6 +487,10 @@ pub struct Usage {
     /// Tokens of the answer, thinking included.
     #[serde(default, deserialize_with = "tokens")]
     pub output: u64,
+    /// What the provider itself says that it took for it, in 10⁻⁹ US dollars. `None`: it does
+    /// not say, and the tokens have to be priced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub billed_nanos: Option<u64>,
 }
 
 /// No answer has more tokens than this, and no prompt: windows end far below.
@@ -480,8 +527,16 @@ impl Usage {
         self.prompt().saturating_add(self.output)
     }
 
-    /// Adds another answer's tokens to these.
+    /// Adds another answer's tokens to these. What was taken for both is known if it is of each.
     pub fn add(&mut self, other: &Usage) {
+        self.billed_nanos = match (*self == Usage::default(), *other == Usage::default()) {
+            (true, _) => other.billed_nanos,
+            (_, true) => self.billed_nanos,
+            _ => {
+                let both = self.billed_nanos.zip(other.billed_nanos);
+                both.map(|(one, more)| one.saturating_add(more))
+            }
+        };
         for (sum, more) in [
             (&mut self.input, other.input),
             (&mut self.cached, other.cached),
@@ -628,6 +683,20 @@ impl Outcome {
         Outcome::Error {
             output: Output::text(text),
         }
+    }
+
+    /// Adds a line to what a call that ran, or failed, gave. What never ran gave nothing.
+    pub fn add_line(&mut self, line: &str) {
+        let (Outcome::Done { output } | Outcome::Error { output }) = self else {
+            return;
+        };
+        if output.text.is_empty() {
+            output.text.push_str("(no output)");
+        }
+        if !output.text.ends_with('\n') {
+            output.text.push('\n');
+        }
+        output.text.push_str(line);
     }
 
     /// What the model reads of it, and whether it is an error.
@@ -933,6 +1002,7 @@ impl Entry {
             Entry::Continued { .. } => "continued",
             Entry::Saved { .. } => "saved",
             Entry::Forked { .. } => "forked",
+            Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",

@@ -1,8 +1,9 @@
 //! What becomes of a call that was not begun: it runs, a person is asked, or it never runs.
 
+use super::access::Access;
 use super::entry::{CallId, Outcome, Output, Verdict};
-use super::permission::{Access, Permission};
-use super::policy::{Decision, Rule};
+use super::permission::{PathUse, Permission};
+use super::policy::{Decision, Judgement, Rule};
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::text;
@@ -12,13 +13,18 @@ use super::tool::{Class, MAX_CALLS};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
     /// It runs now, without a question.
-    Run,
+    Run {
+        /// How far the command may reach. None: the call runs no command.
+        access: Option<Access>,
+    },
     /// `rule` is what "always" would write.
     Ask {
         /// What a person is told of the reason for the question.
         why: String,
         /// `None`: "always" is not offered.
         rule: Option<Rule>,
+        /// What is asked for.
+        access: Option<Access>,
     },
     /// It never runs; this is its result.
     Close(Outcome),
@@ -31,20 +37,62 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     if let Some(outcome) = hopeless(state, open) {
         return Fate::Close(outcome);
     }
-    match &open.decided {
-        Some(Verdict::Allow) => return Fate::Run,
-        Some(Verdict::Deny { reason }) => return denied(reason.clone()),
-        None => {}
-    }
     let Some(described) = open.described() else {
         return denied("the call cannot be understood".into());
     };
-    match (policy.permission_check)(&described.permission, state) {
-        Decision::Allow => Fate::Run,
+    match &open.decided {
+        Some(Verdict::Allow) => {
+            return Fate::Run {
+                access: allowed_access(open, &described.permission),
+            };
+        }
+        Some(Verdict::Deny { reason }) => return denied(reason.clone()),
+        None => {}
+    }
+    let Judgement { decision, access } = (policy.permission_check)(&described.permission, state);
+    match decision {
+        Decision::Allow => Fate::Run { access },
         Decision::Deny { reason } => denied(reason),
-        Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule },
+        Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule, access },
         Decision::Ask { why, .. } => denied(format!(
             "{why}, and nobody is there to be asked; do without it, or say what is needed"
+        )),
+    }
+}
+
+/// What a person allowed, a person has allowed, whatever the mode is by now. Who was asked by an
+/// older version allowed a command without a sandbox.
+fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
+    match permission {
+        Permission::Command { .. } => Some(open.allowed_access.unwrap_or(Access::Full)),
+        _ => open.allowed_access,
+    }
+}
+
+/// Whether a command that was recorded and not begun may still run as it was recorded. `Err`
+/// is told to the model: mode, rules or the system have changed since.
+pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
+    let described = open.described().map(|d| &d.permission);
+    let Some(Permission::Command {
+        line, background, ..
+    }) = described
+    else {
+        return Ok(());
+    };
+    let recorded = open.started_access.unwrap_or(Access::Full);
+    if open.decided == Some(Verdict::Allow) {
+        return Ok(());
+    }
+    let permission = Permission::Command {
+        line: line.clone(),
+        access: Some(recorded),
+        background: *background,
+    };
+    let judged = (policy.permission_check)(&permission, state);
+    match judged.decision {
+        Decision::Allow if judged.access.unwrap_or(Access::Full) == recorded => Ok(()),
+        _ => Err(format!(
+            "not run: it was to run with access {recorded} when rewake was interrupted, and mode and rules do not give that any more; call it again and it is decided anew"
         )),
     }
 }
@@ -71,11 +119,11 @@ pub fn place_of_question(state: &State, policy: &Policy, call: CallId) -> (usize
 pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &str) -> bool {
     let mut before = state.calls.iter().take_while(|c| c.call.id != open.call.id);
     let looks = Permission::Path {
-        access: Access::Read,
+        path_use: PathUse::Read,
         path: real.to_string(),
     };
     before.all(|c| c.finished || c.call.class() == Some(Class::Idempotent))
-        && (policy.permission_check)(&looks, state) == Decision::Allow
+        && (policy.permission_check)(&looks, state).decision == Decision::Allow
 }
 
 /// Whether a call that runs may act at this real path. What its path leads to may have become
@@ -92,7 +140,7 @@ pub fn may_act_at(
         return false;
     };
     let by_person = open.decided == Some(Verdict::Allow);
-    match (policy.permission_check)(&described.permission.at(real), state) {
+    match (policy.permission_check)(&described.permission.at(real), state).decision {
         Decision::Deny { .. } => false,
         Decision::Allow if !by_person => true,
         Decision::Ask { .. } if !by_person => false,
@@ -132,8 +180,9 @@ fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
             names.join(", ")
         )));
     }
-    match &open.call.described {
-        Err(why) => Some(Outcome::error(format!("not run: {why}"))),
-        Ok(_) => None,
-    }
+    let why = match &open.call.described {
+        Err(why) => Some(why),
+        Ok(described) => described.objection.as_ref(),
+    };
+    why.map(|why| Outcome::error(format!("not run: {why}")))
 }

@@ -2,7 +2,7 @@
 //! context. Deliberately absent: any decision; those are in [`super::window`].
 
 use super::budget::Budget;
-use super::size::layers_bytes;
+use super::prompt;
 use super::state::State;
 use super::window::{self, Windows};
 
@@ -22,7 +22,7 @@ impl Parts {
     /// Those of the request that would be sent now.
     pub fn of(state: &State, budget: &Budget, windows: &Windows) -> Parts {
         let instructions = state.layers.instructions.len();
-        let system = budget.tokens(layers_bytes(&state.layers) - instructions);
+        let system = budget.tokens(prompt::fixed_bytes(state) - instructions);
         let instructions = budget.tokens(instructions);
         let summary = budget.tokens(state.preface.as_ref().map_or(0, |p| p.text.len()));
         let all = window::request_tokens(state, budget, windows);

@@ -127,7 +127,7 @@ impl Ledger {
     fn ran(&mut self, seq: Seq, call: &ToolCall, exit_code: Option<i32>) {
         let line = match &call.described {
             Ok(Described {
-                permission: Permission::Command { line },
+                permission: Permission::Command { line, .. },
                 ..
             }) => one_line(line, LINE_CHARS),
             _ => name(call),

@@ -9,6 +9,7 @@ use super::fate::{Fate, fate};
 use super::limits::Count;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
+use super::structured::Standing;
 use super::tool::Class;
 use super::window::{self, Pressure};
 
@@ -81,6 +82,8 @@ pub enum Step {
     Settle(CallId),
     /// A call will not run: give it the result that [`fate`] says.
     Close(CallId),
+    /// Compare the answer at this entry with the schema that it has to fit.
+    CheckAnswer(Seq),
     /// Put a summary in place of these; wait for it when it is not made yet.
     Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
@@ -102,6 +105,8 @@ pub enum Why {
     Turns,
     /// The model's answers cannot be used.
     Nonsense,
+    /// The model's answers do not fit the schema.
+    Unfit,
 }
 
 /// The first rule that fits.
@@ -119,6 +124,9 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         (None, Some(Why::CrashLoop)) if pending.message => Step::TakeMessage,
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
         (Some(open), _) => next_of_call(state, policy, open),
+        (None, None) if state.unchecked().is_some() => {
+            Step::CheckAnswer(state.unchecked().unwrap_or_default())
+        }
         (None, _) => take_in(state, policy, pending)
             .or(rest.map(Step::Wait))
             .unwrap_or_else(|| next_request(state, policy)),
@@ -136,8 +144,13 @@ pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     if state.halted.is_some() {
         return Some(Why::Halted);
     }
+    if state.unchecked().is_some() {
+        return None;
+    }
     if !state.owed {
-        return Some(Why::Idle);
+        let held = state.structured.as_ref();
+        let given_up = held.is_some_and(|held| matches!(held.standing, Standing::GivenUp(_)));
+        return Some(if given_up { Why::Unfit } else { Why::Idle });
     }
     if state.nonsense >= MAX_NONSENSE {
         return Some(Why::Nonsense);
@@ -154,9 +167,9 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     match fate(state, policy, open) {
         Fate::Ask { .. } => Step::Ask(id),
         Fate::Close(_) => Step::Close(id),
-        Fate::Run if only_looks(open) => Step::Run(batch(state, policy, open)),
+        Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // Whoever answers knows all that the answer of the model wants.
-        Fate::Run => match first_question(state, policy) {
+        Fate::Run { .. } => match first_question(state, policy) {
             Some(id) => Step::Ask(id),
             None => Step::Run(batch(state, policy, open)),
         },
@@ -170,7 +183,10 @@ fn only_looks(open: &OpenCall) -> bool {
 
 /// The first call of the last answer about which a person is still to be asked.
 fn first_question(state: &State, policy: &Policy) -> Option<CallId> {
-    let mut open = state.calls.iter().filter(|call| !call.finished);
+    let mut open = state
+        .calls
+        .iter()
+        .filter(|call| !call.finished && call.guard.is_none());
     let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Fate::Ask { .. });
     open.find(asks).map(|call| call.call.id)
 }
@@ -254,7 +270,7 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| only_looks(c) == only_looks(first))
-        .take_while(|c| fate(state, policy, c) == Fate::Run)
+        .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
         .map(|c| c.call.id)
         .collect()
 }

@@ -5,7 +5,7 @@
 
 use super::harmless;
 use super::path;
-use super::permission::{Access, LookBack, Reach};
+use super::permission::{LookBack, PathUse, Reach};
 use super::rule::{Bases, Likeness, Rule};
 use super::shell::{SimpleCommand, Word};
 use super::visible;
@@ -93,16 +93,16 @@ fn is_plain(word: &Word) -> bool {
 /// `spots` are the path as named and as it really is; a rule that would not cover both
 /// is not offered.
 pub(crate) fn for_path(
-    access: Access,
+    path_use: PathUse,
     spots: &[String],
     bases: &Bases,
     narrow: bool,
 ) -> Option<Rule> {
     let named = spots.first()?;
-    let (tool, is_folder) = match access {
-        Access::Read => ("Read", false),
-        Access::Grep | Access::Glob => ("Read", true),
-        Access::Edit | Access::Write => ("Edit", false),
+    let (tool, is_folder) = match path_use {
+        PathUse::Read => ("Read", false),
+        PathUse::Grep | PathUse::Glob => ("Read", true),
+        PathUse::Edit | PathUse::Write => ("Edit", false),
     };
     let anchors = bases
         .folders
@@ -127,7 +127,7 @@ pub(crate) fn for_path(
         None => format!("{anchor}{rest}"),
     };
     let rule = Rule::parse(&format!("{tool}({pattern})")).ok()?;
-    let covers = |spot: &String| rule.allows_path(access, spot, bases);
+    let covers = |spot: &String| rule.allows_path(path_use, spot, bases);
     spots.iter().all(covers).then_some(rule)
 }
 
@@ -198,39 +198,39 @@ mod tests {
             roots: vec!["/home/u/w".into()],
             homes: vec!["/home/u".into()],
         };
-        for (access, path, narrow, want) in [
+        for (path_use, path, narrow, want) in [
             (
-                Access::Edit,
+                PathUse::Edit,
                 "/home/u/w/src/a/b.rs",
                 false,
                 "Edit(src/a/**)",
             ),
-            (Access::Write, "/home/u/w/x.md", false, "Edit(./x.md)"),
-            (Access::Edit, "/home/u/x.md", false, "Edit(~/x.md)"),
-            (Access::Read, "/home/u/docs/x.md", false, "Read(~/docs/**)"),
-            (Access::Read, "/home/u/.ssh/id", true, "Read(~/.ssh/id)"),
-            (Access::Read, "/etc/hosts", false, "Read(//etc/**)"),
-            (Access::Read, "/hosts", false, "Read(//hosts)"),
-            (Access::Grep, "/etc", false, "Read(//etc/**)"),
-            (Access::Grep, "/", false, ""),
-            (Access::Grep, "/home/u", false, ""),
-            (Access::Edit, "/home/u/w/a{b}/c", false, ""),
-            (Access::Edit, "/home/u/w/*/c", false, ""),
-            (Access::Edit, "/home/u/w/s\u{433}c\u{441}/c", false, ""),
-            (Access::Edit, "/home/u/w/größe/c", false, "Edit(größe/**)"),
+            (PathUse::Write, "/home/u/w/x.md", false, "Edit(./x.md)"),
+            (PathUse::Edit, "/home/u/x.md", false, "Edit(~/x.md)"),
+            (PathUse::Read, "/home/u/docs/x.md", false, "Read(~/docs/**)"),
+            (PathUse::Read, "/home/u/.ssh/id", true, "Read(~/.ssh/id)"),
+            (PathUse::Read, "/etc/hosts", false, "Read(//etc/**)"),
+            (PathUse::Read, "/hosts", false, "Read(//hosts)"),
+            (PathUse::Grep, "/etc", false, "Read(//etc/**)"),
+            (PathUse::Grep, "/", false, ""),
+            (PathUse::Grep, "/home/u", false, ""),
+            (PathUse::Edit, "/home/u/w/a{b}/c", false, ""),
+            (PathUse::Edit, "/home/u/w/*/c", false, ""),
+            (PathUse::Edit, "/home/u/w/s\u{433}c\u{441}/c", false, ""),
+            (PathUse::Edit, "/home/u/w/größe/c", false, "Edit(größe/**)"),
             (
-                Access::Edit,
+                PathUse::Edit,
                 "/home/u/w/документы/c",
                 false,
                 "Edit(документы/**)",
             ),
         ] {
-            let offered = for_path(access, &[path.to_string()], &bases, narrow);
+            let offered = for_path(path_use, &[path.to_string()], &bases, narrow);
             let shown = offered.map(|r| r.to_string()).unwrap_or_default();
             assert_eq!(shown, want, "{path}");
         }
         let link = ["/home/u/w/src/a".to_string(), "/etc/passwd".to_string()];
-        assert_eq!(for_path(Access::Edit, &link, &bases, false), None);
+        assert_eq!(for_path(PathUse::Edit, &link, &bases, false), None);
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //!
 //! Invariant: the set is closed. A new tool takes one of these, so that none runs past the rules.
 
+use super::access::Access;
+
 /// Names of foreign tools begin so. They are opaque.
 pub const FOREIGN_PREFIX: &str = "mcp__";
 
 /// What a call does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum PathUse {
     /// Reads one file.
     Read,
     /// Searches the contents of files below the path.
@@ -58,7 +60,7 @@ pub enum Permission {
     /// No permission: the call sees and changes only the session and the user's own store.
     None,
     /// To look at a path or to change it. A relative one starts in the session's folder.
-    Path { access: Access, path: String },
+    Path { path_use: PathUse, path: String },
     /// To write a path that starts at the workspace's root.
     WriteInWorkspace { path: String },
     /// To list the files that a pattern finds, below a path.
@@ -67,8 +69,13 @@ pub enum Permission {
         /// The folder to list. `None`: the session's folder.
         path: Option<String>,
     },
-    /// To run a line of shell.
-    Command { line: String },
+    /// To run a line of shell. `access` is what the call names.
+    Command {
+        line: String,
+        access: Option<Access>,
+        /// It goes on while the model and the user do other things.
+        background: bool,
+    },
     /// To look at what was recorded before, and so far.
     LookBack { tool: LookBack, reach: Reach },
     /// To call a tool of a server, by its full name.
@@ -79,10 +86,10 @@ impl Permission {
     /// The same for what the path of the call really leads to; as it is when it is not about a
     /// path.
     pub fn at(&self, real: &str) -> Permission {
-        let access = match self {
-            Permission::Path { access, .. } => *access,
-            Permission::WriteInWorkspace { .. } => Access::Write,
-            Permission::Glob { .. } => Access::Glob,
+        let path_use = match self {
+            Permission::Path { path_use, .. } => *path_use,
+            Permission::WriteInWorkspace { .. } => PathUse::Write,
+            Permission::Glob { .. } => PathUse::Glob,
             Permission::None
             | Permission::Command { .. }
             | Permission::LookBack { .. }
@@ -91,7 +98,7 @@ impl Permission {
             }
         };
         Permission::Path {
-            access,
+            path_use,
             path: real.to_string(),
         }
     }

@@ -10,17 +10,20 @@
 //! Invariant: no rule allows a change of rewake's own files, nor of those in the table of
 //! [`protected`]. Who wants that is asked each time.
 
+mod level;
 mod line;
 mod protected;
 #[cfg(test)]
 mod tests;
 
+use super::access::Access;
 use super::entry::Mode;
 use super::offer;
 use super::path;
-use super::permission::{Access, LookBack, Permission, Reach};
+use super::permission::{LookBack, PathUse, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
+pub use level::Sandbox;
 pub use protected::is_protected;
 
 /// Where a session works: absolute paths.
@@ -37,6 +40,25 @@ pub struct Workspace {
     /// rewake's own folders and files: rules, trust, instructions, and what was recorded. They
     /// are never changed without asking, wherever they lie.
     pub rewakes_own: Vec<String>,
+    /// What the system keeps commands from doing here.
+    pub sandbox: Sandbox,
+}
+
+/// A decision, and of a command what it was decided for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    pub decision: Decision,
+    /// How far the command may reach when it runs. None: the call runs no command.
+    pub access: Option<Access>,
+}
+
+impl From<Decision> for Judgement {
+    fn from(decision: Decision) -> Judgement {
+        Judgement {
+            decision,
+            access: None,
+        }
+    }
 }
 
 /// What the rules say of one call.
@@ -79,6 +101,46 @@ pub struct Disk {
 }
 
 /// Decides on a call that needs `permission`.
+///
+/// Invariant: a command runs with the access of the judgement or not at all. What was judged
+/// for a sandbox says nothing about running without one.
+pub fn judge(
+    permission: &Permission,
+    mode: Mode,
+    rules: &Rules,
+    place: &Workspace,
+    disk: &Disk,
+) -> Judgement {
+    let evaluation = Evaluation::new(mode, rules, place, disk);
+    let (finding, access) = match permission {
+        Permission::Command {
+            line,
+            access,
+            background,
+        } => {
+            let (access, finding) = evaluation.command_line(line, *access, *background);
+            (finding, Some(access))
+        }
+        Permission::None => (Finding::Fine, None),
+        Permission::Path { path_use, path } => (evaluation.path(*path_use, path), None),
+        Permission::WriteInWorkspace { path } => {
+            let finding = evaluation.path_from(evaluation.root(), PathUse::Write, path);
+            (finding, None)
+        }
+        Permission::Glob { pattern, path } => (evaluation.glob(pattern, path.as_deref()), None),
+        Permission::LookBack { tool, reach } => (evaluation.look_back(*tool, *reach), None),
+        Permission::Foreign { name } => (evaluation.foreign(name), None),
+    };
+    let decision = match finding {
+        Finding::Fine => Decision::Allow,
+        Finding::Unknown { why, rule } => Decision::Ask { why, rule },
+        Finding::Asked(why) => Decision::Ask { why, rule: None },
+        Finding::Denied(reason) => Decision::Deny { reason },
+    };
+    Judgement { decision, access }
+}
+
+/// [`judge`] for one who does not need to know how far a command reaches.
 pub fn decide(
     permission: &Permission,
     mode: Mode,
@@ -86,24 +148,7 @@ pub fn decide(
     place: &Workspace,
     disk: &Disk,
 ) -> Decision {
-    let evaluation = Evaluation::new(mode, rules, place, disk);
-    let finding = match permission {
-        Permission::None => Finding::Fine,
-        Permission::Path { access, path } => evaluation.path(*access, path),
-        Permission::WriteInWorkspace { path } => {
-            evaluation.path_from(evaluation.root(), Access::Write, path)
-        }
-        Permission::Glob { pattern, path } => evaluation.glob(pattern, path.as_deref()),
-        Permission::Command { line } => evaluation.line(line),
-        Permission::LookBack { tool, reach } => evaluation.look_back(*tool, *reach),
-        Permission::Foreign { name } => evaluation.foreign(name),
-    };
-    match finding {
-        Finding::Fine => Decision::Allow,
-        Finding::Unknown { why, rule } => Decision::Ask { why, rule },
-        Finding::Asked(why) => Decision::Ask { why, rule: None },
-        Finding::Denied(reason) => Decision::Deny { reason },
-    }
+    judge(permission, mode, rules, place, disk).decision
 }
 
 impl Workspace {
@@ -202,6 +247,7 @@ struct Evaluation<'a> {
     readable: Vec<String>,
     /// As given: looked up when something is to be changed.
     rewakes_own: &'a [String],
+    sandbox: Sandbox,
 }
 
 impl<'a> Evaluation<'a> {
@@ -218,6 +264,7 @@ impl<'a> Evaluation<'a> {
             bases,
             readable,
             rewakes_own: &place.rewakes_own,
+            sandbox: place.sandbox,
         }
     }
 
@@ -234,21 +281,17 @@ impl<'a> Evaluation<'a> {
         (self.mode == Mode::Plan && !looks).then(|| Finding::Denied(PLANNING.to_string()))
     }
 
-    fn path(&self, access: Access, path: &str) -> Finding {
-        self.path_from(self.folder(), access, path)
+    fn path(&self, path_use: PathUse, path: &str) -> Finding {
+        self.path_from(self.folder(), path_use, path)
     }
 
-    fn path_from(&self, base: &str, access: Access, path: &str) -> Finding {
+    fn path_from(&self, base: &str, path_use: PathUse, path: &str) -> Finding {
         let spots = self.spots(base, path);
-        let refuses = |rule: &&Rule| {
-            spots
-                .iter()
-                .any(|s| rule.refuses_path(access, s, &self.bases))
-        };
+        let refuses = |rule: &&Rule| self.refuses(rule, path_use, &spots);
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
         }
-        let writes = matches!(access, Access::Edit | Access::Write);
+        let writes = matches!(path_use, PathUse::Edit | PathUse::Write);
         if let Some(finding) = self.planning(!writes) {
             return finding;
         }
@@ -276,7 +319,7 @@ impl<'a> Evaluation<'a> {
         };
         let open: Vec<String> = spots
             .iter()
-            .filter(|spot| !by_mode(spot) && !self.allows_path(access, spot))
+            .filter(|spot| !by_mode(spot) && !self.allows_path(path_use, spot))
             .cloned()
             .collect();
         if open.is_empty() {
@@ -284,8 +327,13 @@ impl<'a> Evaluation<'a> {
         }
         Finding::Unknown {
             why: self.why_path(writes, path, &spots),
-            rule: offer::for_path(access, &open, &self.bases, protected),
+            rule: offer::for_path(path_use, &open, &self.bases, protected),
         }
+    }
+
+    fn refuses(&self, rule: &Rule, path_use: PathUse, spots: &[String]) -> bool {
+        let refuses = |spot: &String| rule.refuses_path(path_use, spot, &self.bases);
+        spots.iter().any(refuses)
     }
 
     /// The path as named and, if another, as it really is.
@@ -304,17 +352,17 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn allows_path(&self, access: Access, spot: &str) -> bool {
+    fn allows_path(&self, path_use: PathUse, spot: &str) -> bool {
         // What goes through a folder must be allowed at any depth of it.
-        let deep = match access {
-            Access::Grep | Access::Glob => Some(format!("{spot}/-/-")),
-            Access::Read | Access::Edit | Access::Write => None,
+        let deep = match path_use {
+            PathUse::Grep | PathUse::Glob => Some(format!("{spot}/-/-")),
+            PathUse::Read | PathUse::Edit | PathUse::Write => None,
         };
         self.rules.allow.iter().any(|rule| {
-            rule.allows_path(access, spot, &self.bases)
+            rule.allows_path(path_use, spot, &self.bases)
                 && deep
                     .as_ref()
-                    .is_none_or(|d| rule.allows_path(access, d, &self.bases))
+                    .is_none_or(|d| rule.allows_path(path_use, d, &self.bases))
         })
     }
 
@@ -354,8 +402,8 @@ impl<'a> Evaluation<'a> {
             root if root.is_empty() && pattern.starts_with('/') => "/".to_string(),
             start => path::join(base, &start),
         };
-        let finding = self.path(Access::Glob, base);
-        let finding = finding.and(self.path(Access::Glob, &start));
+        let finding = self.path(PathUse::Glob, base);
+        let finding = finding.and(self.path(PathUse::Glob, &start));
         // `*/..` is wherever a link leads, and braces over a `/` may hide it.
         let is_unclear = |part: &&str| {
             part.contains("..") || part.matches('{').count() != part.matches('}').count()

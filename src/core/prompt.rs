@@ -7,13 +7,13 @@
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::entry::{Block, CallId, Entry, Outcome, Record, Seq};
+use super::cut::{Source, cut};
+use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::request::{Message, Part, Request, Role};
 use super::size::{
     IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, layers_bytes, record_bytes,
 };
 use super::state::State;
-use super::text::head_tail;
 use super::unsent;
 
 /// The request that is sent now: the same bytes for the same log, whenever it is asked.
@@ -36,6 +36,7 @@ pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Reque
         max_tokens: budget.answer,
         effort: state.effort,
         temperature: state.temperature,
+        schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
 }
 
@@ -66,25 +67,70 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         }
     };
     let records: usize = state.context.iter().map(bytes).sum();
-    layers_bytes(&state.layers) + preface + records
+    fixed_bytes(state) + preface + records
 }
 
-/// Head and tail of what is too large, with the address of the whole.
+/// Bytes of what every request has, whatever the conversation is: layers, and the schema of the
+/// answer.
+pub fn fixed_bytes(state: &State) -> usize {
+    let schema = state.structured.as_ref();
+    let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
+    layers_bytes(&state.layers) + schema
+}
+
+/// Beginning and end of what is too large, with the address of the whole.
 fn inlined(text: &str, inline: usize, seq: Seq) -> String {
-    if text.len() <= inline {
-        return text.to_string();
+    match text.len() <= inline {
+        true => text.to_string(),
+        false => cut_of_entry(text, inline, seq, true),
     }
-    let marker = format!(
-        "\n[… of {} bytes the middle is left out; memory_page reads the whole at entry {seq} …]\n",
-        text.len()
-    );
-    head_tail(text, inline, &marker).into_owned()
+}
+
+/// The same of a part of an entry: a byte of it is no offset in the whole.
+fn inlined_part(text: &str, inline: usize, seq: Seq) -> String {
+    match text.len() <= inline {
+        true => text.to_string(),
+        false => cut_of_entry(text, inline, seq, false),
+    }
+}
+
+fn cut_of_entry(text: &str, inline: usize, seq: Seq, is_all: bool) -> String {
+    let address = format!("entry {seq}");
+    let source = Source {
+        address: &address,
+        is_all,
+    };
+    cut(text, inline, source)
+}
+
+/// A result that is too large. What was cut when it was recorded has its whole in a blob, and is
+/// cut around the same place.
+fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
+    let output = match outcome {
+        Outcome::Done { output }
+        | Outcome::Error { output }
+        | Outcome::Interrupted { output, .. } => Some(output),
+        Outcome::Denied { .. } => None,
+    };
+    match output {
+        Some(Output {
+            blob: Some(blob), ..
+        }) if text.len() > inline => {
+            let address = format!("blob:{}", blob.hash);
+            let source = Source {
+                address: &address,
+                is_all: true,
+            };
+            cut(text, inline, source)
+        }
+        _ => inlined(text, inline, seq),
+    }
 }
 
 /// Arguments that are too large, each text of them shortened.
 fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
     match value {
-        Value::String(text) => Value::String(inlined(&text, inline, seq)),
+        Value::String(text) => Value::String(inlined_part(&text, inline, seq)),
         Value::Array(items) => items
             .into_iter()
             .map(|v| shortened(v, inline, seq))
@@ -159,7 +205,10 @@ impl Messages {
                     [plain(inlined(draft, self.inline, record.seq))],
                 );
             }
-            Entry::Noted { text, .. } => {
+            Entry::Noted { text, .. }
+            | Entry::Checked {
+                told: Some(text), ..
+            } => {
                 self.flush();
                 self.push(
                     Role::User,
@@ -171,7 +220,8 @@ impl Messages {
             }
             Entry::Forked { .. } => {
                 self.close_all(
-                    "interrupted: this call belongs to the other branch; it may have happened there",
+                    "interrupted: this session was copied from another one while this call was open, \
+                     and the other may have done it: look at its effects before you repeat it",
                 );
             }
             _ => {}
@@ -182,7 +232,7 @@ impl Messages {
         for block in blocks {
             match block {
                 Block::Text { text, signature } => self.answer.push(Part::Text {
-                    text: inlined(text, self.inline, reply),
+                    text: inlined_part(text, self.inline, reply),
                     signature: signature.clone().filter(|_| same_model),
                 }),
                 Block::Thinking { text, sealed } if same_model => {
@@ -229,14 +279,16 @@ impl Messages {
         let each = shortened(value, (self.inline / texts).max(100), reply);
         match each.to_string().len() <= self.inline {
             true => each,
-            false => serde_json::json!({ "shortened": inlined(arguments, self.inline, reply) }),
+            false => {
+                serde_json::json!({ "shortened": inlined_part(arguments, self.inline, reply) })
+            }
         }
     }
 
     fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome, refused: Option<&str>) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
             let (text, is_error) = outcome.to_model_text();
-            let mut text = inlined(&text, self.inline, seq);
+            let mut text = inlined_result(&text, self.inline, seq, outcome);
             let mut images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
                 Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],
@@ -347,6 +399,8 @@ fn plain(text: String) -> Part {
 fn object(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(map)) => Value::Object(map),
+        // Some servers wrap the object into a string.
+        Ok(Value::String(inner)) if inner.trim_start().starts_with('{') => object(&inner),
         _ if arguments.trim().is_empty() => Value::Object(Default::default()),
         _ => serde_json::json!({ "malformed": arguments }),
     }

@@ -24,6 +24,8 @@ pub struct Request {
     /// How hard the model is to think.
     pub effort: Effort,
     pub temperature: Option<f64>,
+    /// The JSON Schema that the answer has to fit, in the form that the protocol has for it.
+    pub schema: Option<Value>,
 }
 
 /// Whose message it is. Results of tools stand in messages of the user.

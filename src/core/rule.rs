@@ -19,7 +19,7 @@ mod tests;
 use std::fmt;
 
 use super::path;
-use super::permission::{Access, FOREIGN_PREFIX, LookBack, Reach};
+use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach};
 use super::shell::{self, Word};
 use super::text;
 
@@ -139,8 +139,17 @@ impl Rules {
     /// Whether a file may not be shown at all, for tools that go through folders.
     pub fn hide(&self, path: &str, bases: &Bases) -> bool {
         let path = path::clean(path);
-        let refuses = |rule: &Rule| rule.refuses_path(Access::Read, &path, bases);
+        let refuses = |rule: &Rule| rule.refuses_path(PathUse::Read, &path, bases);
         self.deny.iter().any(refuses)
+    }
+}
+
+impl Rules {
+    /// Whether a rule denies to read a file or asks about it.
+    pub fn guard(&self, path: &str, bases: &Bases) -> bool {
+        let path = path::clean(path);
+        let refuses = |rule: &Rule| rule.refuses_path(PathUse::Read, &path, bases);
+        self.deny.iter().chain(&self.ask).any(refuses)
     }
 }
 
@@ -233,8 +242,8 @@ impl Rule {
     }
 
     /// Allows: this clean path is what the rule says.
-    pub fn allows_path(&self, access: Access, path: &str, bases: &Bases) -> bool {
-        self.is_for(access)
+    pub fn allows_path(&self, path_use: PathUse, path: &str, bases: &Bases) -> bool {
+        self.is_for(path_use)
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.allows(path, bases),
@@ -243,8 +252,8 @@ impl Rule {
     }
 
     /// Refuses: this clean path, or a folder above it, is what the rule says.
-    pub fn refuses_path(&self, access: Access, path: &str, bases: &Bases) -> bool {
-        self.is_for(access)
+    pub fn refuses_path(&self, path_use: PathUse, path: &str, bases: &Bases) -> bool {
+        self.is_for(path_use)
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.refuses(path, bases),
@@ -264,13 +273,13 @@ impl Rule {
         }
     }
 
-    fn is_for(&self, access: Access) -> bool {
+    fn is_for(&self, path_use: PathUse) -> bool {
         match self.tool {
-            Tool::Read => matches!(access, Access::Read | Access::Grep | Access::Glob),
-            Tool::Edit => matches!(access, Access::Edit | Access::Write),
-            Tool::Write => access == Access::Write,
-            Tool::Grep => access == Access::Grep,
-            Tool::Glob => access == Access::Glob,
+            Tool::Read => matches!(path_use, PathUse::Read | PathUse::Grep | PathUse::Glob),
+            Tool::Edit => matches!(path_use, PathUse::Edit | PathUse::Write),
+            Tool::Write => path_use == PathUse::Write,
+            Tool::Grep => path_use == PathUse::Grep,
+            Tool::Glob => path_use == PathUse::Glob,
             Tool::Bash | Tool::Network | Tool::Full | Tool::LookBack(_) | Tool::Foreign(_) => false,
         }
     }

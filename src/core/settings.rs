@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::permission::Permission;
-use super::policy::Decision;
+use super::policy::Judgement;
 use super::state::State;
 use super::window::Windows;
 
-/// Decides by the rules whether a call that needs this is allowed, denied or asked about.
-pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Decision + Send + Sync>;
+/// Decides by the rules whether a call that needs this is allowed, denied or asked about, and
+/// how far a command may reach.
+pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Judgement + Send + Sync>;
 
 /// What the user and the program's start have set.
 pub struct Policy {

@@ -65,6 +65,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
             text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
         Entry::Noted { text: noted, .. } => text(noted.len()),
+        Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),
         Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
         _ => 0,
     }

@@ -9,17 +9,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::access::Access;
 use super::choice::Effort;
 use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
-    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Usage, Verdict,
+    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage, Verdict,
 };
 use super::exchange;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
+use super::structured::{self, Standing, Structured};
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::tree;
@@ -70,6 +72,8 @@ pub struct State {
     pub temperature: Option<f64>,
     /// The session's own model, while a fallback answers in its place.
     pub fallback_from: Option<String>,
+    /// The answer that has to fit a schema. `None`: any answer will do.
+    pub structured: Option<Structured>,
     /// What every request begins with, as it was rendered last.
     pub layers: Layers,
     /// The records that requests are made of: everything since the context last began.
@@ -151,10 +155,16 @@ pub struct OpenCall {
     pub cut: bool,
     /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
+    /// The access that a person allowed.
+    pub allowed_access: Option<Access>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
+    /// The access of that `Started`.
+    pub started_access: Option<Access>,
     /// Its result is in the log.
     pub finished: bool,
+    /// That result says that it was refused or failed.
+    pub failed: bool,
 }
 
 /// What the agent was halted by.
@@ -188,6 +198,7 @@ impl State {
             effort: Effort::Default,
             temperature: None,
             fallback_from: None,
+            structured: None,
             layers: Layers::default(),
             context: Vec::new(),
             preface: None,
@@ -260,6 +271,35 @@ impl State {
         self.halted == Some(Halt::Stopped)
     }
 
+    /// Whether the model knows what the file of a call held when the call was begun.
+    fn knows_file_of(&self, guard: &Guard) -> bool {
+        match guard {
+            Guard::Checked {
+                path,
+                before: Some(before),
+                ..
+            } => self.seen.get(path) == Some(before),
+            Guard::Checked { before: None, .. } | Guard::Supervised { .. } | Guard::Opaque => true,
+        }
+    }
+
+    /// Whether the file of a call had changed since the model last saw it, when the call was begun.
+    pub fn changed_since_seen(&self, guard: &Guard) -> bool {
+        match guard {
+            Guard::Checked { path, .. } => {
+                self.seen.contains_key(path) && !self.knows_file_of(guard)
+            }
+            Guard::Supervised { .. } | Guard::Opaque => false,
+        }
+    }
+
+    /// The first call of the same answer before this one that was to change a file and was refused
+    /// or failed.
+    pub fn failed_change_before(&self, id: CallId) -> Option<&OpenCall> {
+        let mut before = self.calls.iter().take_while(|c| c.call.id != id);
+        before.find(|c| c.failed && c.changes_a_file())
+    }
+
     /// Why the images of an entry are not sent to the model; `None` when they are.
     pub fn image_refusal(&self, seq: Seq) -> Option<&str> {
         unsent::why(self.refused_images.get(&self.model)?, seq)
@@ -271,7 +311,27 @@ impl State {
         if self.is_stopped() {
             return self.first_open().is_some();
         }
-        self.owed || self.first_open().is_some() || !self.background.is_empty()
+        self.owed
+            || self.first_open().is_some()
+            || self.unchecked().is_some()
+            || !self.background.is_empty()
+    }
+
+    /// The answer that is still to be compared with its schema.
+    pub fn unchecked(&self) -> Option<Seq> {
+        match self.structured.as_ref()?.standing {
+            Standing::Unchecked(answer) => Some(answer),
+            Standing::Owed | Standing::Fits(_) | Standing::GivenUp(_) => None,
+        }
+    }
+
+    /// The answer at this entry, while it is in the context.
+    pub fn answer(&self, seq: Seq) -> Option<(&[Block], StopReason)> {
+        let record = self.context.iter().rev().find(|r| r.seq == seq)?;
+        match &record.entry {
+            Entry::Replied { blocks, stop, .. } => Some((blocks, *stop)),
+            _ => None,
+        }
     }
 
     /// What to call the session: its name, else the first words of the user.
@@ -312,6 +372,9 @@ impl State {
             }
             Entry::Continued { note, .. } => {
                 self.no_open_call()?;
+                if let Some(answer) = self.unchecked() {
+                    return Err(format!("answer {answer} waits to be checked"));
+                }
                 not_blank(note)
             }
             Entry::Noted { about, .. } => {
@@ -333,6 +396,11 @@ impl State {
                     (true, Some(_)) => Err("the session is halted".into()),
                 }
             }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => self.may_check(*answer, unfit.is_some(), told.is_some()),
             Entry::Decided { call, .. } => {
                 let open = self.open_call(*call)?;
                 if open.guard.is_some() {
@@ -343,7 +411,7 @@ impl State {
                     None => Ok(()),
                 }
             }
-            Entry::Started { call, guard } => self.may_start(*call, guard),
+            Entry::Started { call, guard, .. } => self.may_start(*call, guard),
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::Stopped { .. }
             | Entry::Saved { .. }
@@ -367,6 +435,24 @@ impl State {
             Some(open) if !open.finished => Ok(open),
             Some(_) => Err(format!("call {id} has its result already")),
             None => Err(format!("the last answer has no call {id}")),
+        }
+    }
+
+    /// An answer is checked once, and the model is told so often and no more.
+    fn may_check(&self, answer: Seq, is_unfit: bool, is_told: bool) -> Result<(), String> {
+        if self.unchecked() != Some(answer) {
+            return Err(format!("no answer {answer} waits to be checked"));
+        }
+        let may_repair = self.structured.as_ref().is_some_and(Structured::may_repair);
+        match (is_unfit, is_told) {
+            (false, true) => Err(format!(
+                "answer {answer} fits, so the model is told nothing"
+            )),
+            (true, true) if !may_repair => Err(format!(
+                "the model was told {} times already what is wrong",
+                structured::MAX_REPAIRS
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -461,6 +547,7 @@ impl State {
                 self.owed = true;
                 self.halted = None;
                 self.leave_fallback();
+                self.said_of_schema();
                 self.progress();
                 self.turns = 0;
                 self.nonsense = 0;
@@ -492,18 +579,29 @@ impl State {
             Entry::Decided {
                 call,
                 verdict,
+                access,
                 rule,
                 by: _,
             } => {
-                self.on_call(*call, |open| open.decided = Some(verdict.clone()));
+                self.on_call(*call, |open| {
+                    open.decided = Some(verdict.clone());
+                    open.allowed_access = *access;
+                });
                 // One that another version wrote, and that is not understood, allows nothing.
                 let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
                 if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
                     self.session_rules.push(rule);
                 }
             }
-            Entry::Started { call, guard } => {
-                self.on_call(*call, |open| open.guard = Some(guard.clone()));
+            Entry::Started {
+                call,
+                guard,
+                access,
+            } => {
+                self.on_call(*call, |open| {
+                    open.guard = Some(guard.clone());
+                    open.started_access = *access;
+                });
             }
             Entry::Finished {
                 call,
@@ -511,16 +609,37 @@ impl State {
                 fact,
                 ..
             } => {
-                self.on_call(*call, |open| open.finished = true);
+                let failed = matches!(outcome, Outcome::Error { .. } | Outcome::Denied { .. });
+                self.on_call(*call, |open| {
+                    open.finished = true;
+                    open.failed = failed;
+                });
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
                 }
-                if let Some(fact) = fact {
+                // What was changed in a file that the model does not know, leaves it unknown.
+                let is_known = match fact {
+                    Some(Fact::Wrote { .. }) => self
+                        .call(*call)
+                        .and_then(|open| open.guard.as_ref())
+                        .is_none_or(|guard| self.knows_file_of(guard)),
+                    _ => true,
+                };
+                if let Some(fact) = fact.as_ref().filter(|_| is_known) {
                     self.learn(fact);
                 }
                 self.finished += 1;
                 self.owed = true;
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => {
+                self.checked(*answer, unfit.as_ref(), told.is_some());
                 self.progress();
                 self.keep(record);
             }
@@ -659,7 +778,11 @@ impl State {
             temperature,
             fallback,
             without,
+            schema,
         } = choice;
+        if let Some(schema) = schema {
+            self.structured = Some(Structured::new(schema.clone()));
+        }
         if let Some(without) = without {
             self.session_rules
                 .retain(|rule| rule.to_string() != *without);
@@ -678,6 +801,30 @@ impl State {
         self.mode = mode.unwrap_or(self.mode);
         self.effort = effort.unwrap_or(self.effort);
         self.temperature = temperature.or(self.temperature);
+    }
+
+    /// A schema holds until an answer fits it; each message has its own repairs.
+    fn said_of_schema(&mut self) {
+        self.structured = self.structured.take().and_then(|held| match held.standing {
+            Standing::Fits(_) => None,
+            _ => Some(Structured::new(held.schema)),
+        });
+    }
+
+    fn checked(&mut self, answer: Seq, unfit: Option<&Unfit>, is_told: bool) {
+        let json = self
+            .answer(answer)
+            .and_then(|(blocks, stop)| structured::json_of(blocks, stop).ok());
+        let Some(held) = &mut self.structured else {
+            return;
+        };
+        held.standing = match unfit {
+            None => Standing::Fits(json.unwrap_or_default()),
+            Some(_) if is_told => Standing::Owed,
+            Some(unfit) => Standing::GivenUp(unfit.clone()),
+        };
+        held.repairs += u32::from(is_told);
+        self.owed = is_told;
     }
 
     fn use_model(&mut self, model: String) {
@@ -752,6 +899,14 @@ impl State {
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };
         // An answer without a word or a call is no answer: the same is asked again.
         self.owed = self.calls.is_empty() && !sense;
+        if self.calls.is_empty()
+            && spoke
+            && stop != StopReason::Refusal
+            && let Some(held) = &mut self.structured
+            && held.standing == Standing::Owed
+        {
+            held.standing = Standing::Unchecked(seq);
+        }
     }
 
     fn learn(&mut self, fact: &Fact) {
@@ -837,8 +992,11 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 call: ToolCall::new(id, name, arguments, describe),
                 cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
                 decided: None,
+                allowed_access: None,
+                started_access: None,
                 guard: None,
                 finished: false,
+                failed: false,
             });
         }
     }
@@ -849,6 +1007,11 @@ impl OpenCall {
     /// Beyond the number of calls that are run of one answer.
     pub fn is_surplus(&self) -> bool {
         self.call.id.index >= MAX_CALLS
+    }
+
+    /// Whether it is to change a file.
+    fn changes_a_file(&self) -> bool {
+        self.call.class() == Some(Class::Checked)
     }
 
     /// What the call is. `None` when it cannot be understood; then it is closed.

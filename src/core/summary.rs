@@ -61,6 +61,7 @@ pub fn request(
         max_tokens: (summary_tokens * 2).min(room.answer),
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     }
 }
 
@@ -87,6 +88,9 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
             format!("[{seq}] result: {}", cut(&outcome.to_model_text().0))
         }
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
+        Entry::Checked {
+            told: Some(told), ..
+        } => format!("[{seq}] note: {}", cut(told)),
         Entry::Stopped { .. } => format!("[{seq}] the user stopped the agent"),
         _ => return None,
     })

@@ -46,12 +46,13 @@ pub(crate) fn plural(one: &str) -> String {
 }
 
 /// The last boundary of characters at or before `at`; `at` is inside the text.
-fn boundary_below(text: &str, at: usize) -> usize {
+pub(super) fn boundary_below(text: &str, at: usize) -> usize {
     let mut boundaries = (0..=at).rev();
     boundaries.find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-fn boundary_above(text: &str, at: usize) -> usize {
+/// The first boundary of characters at or after `at`.
+pub(super) fn boundary_above(text: &str, at: usize) -> usize {
     let mut boundaries = at..text.len();
     boundaries
         .find(|i| text.is_char_boundary(*i))

@@ -32,6 +32,8 @@ pub struct Described {
     pub subject: String,
     /// What the rules have to permit before it runs.
     pub permission: Permission,
+    /// Why it is not run though it is understood, in words the model can act on.
+    pub objection: Option<String>,
 }
 
 /// From the name and the arguments of a call to what it is, or to what is wrong with them, in

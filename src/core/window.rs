@@ -11,7 +11,6 @@ use super::continuation::note_bytes;
 use super::exchange::{Exchange, Range, exchanges};
 use super::preface;
 use super::prompt;
-use super::size::layers_bytes;
 use super::state::State;
 
 /// How it is decided when the context is compacted.
@@ -77,7 +76,7 @@ pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
     }
     if state.context.is_empty() {
         // A note that was written for a larger window is written again, once.
-        let room = note_bytes(budget.bytes(budget.hard()), layers_bytes(&state.layers));
+        let room = note_bytes(budget.bytes(budget.hard()), prompt::fixed_bytes(state));
         return match &state.preface {
             Some(preface) if preface.text.len() > room => Pressure::Continue,
             _ => Pressure::Fits,
@@ -143,7 +142,7 @@ fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
 fn by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<(Range, u64)> {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     let all = exchanges(&state.context, inline);
-    let fixed = budget.tokens(layers_bytes(&state.layers))
+    let fixed = budget.tokens(prompt::fixed_bytes(state))
         + windows.summary_tokens(budget)
         + budget.tokens(preface::extras_bytes(&state.carried()));
     let soft = budget.soft(windows.max_tokens);

@@ -197,7 +197,7 @@ impl<W: World> Engine<W> {
         // Only to make these ready has no effect.
         if call.class() == Some(Class::Checked)
             && may_fail_unasked(&self.state, policy, open, &at.to_string_lossy())
-            && let Err(Unready::Refused(outcome)) = self.prepare_at(&call, Some(&at)).await
+            && let Err(Unready::Refused(outcome)) = self.prepare_at(&call, None, Some(&at)).await
         {
             self.finish(&call, Ran::of(outcome)).await?;
             return Ok(Unasked::Ended);
@@ -209,8 +209,8 @@ impl<W: World> Engine<W> {
     fn question(&self, call: CallId) -> Option<(String, Option<Rule>)> {
         let open = self.state.call(call).filter(|open| !open.finished)?;
         match fate(&self.state, &self.settings.policy, open) {
-            Fate::Ask { why, rule } => Some((why, rule)),
-            Fate::Run | Fate::Close(_) => None,
+            Fate::Ask { why, rule, .. } => Some((why, rule)),
+            Fate::Run { .. } | Fate::Close(_) => None,
         }
     }
 

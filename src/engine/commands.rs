@@ -8,6 +8,7 @@ use super::{Command, Engine, EngineError, Event, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
+use crate::core::fate::{Fate, fate};
 use crate::core::next::{Why, rest};
 use crate::store::{InboxId, Message, Queued, StoreError};
 use crate::world::World;
@@ -126,17 +127,27 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// A verdict that comes too late is of no use and no harm.
+    /// A verdict that comes too late is of no use and no harm. What was allowed is recorded
+    /// with it: a mode that changes later gives the call no more.
     async fn decide(
         &mut self,
         call: CallId,
         verdict: Verdict,
         rule: Option<String>,
     ) -> Result<(), EngineError> {
+        let open = self.state.call(call);
+        let fate = open.map(|open| fate(&self.state, &self.settings.policy, open));
+        let access = match (&verdict, fate) {
+            (Verdict::Deny { .. }, _) | (_, None) => None,
+            (_, Some(Fate::Ask { access, .. } | Fate::Run { access })) => access,
+            // Nothing that could be allowed.
+            (_, Some(Fate::Close(_))) => return Ok(()),
+        };
         let decided = Entry::Decided {
             call,
             verdict,
             by: By::Person,
+            access,
             rule,
         };
         match self.state.check(&decided) {

@@ -16,8 +16,8 @@ use crate::core::exchange::Range;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
 use crate::core::next::BackgroundSummary;
+use crate::core::prompt::fixed_bytes;
 use crate::core::request::Request;
-use crate::core::size::layers_bytes;
 use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
 use crate::core::window;
@@ -351,10 +351,7 @@ impl<W: World> Engine<W> {
                 None => return Ok(()),
             },
         };
-        let room = continuation::note_bytes(
-            budget.bytes(budget.hard()),
-            layers_bytes(&self.state.layers),
-        );
+        let room = continuation::note_bytes(budget.bytes(budget.hard()), fixed_bytes(&self.state));
         let note = continuation::note(&self.state, room, story.as_deref());
         let by = if story.is_some() {
             SummaryBy::Model

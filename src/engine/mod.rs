@@ -15,6 +15,7 @@ mod files;
 mod idle;
 mod recall;
 mod steps;
+mod structured;
 mod take_in;
 
 pub use context::{ContextChange, ContextFigures, Render, Summarising};
@@ -248,6 +249,11 @@ impl<W: World> Engine<W> {
         &self.state
     }
 
+    /// What is decided by.
+    pub fn policy(&self) -> &Policy {
+        &self.settings.policy
+    }
+
     /// Records that a process took the session up again. What was streaming at the crash
     /// moves from the drafts into the entry.
     pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
@@ -288,6 +294,7 @@ impl<W: World> Engine<W> {
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
+                Step::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,

@@ -11,10 +11,11 @@ use tokio::time::timeout;
 use super::attend::Stoppable;
 use super::files::Found;
 use super::{Engine, EngineError, Write};
+use crate::core::access::Access;
 use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
-use crate::core::fate::{Fate, fate, may_act_at};
+use crate::core::fate::{Fate, fate, may_act_at, still_allowed};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};
 use crate::core::tool::{Class, ToolCall};
@@ -25,6 +26,13 @@ use crate::world::{Boundary, Images, Settled, Unready, World};
 
 /// A stopped command is given two seconds before it is killed; this is enough for both.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Told with an edit that was made all the same.
+const CHANGED_SINCE_SEEN: &str =
+    "[the file had changed since it was read: read it again before you rely on the rest of it]";
+
+/// Of a call that is named in another's result.
+const LINE_CHARS: usize = 100;
 
 fn unstopped() -> Settled {
     Settled::Ended(Ran::of(Outcome::Interrupted {
@@ -179,7 +187,8 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let mut write = Write::default();
-        for (call, ran) in calls.iter().zip(results) {
+        for (call, mut ran) in calls.iter().zip(results) {
+            self.tell_of_change_before(call, &mut ran.outcome);
             write.entries.push(Entry::Finished {
                 call: call.id,
                 outcome: ran.outcome,
@@ -213,9 +222,9 @@ impl<W: World> Engine<W> {
     }
 
     /// Makes a call with an effect ready where it was judged to lead.
-    async fn prepare(&self, call: &ToolCall) -> Result<Guard, Unready> {
+    async fn prepare(&self, call: &ToolCall, access: Option<Access>) -> Result<Guard, Unready> {
         match self.judged(call) {
-            Ok(at) => self.prepare_at(call, at.as_deref()).await,
+            Ok(at) => self.prepare_at(call, access, at.as_deref()).await,
             Err(why) => Err(Unready::Refused(Outcome::error(why))),
         }
     }
@@ -223,18 +232,24 @@ impl<W: World> Engine<W> {
     pub(super) async fn prepare_at(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         at: Option<&Path>,
     ) -> Result<Guard, Unready> {
         self.world.boundary(Boundary::BeforePrepare).await;
         let seen = |path: &str| self.state.seen.get(path).cloned();
-        let prepared = self.world.prepare(call, at, &seen).await;
+        let prepared = self.world.prepare(call, access, at, &seen).await;
         self.world.boundary(Boundary::AfterPrepare).await;
         prepared
     }
 
     /// Record, then act, then record.
     async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
-        match self.prepare(call).await {
+        let open = self.state.call(call.id);
+        let fate = open.map(|open| fate(&self.state, &self.settings.policy, open));
+        let Some(Fate::Run { access }) = fate else {
+            return Ok(());
+        };
+        match self.prepare(call, access).await {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
@@ -245,6 +260,7 @@ impl<W: World> Engine<W> {
                 let started = Entry::Started {
                     call: call.id,
                     guard: guard.clone(),
+                    access,
                 };
                 self.record(Write {
                     entries: files.into_iter().chain([started]).collect(),
@@ -279,19 +295,19 @@ impl<W: World> Engine<W> {
 
     /// A call that was begun by a process that died, or that is to be stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
-        let Some((call, guard)) = self
-            .state
-            .call(id)
-            .and_then(|c| Some((c.call.clone(), c.guard.clone()?)))
-        else {
+        let Some(open) = self.state.call(id) else {
             return Ok(());
         };
+        let Some(guard) = open.guard.clone() else {
+            return Ok(());
+        };
+        let (call, access) = (open.call.clone(), open.started_access);
         let stop = self.state.is_stopped();
         let world = Rc::clone(&self.world);
         let (settling, begun) = (call.clone(), guard.clone());
         let step = async move {
             world.boundary(Boundary::BeforeSettle).await;
-            let settled = world.settle(&settling, &begun, stop).await;
+            let settled = world.settle(&settling, &begun, access, stop).await;
             world.boundary(Boundary::AfterSettle).await;
             settled
         };
@@ -302,7 +318,12 @@ impl<W: World> Engine<W> {
                 .await
                 .unwrap_or_else(|_| unstopped())
         };
-        match self.attend_quiet(step, Stoppable::Yes).await? {
+        let settled = self.attend_quiet(step, Stoppable::Yes).await?;
+        let open = self.state.call(id);
+        let allowed = open.map_or(Ok(()), |open| {
+            still_allowed(&self.state, &self.settings.policy, open)
+        });
+        match settled {
             None => Ok(()),
             Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
             Some(Settled::NoRoom(why)) => Err(no_room(why)),
@@ -313,11 +334,20 @@ impl<W: World> Engine<W> {
                 };
                 self.end(&call, &guard, Ran::of(outcome)).await
             }
+            Some(Settled::NotBegun(again)) if allowed.is_err() => {
+                let outcome = Outcome::error(allowed.err().unwrap_or_default());
+                self.end(&call, &guard, Ran::of(outcome)).await?;
+                if again != guard {
+                    self.discard(&again).await;
+                }
+                Ok(())
+            }
             Some(Settled::NotBegun(again)) => {
                 if again != guard {
                     let started = Entry::Started {
                         call: id,
                         guard: again.clone(),
+                        access,
                     };
                     self.record(Write::of(started)).await?;
                     self.discard(&guard).await;
@@ -336,10 +366,19 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.finish(&call, Ran::of(outcome)).await
+        self.record_end(&call, Ran::of(outcome), Found::default())
+            .await
     }
 
-    async fn end(&mut self, call: &ToolCall, guard: &Guard, ran: Ran) -> Result<(), EngineError> {
+    async fn end(
+        &mut self,
+        call: &ToolCall,
+        guard: &Guard,
+        mut ran: Ran,
+    ) -> Result<(), EngineError> {
+        if matches!(ran.fact, Some(Fact::Wrote { .. })) && self.state.changed_since_seen(guard) {
+            ran.outcome.add_line(CHANGED_SINCE_SEEN);
+        }
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
         let files = self.files_after(guard).await?;
         self.finish_with(call, ran, files).await?;
@@ -349,12 +388,32 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
+    /// A call that was made to follow a change of a file ran without it: the model must know.
+    fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
+        if let Some(failed) = self.state.failed_change_before(call.id) {
+            let what = failed.call.in_one_line(LINE_CHARS);
+            outcome.add_line(&format!(
+                "[{what}, before this call in the same answer, was refused: this is without its change]"
+            ));
+        }
+    }
+
     /// The result of a call that has not touched any file.
     pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
         self.finish_with(call, ran, Found::default()).await
     }
 
     async fn finish_with(
+        &mut self,
+        call: &ToolCall,
+        mut ran: Ran,
+        files: Found,
+    ) -> Result<(), EngineError> {
+        self.tell_of_change_before(call, &mut ran.outcome);
+        self.record_end(call, ran, files).await
+    }
+
+    async fn record_end(
         &mut self,
         call: &ToolCall,
         ran: Ran,

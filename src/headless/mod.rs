@@ -8,11 +8,13 @@ mod signals;
 
 use std::rc::Rc;
 
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, Via};
-use crate::core::next::Why;
+use crate::core::next::{self, Why};
 use crate::core::state::{Halt, State};
+use crate::core::structured::Standing;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
 use crate::report::{self, Trouble, exit, note, note_background};
 use crate::session::{Driver, ResumeReport, Session, drive, short_id};
@@ -29,6 +31,8 @@ pub struct Task {
     pub format: Format,
     /// The user named this session: a crash loop is lifted.
     pub by: By,
+    /// The JSON Schema that the answer has to fit.
+    pub schema: Option<Value>,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
@@ -62,6 +66,13 @@ struct Run {
 
 impl Run {
     async fn work(self, driver: &mut Driver, commands: UnboundedSender<Command>) -> u8 {
+        let says = self.task.prompt.is_some();
+        let is_owed = says || self.found.as_ref().is_some_and(|found| found.owed);
+        if let Some(schema) = self.task.schema.clone().filter(|_| is_owed)
+            && let Err(error) = driver.engine.expect_schema(schema, says).await
+        {
+            return self.refused(driver.engine.state(), &error);
+        }
         // First of all: who is told of the session may count on its having the words.
         let said = self.task.prompt.as_ref().map(|prompt| {
             driver.engine.say(&Message {
@@ -84,11 +95,13 @@ impl Run {
             note(&found.line());
             if self.task.prompt.is_none() && !found.owed {
                 note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
-                let done = RunResult::of(exit::DONE, None);
-                self.printer
-                    .borrow_mut()
-                    .result(driver.engine.state(), &done);
-                return exit::DONE;
+                let engine = &mut driver.engine;
+                // The process before may have died before it said so.
+                let result = match next::rest(engine.state(), engine.policy()) {
+                    Some(Why::Unfit) => unfit(engine.state()),
+                    _ => RunResult::of(exit::DONE, None),
+                };
+                return self.finish(engine, result).await;
             }
         }
         let by = match self.task.prompt {
@@ -184,7 +197,11 @@ impl RunResult {
 
 fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) -> RunResult {
     match rest {
+        Rest::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
+            RunResult::of(exit::DONE, None)
+        }
         Rest::Waiting(Why::Idle) => ended(stop),
+        Rest::Waiting(Why::Unfit) => unfit(engine.state()),
         Rest::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
@@ -211,6 +228,32 @@ fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) ->
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
             RunResult::of(code, Some("left; what runs goes on"))
         }
+    }
+}
+
+/// The JSON that fits the schema of the session, as the model wrote it.
+fn fitting(state: &State) -> Option<&str> {
+    match &state.structured.as_ref()?.standing {
+        Standing::Fits(json) => Some(json),
+        Standing::Owed | Standing::Unchecked(_) | Standing::GivenUp(_) => None,
+    }
+}
+
+fn unfit(state: &State) -> RunResult {
+    let held = state.structured.as_ref();
+    let (why, repairs) = match held.map(|held| (&held.standing, held.repairs)) {
+        Some((Standing::GivenUp(unfit), repairs)) => (unfit.to_string(), repairs),
+        _ => (String::new(), 0),
+    };
+    let told = match repairs {
+        0 => String::new(),
+        1 => ", and telling the model once did not help".to_string(),
+        n => format!(", and telling the model {n} times did not help"),
+    };
+    let why = format!("the answer does not fit its JSON Schema: {why}{told}");
+    RunResult {
+        hint: Some("say more (rewake -p -c \"…\"), or give another --json-schema with it".into()),
+        ..RunResult::of(exit::FAILED, Some(&why))
     }
 }
 

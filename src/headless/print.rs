@@ -7,10 +7,12 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::{RunResult, is_denied};
+use super::{RunResult, fitting, is_denied};
+use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
+use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
@@ -41,6 +43,8 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
+    /// It was said that commands run in the sandbox.
+    sandbox_told: bool,
 }
 
 impl Printer {
@@ -56,6 +60,7 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
+            sandbox_told: false,
         }))
     }
 
@@ -104,7 +109,11 @@ impl Printer {
                 self.turns += 1;
                 self.answer = words(blocks);
             }
-            Entry::Started { call, .. } => {
+            Entry::Started { call, access, .. } => {
+                if access.is_some_and(|access| access < Access::Full) && !self.sandbox_told {
+                    self.sandbox_told = true;
+                    note(SANDBOXED);
+                }
                 if let Some(open) = state.call(*call) {
                     note(&format!("· {}", subject(&open.call)));
                 }
@@ -124,6 +133,16 @@ impl Printer {
                         ending(outcome, fact.as_ref())
                     ));
                 }
+            }
+            Entry::Checked {
+                unfit: Some(unfit),
+                told: Some(_),
+                ..
+            } => {
+                let repairs = state.structured.as_ref().map_or(0, |held| held.repairs);
+                note(&format!(
+                    "· the answer does not fit its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
+                ));
             }
             Entry::Chose(Choice {
                 fallback: Some(fallback),
@@ -221,6 +240,12 @@ impl Printer {
             ));
         }
         match self.format {
+            // What does not fit is not what the reader of stdout was promised.
+            Format::Text if state.structured.is_some() => {
+                if let Some(json) = fitting(state) {
+                    out(&shown(json, std::io::stdout().is_terminal()));
+                }
+            }
             Format::Text if self.answer.is_empty() => {}
             Format::Text => out(&shown(&self.answer, std::io::stdout().is_terminal())),
             Format::Json | Format::StreamJson => out(&self.summary(state, result).to_string()),
@@ -228,7 +253,7 @@ impl Printer {
     }
 
     fn summary(&self, state: &State, result: &RunResult) -> Value {
-        json!({
+        let mut summary = json!({
             "type": "result",
             "session": self.session,
             "title": state.title(),
@@ -245,9 +270,19 @@ impl Printer {
             "background": state.background.keys().collect::<Vec<_>>(),
             "usage": self.usage,
             "cost_usd": self.cost_usd,
-        })
+        });
+        if state.structured.is_some() {
+            let json = fitting(state).and_then(|json| serde_json::from_str(json).ok());
+            summary["structured"] = json.unwrap_or(Value::Null);
+        }
+        summary
     }
 }
+
+/// Said at the first command that runs in it.
+const SANDBOXED: &str = "commands run in a sandbox: they do not see your keys and files outside of \
+                         the workspace, and have no network unless you allow it; sandbox.enabled = \
+                         false turns it off";
 
 /// An entry of the log as a line of the stream: its fields, with place, time and type.
 pub fn entry_line(record: &Record) -> Value {

@@ -190,6 +190,26 @@ pub(super) fn count(usage: &Value, pointer: &str) -> u64 {
     usage.pointer(pointer).map_or(0, token_count)
 }
 
+/// No answer costs more, US dollars.
+const MAX_COST: f64 = 10_000.0;
+
+/// What the provider says that it took, in 10⁻⁹ US dollars: OpenRouter, Vercel and others give
+/// dollars, some an object of them, xAI ticks of 10⁻¹⁰. A figure that cannot be true is none.
+pub(super) fn billed(usage: &Value) -> Option<u64> {
+    let number = |at: &str| usage.pointer(at).and_then(Value::as_f64);
+    let dollars = number("/cost")
+        .or_else(|| number("/cost/total_cost"))
+        .or_else(|| number("/cost/usd"))
+        .or_else(|| Some(number("/cost_in_usd_ticks")? / 1e10))?;
+    // With a key of the user's own at the provider behind it, that one takes its part itself.
+    let is_byok = usage.get("is_byok").and_then(Value::as_bool) == Some(true);
+    let upstream = number("/cost_details/upstream_inference_cost").filter(|_| is_byok);
+    let dollars = dollars + upstream.unwrap_or(0.0);
+    (0.0..=MAX_COST)
+        .contains(&dollars)
+        .then(|| (dollars * 1e9).round() as u64)
+}
+
 fn size(block: &Block) -> usize {
     match block {
         Block::Text { text, signature } => text.len() + signature.as_ref().map_or(0, String::len),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, answer, effort, errors, names};
+use super::{Delta, Reply, answer, effort, errors, names, structured};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
@@ -59,6 +59,9 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     if let effort::Anthropic::Effort(effort) = told {
         body["thinking"] = json!({"type": "adaptive"});
         body["output_config"] = json!({"effort": effort});
+    }
+    if let Some(schema) = &request.schema {
+        body["output_config"]["format"] = structured::output_format(schema);
     }
     let budget = budget
         .map(|budget| budget.min(request.max_tokens.saturating_sub(1)))

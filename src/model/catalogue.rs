@@ -63,8 +63,11 @@ impl ModelInfo {
         self.max_output.min(MAX_DEFAULT_OUTPUT)
     }
 
-    /// US dollars for one answer.
+    /// US dollars for one answer: what the provider says that it took, else by the prices.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
+        if let Some(nanos) = usage.billed_nanos {
+            return Some(nanos as f64 / 1e9);
+        }
         let long = self.long.filter(|long| usage.prompt() > long.over);
         let prices = long.map(|long| long.prices).or(self.prices)?;
         let per_million = usage.input as f64 * prices.input
@@ -222,6 +225,7 @@ mod tests {
             cached: 100_000,
             cache_written: 10_000,
             output: 1_000,
+            billed_nanos: None,
         };
         let near = |cost: Option<f64>, want: f64| (cost.unwrap() - want).abs() < 1e-9;
         assert!(near(info.cost(&usage(90_000)), 0.36 + 0.04 + 0.05 + 0.02));

@@ -87,7 +87,7 @@ pub(super) fn anthropic(effort: Effort, model: &str) -> Anthropic {
 }
 
 /// `claude-opus-4-6`, `claude-opus-4.6`, `claude-3-7-sonnet-20250219`. A date is no version.
-fn claude_version(model: &str) -> (u32, u32) {
+pub(super) fn claude_version(model: &str) -> (u32, u32) {
     let mut numbers = model
         .split(['-', '.', '/', '@', ':'])
         .skip_while(|part| *part != "claude")

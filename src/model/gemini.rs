@@ -73,6 +73,10 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         config.insert("thinkingConfig".into(), thinking);
     }
     effort::put_temperature(&mut config, request.temperature);
+    if let Some(schema) = &request.schema {
+        config.insert("responseMimeType".into(), "application/json".into());
+        config.insert("responseJsonSchema".into(), schema.clone());
+    }
     body.insert("generationConfig".into(), config.into());
     Value::Object(body)
 }
@@ -328,6 +332,7 @@ impl Decoder {
             cached,
             cache_written: 0,
             output: sum(["/candidatesTokenCount", "/thoughtsTokenCount"]),
+            billed_nanos: None,
         };
     }
 

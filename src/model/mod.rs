@@ -27,8 +27,10 @@ mod registry;
 pub(crate) mod retry;
 #[cfg(test)]
 mod samples;
+pub(crate) mod schema;
 pub(crate) mod script;
 pub mod sse;
+mod structured;
 pub mod target;
 mod too_long;
 mod wait;

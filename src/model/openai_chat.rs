@@ -17,7 +17,7 @@ use details::Details;
 use super::answer::{self, Answer};
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, effort, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
@@ -58,6 +58,12 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         body.insert(field.into(), value);
     }
     effort::put_temperature(&mut body, request.temperature);
+    if let Some(schema) = &request.schema {
+        body.insert(
+            "response_format".into(),
+            structured::response_format(schema),
+        );
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({ "type": "function", "function": {
@@ -423,6 +429,7 @@ impl Decoder {
             cached,
             cache_written: written,
             output,
+            billed_nanos: answer::billed(usage),
         };
         true
     }

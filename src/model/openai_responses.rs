@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, Answer};
 use super::sse::Event;
 use super::target::{Blobs, Target};
-use super::{Delta, Reply, effort, errors, image, names, plain};
+use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
 
@@ -55,6 +55,12 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         }
     }
     effort::put_temperature(&mut body, request.temperature);
+    if let Some(schema) = &request.schema {
+        body.insert(
+            "text".into(),
+            json!({ "format": structured::text_format(schema) }),
+        );
+    }
     Value::Object(body)
 }
 
@@ -386,6 +392,7 @@ impl Decoder {
             cached,
             cache_written: written,
             output: answer::count(usage, "/output_tokens"),
+            billed_nanos: answer::billed(usage),
         };
         let reason = response
             .pointer("/incomplete_details/reason")

@@ -173,6 +173,7 @@ mod tests {
             max_tokens: 100,
             effort: Effort::Default,
             temperature: None,
+            schema: None,
         }
     }
 

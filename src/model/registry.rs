@@ -2,12 +2,12 @@
 //! with their keys, and what is known of models.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
-use super::{Backend, Delta, Reply, catalogue, http, target, window};
+use super::{Backend, Delta, Reply, catalogue, http, structured, target, window};
 use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
 use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
@@ -20,6 +20,8 @@ pub struct Models {
     config: Config,
     env: Env,
     backends: RefCell<BTreeMap<String, Backend>>,
+    /// Models whose servers refused the field for the schema of an answer.
+    without_field: RefCell<BTreeSet<String>>,
 }
 
 impl Models {
@@ -29,6 +31,7 @@ impl Models {
             config,
             env,
             backends: RefCell::default(),
+            without_field: RefCell::default(),
         }
     }
 
@@ -73,7 +76,29 @@ impl Models {
             .temperature
             .or_else(of_model)
             .or(self.config.temperature);
-        backend.call(&request, blobs, on).await
+        let Some(schema) = request.schema.clone() else {
+            return backend.call(&request, blobs, on).await;
+        };
+        match &backend {
+            _ if self.without_field.borrow().contains(&request.model) => {
+                structured::use_tool(&mut request);
+            }
+            Backend::Http(_, provider) => {
+                structured::prepare(&mut request, provider.protocol, &provider.quirks)
+            }
+            Backend::Script(_) => {}
+        }
+        let reply = match backend.call(&request, blobs, on).await {
+            Err(failure) if request.schema.is_some() && structured::is_refused(&failure) => {
+                self.without_field
+                    .borrow_mut()
+                    .insert(request.model.clone());
+                structured::use_tool(&mut request);
+                backend.call(&request, blobs, on).await?
+            }
+            answered => answered?,
+        };
+        Ok(structured::read(reply, &schema))
     }
 
     /// The context window that the server names, for a model of which nothing else is known.

@@ -300,6 +300,7 @@ mod tests {
             max_tokens: 1000,
             effort: Effort::Default,
             temperature: None,
+            schema: None,
         }
     }
 

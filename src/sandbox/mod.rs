@@ -21,6 +21,7 @@
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
 //! | `start` | the command line that starts a stage, and what it reports |
 //! | `watch` | protected files that cannot be held: compared afterwards |
+//! | `appeared` | protected files that a command made anywhere in the workspace |
 //! | `family` | all processes that a command started |
 //! | `macos` | the same profile in the language of `sandbox-exec` |
 //!
@@ -30,6 +31,7 @@
 //!
 //! Deliberately absent: bubblewrap or any other program, and trying again without a sandbox.
 
+mod appeared;
 mod environment;
 mod family;
 mod kernel;
@@ -71,6 +73,6 @@ pub use descriptors::close_inherited;
 pub use environment::looks_secret;
 pub use family::{Family, adopt_orphans};
 pub use kernel::{Kernel, Unasked};
-pub use profile::{Limits, Network, Pinned, Profile, Repository, Request, Unsupported};
+pub use profile::{Limits, Looked, Network, Pinned, Profile, Repository, Request, Unsupported};
 pub use start::{Report, Starting, command, forked};
 pub use watch::{Change, Watched, bytes_below};

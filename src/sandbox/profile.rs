@@ -159,6 +159,15 @@ impl Default for Limits {
     }
 }
 
+/// A look through a workspace for protected files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looked {
+    pub workspace: PathBuf,
+    pub home: Option<PathBuf>,
+    /// Nothing was passed over because the workspace is large.
+    pub whole: bool,
+}
+
 /// What one command may do, worked out for this machine. The keeper carries it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
@@ -179,6 +188,9 @@ pub struct Profile {
     pub hidden: Vec<PathBuf>,
     /// Not writable, though it lies below `write`. What exists is held where mounts can be had.
     pub protected: Vec<PathBuf>,
+    /// Where what is protected was looked for, and is looked for again when the command is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked: Option<Looked>,
     /// The command's own temporary folder.
     pub tmp: PathBuf,
     /// Where changes of protected files are put.
@@ -258,6 +270,7 @@ impl Profile {
             pinned: Pinned::of(&workspace).into_iter().collect(),
             hidden: Vec::new(),
             protected: Vec::new(),
+            looked: None,
             tmp: tmp.clone(),
             quarantine: request.quarantine.to_path_buf(),
             pass_env: request.pass_env.to_vec(),
@@ -335,6 +348,11 @@ impl Profile {
                     .to_string(),
             );
         }
+        self.looked = Some(Looked {
+            workspace: workspace.to_path_buf(),
+            home: home.map(Path::to_path_buf),
+            whole: !found.cut_short,
+        });
         protected.extend(found.protected);
         let mut git = found.git;
         git.extend(
@@ -435,11 +453,6 @@ impl Profile {
         self.kernel.mounts
     }
 
-    /// Whether all that the command started is ended with it.
-    pub fn ends_all(&self) -> bool {
-        self.access == Access::Read || !self.is_held()
-    }
-
     /// Whether a variable is kept from the command.
     pub fn removes(&self, name: &str) -> bool {
         environment::looks_secret(name) && !self.pass_env.iter().any(|pass| pass == name)
@@ -509,16 +522,16 @@ pub(super) fn is_below_any(path: &Path, roots: &[PathBuf]) -> bool {
 
 /// What a bounded look below a workspace finds.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     /// The git folders of repositories, submodules and worktrees.
-    git: Vec<PathBuf>,
+    pub git: Vec<PathBuf>,
     /// What the policy protects, at any depth.
-    protected: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
     /// The look ended before it saw all.
     cut_short: bool,
 }
 
-fn look_below(workspace: &Path, home: Option<&Path>) -> Found {
+pub(super) fn look_below(workspace: &Path, home: Option<&Path>) -> Found {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let bases = Bases {
         folders: vec![text(workspace)],
@@ -555,15 +568,30 @@ fn look_below(workspace: &Path, home: Option<&Path>) -> Found {
     found
 }
 
-/// The git folders of submodules and linked worktrees, which lie in the one of the repository.
+/// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
+/// name may have slashes, and a submodule may have submodules.
 fn modules_of(git: &Path) -> Vec<PathBuf> {
+    const MAX_DEPTH: usize = 6;
+    let mut found = Vec::new();
     let inner = ["modules", "worktrees"].map(|name| git.join(name));
-    let entries = inner
-        .iter()
-        .filter_map(|folder| std::fs::read_dir(folder).ok());
-    let folders = entries
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()));
-    let folders = folders.filter(|folder| folder.join("HEAD").is_file());
-    folders.take(MAX_FOUND).collect()
+    let mut folders: Vec<(PathBuf, usize)> = inner.into_iter().map(|folder| (folder, 0)).collect();
+    while let Some((folder, depth)) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if found.len() >= MAX_FOUND {
+                return found;
+            }
+            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            let next = if path.join("HEAD").is_file() {
+                found.push(path.clone());
+                path.join("modules")
+            } else {
+                path
+            };
+            if is_folder && depth < MAX_DEPTH {
+                folders.push((next, depth + 1));
+            }
+        }
+    }
+    found
 }

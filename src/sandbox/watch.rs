@@ -9,7 +9,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::appeared::appeared;
 use super::profile::Profile;
 
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -38,7 +43,8 @@ enum State {
 pub struct Watched {
     roots: Vec<PathBuf>,
     before: BTreeMap<PathBuf, State>,
-    quarantine: PathBuf,
+    profile: Profile,
+    since: SystemTime,
 }
 
 /// A protected path that a command changed.
@@ -64,12 +70,47 @@ impl Watched {
         Watched {
             roots,
             before,
-            quarantine: profile.quarantine.clone(),
+            profile: profile.clone(),
+            since: SystemTime::now(),
         }
+    }
+
+    /// What differs now. Told only: nothing is undone, and `restored` is false.
+    pub fn differences(&self) -> Vec<Change> {
+        let after = states(&self.roots);
+        let names = self.before.keys().chain(after.keys());
+        let differ = names.filter(|path| self.before.get(*path) != after.get(*path));
+        let mut paths: Vec<PathBuf> = differ.cloned().collect();
+        paths.extend(appeared(&self.profile, self.since));
+        paths.sort();
+        // A folder stands for what lies below it.
+        paths.dedup_by(|path, before| path.starts_with(before));
+        let told = paths.into_iter().map(|path| Change {
+            path,
+            moved_to: None,
+            restored: false,
+        });
+        told.collect()
     }
 
     /// What differs now, put right as far as it can be.
     pub fn compare(&self) -> Vec<Change> {
+        let mut changes = self.compare_known();
+        for path in appeared(&self.profile, self.since) {
+            // It may have gone with the folder around it.
+            if path.symlink_metadata().is_ok() {
+                let moved_to = self.set_aside(&path);
+                changes.push(Change {
+                    restored: moved_to.is_some(),
+                    moved_to,
+                    path,
+                });
+            }
+        }
+        changes
+    }
+
+    fn compare_known(&self) -> Vec<Change> {
         let after = states(&self.roots);
         let mut changes = Vec::new();
         let mut names: Vec<&PathBuf> = self.before.keys().chain(after.keys()).collect();
@@ -103,30 +144,35 @@ impl Watched {
             return None;
         }
         let name = path.to_string_lossy().replace('/', "%");
-        let _ = std::fs::create_dir_all(&self.quarantine);
-        let beside = path.with_file_name(format!(
-            "{}.rewake-quarantine",
-            path.file_name()?.to_string_lossy()
-        ));
-        let numbered = |base: &Path, number: usize| {
-            let name = base.file_name().unwrap_or_default().to_string_lossy();
-            base.with_file_name(format!("{name}.{number}"))
-        };
-        let places = [self.quarantine.join(name), beside];
-        for place in &places {
-            for number in 0..100 {
-                let to = numbered(place, number);
-                if std::fs::symlink_metadata(&to).is_ok() {
-                    continue;
-                }
-                match std::fs::rename(path, &to) {
-                    Ok(()) => return Some(to),
-                    Err(_) => break,
-                }
-            }
-        }
-        None
+        let _ = std::fs::create_dir_all(&self.profile.quarantine);
+        let beside = path.file_name()?.to_string_lossy();
+        let places = [
+            self.profile.quarantine.join(name),
+            path.with_file_name(format!("{beside}.rewake-quarantine")),
+        ];
+        places.iter().find_map(|place| move_to(path, place))
     }
+}
+
+/// Under that name and the time, so that there is always a free one: nothing is replaced.
+fn move_to(path: &Path, place: &Path) -> Option<PathBuf> {
+    const TRIES: u64 = 100;
+    let name = place.file_name()?.to_string_lossy().into_owned();
+    let at_ms = u64::try_from(crate::store::now_ms()).unwrap_or_default();
+    for number in at_ms..at_ms.saturating_add(TRIES) {
+        let to = place.with_file_name(format!("{name}.{number}"));
+        match renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE) {
+            Ok(()) => return Some(to),
+            Err(Errno::EXIST) => {}
+            // The file system cannot do that.
+            Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => {
+                return std::fs::rename(path, &to).ok().map(|()| to);
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// No link among the folders that lead there: acting would be acting elsewhere.

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, unseen_by_commands,
+    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox,
+    unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::choice::Effort;
@@ -41,12 +43,13 @@ impl AppContext {
         let runs = self.runs()?;
         let (permission_check, hidden) =
             permissions::permission_check(self, &folder, runs.clone())?;
+        warnings.extend(permissions::lacking(self, &hidden));
         let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),
             home: self.env.home().map(PathBuf::from),
             inline_max_bytes: usize::try_from(config.inline_max_bytes).unwrap_or(usize::MAX),
-            hidden,
+            hidden: Arc::clone(&hidden),
             judged: None,
             limits: Limits::default(),
         };
@@ -55,6 +58,7 @@ impl AppContext {
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
             env_remove: unseen_by_commands(config),
+            sandbox: sandbox::confine(self, &id, hidden),
         };
         let chosen = self.choices(state, as_new)?;
         let model = match &chosen {
@@ -163,8 +167,7 @@ impl AppContext {
             mode,
             effort,
             temperature,
-            fallback: None,
-            without: None,
+            ..Choice::default()
         };
         Ok((!choice.is_empty()).then_some(choice))
     }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use super::short_id;
 use crate::core::entry::{
     Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
-    SummaryBy, Usage, Verdict,
+    SummaryBy, Unfit, Usage, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::text::count;
@@ -170,8 +170,9 @@ impl Describer {
                 verdict,
                 by,
                 rule,
+                access: _,
             } => self.decided(*call, verdict, *by, rule.as_deref()),
-            Entry::Started { call, guard } => self.started(*call, guard),
+            Entry::Started { call, guard, .. } => self.started(*call, guard),
             Entry::Finished {
                 call,
                 outcome,
@@ -216,6 +217,7 @@ impl Describer {
                 );
                 event(Tone::Calm, text)
             }
+            Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
             Entry::Chose(choice) => chosen(choice),
             Entry::Named { title } => detail(format!("named {title}")),
             Entry::Learned {
@@ -421,6 +423,22 @@ fn saved(reason: SaveReason) -> &'static str {
     }
 }
 
+fn checked<'a>(unfit: Option<&Unfit>, told: Option<&str>) -> Description<'a> {
+    match (unfit, told) {
+        (None, _) => detail("the answer fits its JSON Schema".to_string()),
+        (Some(unfit), Some(_)) => event(
+            Tone::Warn,
+            format!(
+                "the answer does not fit its JSON Schema, so the model is asked again: {unfit}"
+            ),
+        ),
+        (Some(unfit), None) => event(
+            Tone::Bad,
+            format!("the answer does not fit its JSON Schema: {unfit}"),
+        ),
+    }
+}
+
 fn chosen<'a>(choice: &Choice) -> Description<'a> {
     if let Some(FallbackModel { model, error }) = &choice.fallback {
         return event(
@@ -438,7 +456,11 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
     let mode = choice.mode.map(|m| format!("mode {}", m.name()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
-    let said = [model, mode, effort, temperature].into_iter().flatten();
+    let schema = choice.schema.as_ref();
+    let schema = schema.map(|_| "the next answer has to fit a JSON Schema".to_string());
+    let said = [model, mode, effort, temperature, schema]
+        .into_iter()
+        .flatten();
     event(Tone::Calm, said.collect::<Vec<_>>().join(", "))
 }
 

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use super::skills::skill_list;
-use super::{AppContext, VERSION};
+use super::{AppContext, VERSION, sandbox};
 use crate::config::InstructionsConfig;
 use crate::core::budget::Budget;
-use crate::core::entry::Layers;
+use crate::core::entry::{Layers, Mode};
+use crate::core::policy::Sandbox;
 use crate::core::text::head_tail;
 use crate::tools;
 use crate::workspace::{Here, instructions, skills};
@@ -30,6 +31,8 @@ pub(super) struct Renderer {
     config_dir: PathBuf,
     instructions: InstructionsConfig,
     shell: PathBuf,
+    mode: Mode,
+    sandbox: Sandbox,
 }
 
 impl Renderer {
@@ -39,6 +42,8 @@ impl Renderer {
             config_dir: ctx.paths.config_dir.clone(),
             instructions: ctx.config().instructions.clone(),
             shell: ctx.config().shell.program(&ctx.env),
+            mode: ctx.config().permission_mode,
+            sandbox: sandbox::given(ctx),
         }
     }
 
@@ -50,6 +55,7 @@ impl Renderer {
             self.skills(budget, &mut warnings),
         ];
         let (system, tools) = match budget.is_small() {
+            true if budget.is_tiny() => (SYSTEM_SHORT, tools::fewest_specs()),
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
@@ -116,7 +122,7 @@ impl Renderer {
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
         format!(
-            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n</environment>",
+            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\nmode: {} (may change)\ncommands: {}\n</environment>",
             self.here.folder.display(),
             self.here.root.display(),
             if self.here.is_git {
@@ -127,7 +133,23 @@ impl Renderer {
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.shell.display(),
+            self.mode.name(),
+            unasked(self.sandbox),
         )
+    }
+}
+
+/// What commands may do here without a question, in each mode.
+fn unasked(sandbox: Sandbox) -> &'static str {
+    match (sandbox.available, sandbox.read, sandbox.workspace) {
+        (true, true, true) => {
+            "sandboxed; unasked: access read (acceptEdits: workspace; plan: no more)"
+        }
+        (true, true, false) => "sandboxed; unasked: access read (plan: no more)",
+        (true, false, _) => "sandboxed; unasked: plain commands that only look",
+        (false, ..) => {
+            "no sandbox (`access` means nothing); unasked: plain commands that only look"
+        }
     }
 }
 
@@ -140,4 +162,45 @@ pub(super) fn list_bytes(budget: &Budget) -> usize {
 pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every request pays for these words.
+    #[test]
+    fn the_prompt_and_the_tools_are_short() {
+        let tools = serde_json::to_string(&tools::specs()).unwrap();
+        let bytes = SYSTEM.len() + tools.len();
+        let tokens = Budget::new(100_000, 1_000, None).tokens(bytes);
+        assert!(tokens <= 2_500, "{tokens} tokens");
+    }
+
+    #[test]
+    fn the_model_is_told_what_runs_unasked() {
+        let whole = Sandbox {
+            available: true,
+            read: true,
+            workspace: true,
+            hides: true,
+        };
+        let told = |sandbox| unasked(sandbox);
+        assert!(told(whole).contains("acceptEdits: workspace"));
+        assert!(
+            !told(Sandbox {
+                workspace: false,
+                ..whole
+            })
+            .contains("workspace")
+        );
+        assert!(
+            told(Sandbox {
+                read: false,
+                ..whole
+            })
+            .contains("only look")
+        );
+        assert!(told(Sandbox::default()).starts_with("no sandbox"));
+    }
 }

@@ -18,6 +18,7 @@ mod permissions;
 mod reading;
 mod rename;
 mod resume_report;
+mod sandbox;
 mod skills;
 mod takeover;
 

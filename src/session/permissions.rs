@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::AppContext;
+use super::{AppContext, sandbox};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
-use crate::core::policy::{Disk, Rule, Rules, Workspace, decide};
+use crate::core::policy::{Disk, Rule, Rules, Workspace, judge};
+use crate::core::rule::grants::lacking_notice;
 use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
 use crate::tools::{Hidden, matches, real_path};
@@ -33,6 +34,7 @@ pub(super) fn permission_check(
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
         rewakes_own: rewakes_own(ctx),
+        sandbox: sandbox::given(ctx),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
@@ -41,16 +43,24 @@ pub(super) fn permission_check(
     Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
 }
 
+/// What rules for commands do not give any more because commands run in the sandbox.
+pub(super) fn lacking(ctx: &AppContext, hidden: &Hidden) -> Option<String> {
+    match sandbox::given(ctx).available {
+        true => lacking_notice(&hidden.rules.lacking()),
+        false => None,
+    }
+}
+
 fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
     Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
         workspace.readable.extend(readable(&runs, state));
         if state.session_rules.is_empty() {
-            return decide(permission, state.mode, &rules.rules, &workspace, &DISK);
+            return judge(permission, state.mode, &rules.rules, &workspace, &DISK);
         }
         let mut rules = rules.rules.clone();
         rules.allow.extend(state.session_rules.iter().cloned());
-        decide(permission, state.mode, &rules, &workspace, &DISK)
+        judge(permission, state.mode, &rules, &workspace, &DISK)
     })
 }
 
@@ -134,7 +144,7 @@ mod tests {
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
         let described = describe(tool, &arguments).unwrap();
         let check = check_by(Arc::default(), workspace, runs);
-        check(&described.permission, &state) == Decision::Allow
+        check(&described.permission, &state).decision == Decision::Allow
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn ending(last: Option<&Record>, state: &State) -> Ending {
         Some(Halt::Failed(_)) => return Ending::Failed,
         None => {}
     }
-    if !state.owed && state.first_open().is_none() {
+    if !state.owed && state.first_open().is_none() && state.unchecked().is_none() {
         return Ending::Done;
     }
     match last.map(|r| &r.entry) {

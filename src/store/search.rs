@@ -187,7 +187,11 @@ pub(super) fn text_of(entry: &Entry) -> Option<Cow<'_, str>> {
             fact: Some(Fact::Recalled),
             ..
         } => None,
-        Entry::Said { text, .. } | Entry::Noted { text, .. } => Some(text.into()),
+        Entry::Said { text, .. }
+        | Entry::Noted { text, .. }
+        | Entry::Checked {
+            told: Some(text), ..
+        } => Some(text.into()),
         Entry::Named { title } => Some(title.into()),
         Entry::Replied { blocks, .. } => {
             let texts: Vec<&str> = blocks.iter().filter_map(block_text).collect();

@@ -218,6 +218,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             cached: count(sum_of_tokens(row.get(13)?)),
             cache_written: count(sum_of_tokens(row.get(14)?)),
             output: count(sum_of_tokens(row.get(15)?)),
+            billed_nanos: None,
         },
         bytes: count(row.get(16)?),
     })

@@ -1,17 +1,21 @@
 //! `bash`: a line of shell, under a keeper that outlives this process. What to run and what is
 //! told of it is here; the world runs it.
 
+mod hint;
 mod report;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use super::schema::{boolean, integer, object, string};
+use super::schema::{boolean, integer, object, one_of, string};
 use super::shown::{Body, Shown, ShownResult};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::{ShellCommand, Work};
+use crate::core::access::Access;
 use crate::core::permission::Permission;
+use crate::core::text::one_line;
 
 pub use report::BackgroundEnd;
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
@@ -22,6 +26,24 @@ pub(crate) struct Args {
     timeout_ms: Option<Whole>,
     #[serde(default)]
     background: bool,
+    /// None: the most that the mode and the rules give without a question.
+    #[serde(default, deserialize_with = "access")]
+    access: Option<Access>,
+}
+
+/// An unknown word is an error in words the model can act on.
+fn access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Access>, D::Error> {
+    let Some(word) = Option::<String>::deserialize(from)? else {
+        return Ok(None);
+    };
+    match Access::named(word.trim()) {
+        Some(access) => Ok(Some(access)),
+        None => Err(D::Error::custom(format!(
+            "there is no access {:?}; there are {}",
+            one_line(&word, 40),
+            Access::ALL.map(Access::name).join(", ")
+        ))),
+    }
 }
 
 impl Tool for Args {
@@ -30,8 +52,12 @@ impl Tool for Args {
     const LEFT_OUT: &'static [&'static str] = &["timeout_ms"];
 
     fn schema() -> Value {
-        let properties =
-            json!({"command": string(), "timeout_ms": integer(), "background": boolean()});
+        let properties = json!({
+            "command": string(),
+            "access": one_of(&Access::ALL.map(Access::name)),
+            "timeout_ms": integer(),
+            "background": boolean(),
+        });
         object(properties, &["command"])
     }
 
@@ -42,6 +68,8 @@ impl Tool for Args {
     fn permission(&self) -> Permission {
         Permission::Command {
             line: self.command.clone(),
+            access: self.access,
+            background: self.background,
         }
     }
 
@@ -71,8 +99,35 @@ impl Tool for Args {
 
 #[cfg(test)]
 mod tests {
+    use super::super::describe;
     use super::super::support::work;
     use super::*;
+
+    #[test]
+    fn an_access_is_one_of_the_four_or_an_error_that_names_them() {
+        let access = |arguments: Value| {
+            let described = describe("bash", &arguments.to_string());
+            described.map(|described| match described.permission {
+                Permission::Command { access, .. } => access,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(access(json!({"command": "a"})), Ok(None));
+        assert_eq!(access(json!({"command": "a", "access": null})), Ok(None));
+        for level in Access::ALL {
+            let arguments = json!({"command": "a", "access": level.name()});
+            assert_eq!(access(arguments), Ok(Some(level)));
+        }
+        for wrong in [json!("root"), json!(""), json!("x".repeat(500))] {
+            let why = access(json!({"command": "a", "access": wrong})).unwrap_err();
+            assert!(
+                why.contains("there are read, workspace, network, full"),
+                "{why}"
+            );
+            assert!(why.len() < 200, "{why}");
+        }
+        assert!(access(json!({"command": "a", "access": 3})).is_err());
+    }
 
     #[test]
     fn a_limit_is_the_configs_the_models_or_none() {

@@ -20,6 +20,8 @@ pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content
 /// What a checked call does.
 pub struct FileChange {
     pub target: Target,
+    /// A file that is there is replaced without a look at what it holds, so the model must know it.
+    pub is_blind: bool,
     pub content: MakeContent,
 }
 
@@ -34,8 +36,18 @@ pub enum Target {
 /// The new content of a file.
 pub struct Content {
     pub bytes: Vec<u8>,
-    /// How many places were replaced; `None` when all of the file was.
-    pub replaced: Option<usize>,
+    /// What was replaced; `None` when all of the file was.
+    pub replaced: Option<Replaced>,
+}
+
+/// The places of a file that were replaced.
+pub struct Replaced {
+    /// How many.
+    pub places: usize,
+    /// No other place can have been meant.
+    pub is_certain: bool,
+    /// They were what was asked for to the byte.
+    pub is_exact: bool,
 }
 
 impl Content {
@@ -81,21 +93,28 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
     file::replaceable(&path).map_err(|why| format!("cannot write {name}: {why}"))?;
     let old = content(&path).map_err(|why| format!("cannot change {name}: {why}"))?;
     let before = old.as_deref().map(file::hash);
-    match (&before, seen) {
-        (None, _) => {}
-        (Some(_), None) => {
-            return Err(format!(
-                "{name} exists and was not read in this session: nothing was changed\nhint: read it first"
-            ));
-        }
-        (Some(before), Some(seen)) if before != seen => {
-            return Err(format!(
-                "{name} changed on disk since it was read: nothing was changed\nhint: read it again"
-            ));
-        }
-        (Some(_), Some(_)) => {}
+    let is_known = before.is_none() || before.as_deref() == seen;
+    let unknown = || {
+        let (why, hint) = match seen {
+            None => ("exists and was not read in this session", "read it first"),
+            Some(_) => ("changed on disk since it was read", "read it again"),
+        };
+        format!("{name} {why}: nothing was changed\nhint: {hint}")
+    };
+    // What an edit that fails tells of a file, only one who may read it may know.
+    if !is_known && (change.is_blind || ctx.hidden.hides(&path)) {
+        return Err(unknown());
     }
-    let new = (change.content)(&path, old.as_deref())?;
+    let new = (change.content)(&path, old.as_deref()).map_err(|why| match seen {
+        Some(_) if !is_known => format!(
+            "{}\n{name} changed on disk since it was read\nhint: read it again",
+            why.trim_end()
+        ),
+        _ => why,
+    })?;
+    if !is_known && new.replaced.as_ref().is_some_and(|r| !r.is_certain) {
+        return Err(format!("{}, since `all` changes several places", unknown()));
+    }
     Ok(Guard::Checked {
         path: path_text.to_string(),
         before,
@@ -238,14 +257,24 @@ fn report(name: &str, old: Option<&[u8]>, new: &Content) -> String {
         return format!("created {name}: {lines}, {bytes}");
     };
     let diff = Diff::of(&String::from_utf8_lossy(old), &text);
-    let what = match new.replaced {
-        None => format!("overwrote {name}"),
-        Some(n) => format!("edited {name}: {}", count(n, "replacement")),
-    };
-    format!(
-        "{what}, +{} -{} lines\n{}",
-        diff.added, diff.removed, diff.excerpt
-    )
+    let words = diff.in_words();
+    match &new.replaced {
+        None => format!("overwrote {name}: {words}"),
+        Some(replaced) => {
+            let places = match replaced.places {
+                1 => String::new(),
+                n => format!("{}, ", count(n, "place")),
+            };
+            let shown = match replaced.is_exact {
+                true => String::new(),
+                false => format!(
+                    "\nline ends differ from those of `old`; it is now:\n{}",
+                    diff.excerpt
+                ),
+            };
+            format!("edited {name}: {places}{words}{shown}")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -303,38 +332,77 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_shows_what_changed() {
+    fn an_edit_says_in_a_line_what_changed() {
         let room = Room::new();
         room.put("a", "one\r\ntwo\r\n");
         let change = edit("a", "two", "2\n3");
         let guard = prepare(&change, &room.ctx, Some(&hash("one\r\ntwo\r\n"))).unwrap();
         let ran = apply(&change, &guard, &room.ctx);
-        assert_eq!(
-            done(&ran),
-            "edited a: 1 replacement, +2 -1 lines\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"
-        );
+        assert_eq!(done(&ran), "edited a: lines 2–3, +2 −1");
         assert_eq!(room.get("a"), "one\r\n2\r\n3\r\n");
     }
 
     #[test]
-    fn a_file_is_changed_only_as_it_was_seen() {
+    fn an_edit_that_is_not_to_the_byte_shows_what_it_made() {
+        let room = Room::new();
+        room.put("a", "one\r\ntwo\r\n");
+        let change = edit("a", "one\ntwo", "1\n2");
+        let guard = prepare(&change, &room.ctx, None).unwrap();
+        assert_eq!(
+            done(&apply(&change, &guard, &room.ctx)),
+            "edited a: lines 1–2, +2 −2\nline ends differ from those of `old`; it is now:\n\
+             @@ -1,2 +1,2 @@\n-one\n-two\n+1\n+2\n"
+        );
+    }
+
+    #[test]
+    fn a_file_is_overwritten_only_as_it_was_seen() {
         let room = Room::new();
         room.put("a", "theirs");
-        for change in [write("a", "ours"), edit("a", "theirs", "ours")] {
-            assert!(refused(&room, &change, None).contains("read it first"));
-            let stale = refused(&room, &change, Some(&hash("before")));
-            assert!(
-                stale.contains("changed on disk since it was read"),
-                "{stale}"
-            );
-            prepare(&change, &room.ctx, Some(&hash("theirs"))).unwrap();
-        }
+        let change = write("a", "ours");
+        assert!(refused(&room, &change, None).contains("read it first"));
+        let stale = refused(&room, &change, Some(&hash("before")));
+        assert!(
+            stale.contains("changed on disk since it was read"),
+            "{stale}"
+        );
+        prepare(&change, &room.ctx, Some(&hash("theirs"))).unwrap();
         assert_eq!(room.get("a"), "theirs");
+    }
+
+    #[test]
+    fn an_edit_needs_no_read_when_it_is_certain() {
+        let mut room = Room::new();
+        room.put("a", "one two two");
+        for seen in [None, Some(hash("before")), Some(hash("one two two"))] {
+            prepare(&edit("a", "one", "1"), &room.ctx, seen.as_deref()).unwrap();
+        }
+        let edits = json!([{"old": "two", "new": "2", "all": true}]);
+        let all = change("edit", json!({"path": "a", "edits": edits}));
+        assert!(refused(&room, &all, None).contains("`all` changes several places"));
+        let stale = refused(&room, &all, Some(&hash("before")));
+        assert!(
+            stale.contains("changed on disk since it was read"),
+            "{stale}"
+        );
+        prepare(&all, &room.ctx, Some(&hash("one two two"))).unwrap();
+        let wrong = refused(&room, &edit("a", "three", "3"), Some(&hash("before")));
+        assert!(wrong.contains("was not found"), "{wrong}");
+        assert!(wrong.ends_with("hint: read it again"), "{wrong}");
         let missing = refused(&room, &edit("aa", "x", "y"), None);
         assert!(
             missing.contains("near names in that folder: a"),
             "{missing}"
         );
+        // What a failed edit tells of a file would be as good as reading it.
+        room.hide(&["Read(a)"]);
+        for old in ["one", "three"] {
+            let said = refused(&room, &edit("a", old, "x"), None);
+            assert!(
+                said.contains("read it first") && !said.contains("two"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

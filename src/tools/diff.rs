@@ -2,6 +2,7 @@
 //!
 //! Line ends do not count: a file in CRLF is shown like any other.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use similar::{ChangeTag, DiffTag, TextDiff};
@@ -15,12 +16,17 @@ const MAX_EXCERPT_LINES: usize = 80;
 const MAX_EXCERPT_BYTES: usize = 4_000;
 const MAX_LINE_CHARS: usize = 300;
 const CONTEXT_LINES: usize = 3;
+/// So many are named by their lines.
+const MAX_PLACES: usize = 8;
 
 pub(super) struct Diff {
     /// Lines.
     pub added: usize,
     /// Lines.
     pub removed: usize,
+    /// The lines of the new text that are not in the old one, from 0. Where lines were only taken
+    /// out, an empty range.
+    pub places: Vec<Range<usize>>,
     /// Unified, its first part when it is long.
     pub excerpt: String,
 }
@@ -32,10 +38,12 @@ impl Diff {
             .timeout(MAX_TIME)
             .diff_lines(old.as_str(), new.as_str());
         let (mut added, mut removed) = (0, 0);
+        let mut places = Vec::new();
         for op in diff.ops() {
             if op.tag() != DiffTag::Equal {
                 added += op.new_range().len();
                 removed += op.old_range().len();
+                places.push(op.new_range());
             }
         }
         let mut excerpt = excerpt(&diff);
@@ -45,8 +53,33 @@ impl Diff {
         Diff {
             added,
             removed,
+            places,
             excerpt,
         }
+    }
+
+    /// What changed, in a few words: `lines 5-9, +5 -1`.
+    pub(super) fn in_words(&self) -> String {
+        let Diff { added, removed, .. } = self;
+        let mut places: Vec<String> = self
+            .places
+            .iter()
+            .take(MAX_PLACES)
+            .map(|place| match place.len() {
+                0 | 1 => (place.start + 1).to_string(),
+                _ => format!("{}–{}", place.start + 1, place.end),
+            })
+            .collect();
+        let more = self.places.len().saturating_sub(MAX_PLACES);
+        if more > 0 {
+            places.push(format!("{more} more"));
+        }
+        let what = match (&self.places[..], added + removed) {
+            (_, 0) => return "only line ends changed".to_string(),
+            ([place], _) if place.len() <= 1 => "line",
+            _ => "lines",
+        };
+        format!("{what} {}, +{added} −{removed}", places.join(", "))
     }
 }
 
@@ -87,6 +120,21 @@ mod tests {
         let diff = Diff::of("a\nb\nc\n", "a\nB\nc\nd\n");
         assert_eq!((diff.added, diff.removed), (2, 1));
         assert_eq!(diff.excerpt, "@@ -1,3 +1,4 @@\n a\n-b\n+B\n c\n+d\n");
+    }
+
+    #[test]
+    fn a_change_is_told_in_a_few_words() {
+        let words = |old: &str, new: &str| Diff::of(old, new).in_words();
+        assert_eq!(words("a\nb\nc\n", "a\nB\nC\nc\n"), "lines 2–3, +2 −1");
+        assert_eq!(words("a\nb\nc\n", "a\nB\nc\n"), "line 2, +1 −1");
+        assert_eq!(words("a\nb\nc\n", "a\nc\n"), "line 2, +0 −1");
+        assert_eq!(words("a\nb\nc\n", "A\nb\nC\nD\n"), "lines 1, 3–4, +3 −2");
+        assert_eq!(words("a\r\n", "a\n"), "only line ends changed");
+        let old: String = (0..40).map(|n| format!("{n}\n")).collect();
+        let new: String = (0..40)
+            .map(|n| format!("{n}{}\n", ["", "x"][n % 2]))
+            .collect();
+        assert!(words(&old, &new).contains(", 16, 12 more, +20 −20"));
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::checked::{Content, FileChange, Target};
+use super::checked::{Content, FileChange, Replaced, Target};
 use super::paths;
 use super::replace::{self, Replacement};
 use super::schema::{array, boolean, object, string};
 use super::shown::{Body, Shown, ShownResult};
 use super::tool::Tool;
 use super::work::Work;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -45,7 +45,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Edit,
+            path_use: PathUse::Edit,
             path: self.path.clone(),
         }
     }
@@ -64,12 +64,17 @@ impl Tool for Args {
         let Args { path: name, edits } = self;
         Work::Replace(FileChange {
             target: Target::Path(name.clone()),
+            is_blind: false,
             content: Box::new(move |path, old| match old {
                 Some(old) => {
                     let edited = replace::all(&name, &edits, old)?;
                     Ok(Content {
                         bytes: edited.text.into_bytes(),
-                        replaced: Some(edited.replaced),
+                        replaced: Some(Replaced {
+                            places: edited.replaced,
+                            is_certain: edited.is_certain,
+                            is_exact: edited.is_exact,
+                        }),
                     })
                 }
                 None => Err(format!(

@@ -1,13 +1,11 @@
-//! Outputs that are too big for an entry: head, tail, and the whole in a blob.
+//! Outputs that are too big for an entry: cut, and the whole in a blob.
 
 use super::{file, printable};
+use crate::core::cut::{Source, cut};
 use crate::core::entry::{BlobRef, Output};
 
-/// A cut moves to a line's end when one is within this many bytes.
-const LINE_BYTES: usize = 400;
-
-/// At most about `max` bytes of text; over that, 60 % head and the rest tail around a line
-/// that says where the whole is. The blob holds the whole, byte for byte.
+/// At most `max` bytes of text; over that, beginning and end around a line that names the lines
+/// that are left out and the address of the whole. The blob holds the whole, byte for byte.
 pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
     if shown.len() <= max {
@@ -17,40 +15,17 @@ pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
         hash: file::hash(text.as_bytes()),
         bytes: text.len() as u64,
     };
-    let head = head_end(&shown, max / 5 * 3);
-    let tail = tail_start(&shown, shown.len() - max / 5 * 2).max(head);
-    let hash = &blob.hash;
-    let cut = format!(
-        "{}\n[Result stored at blob:{hash}, {} bytes; memory_page reads it]\n{}",
-        shown[..head].trim_end_matches('\n'),
-        text.len(),
-        &shown[tail..]
-    );
+    let address = format!("blob:{}", blob.hash);
+    let source = Source {
+        address: &address,
+        is_all: true,
+    };
     let output = Output {
-        text: cut,
+        text: cut(&shown, max, source),
         blob: Some(blob),
         images: Vec::new(),
     };
     (output, vec![text.into_bytes()])
-}
-
-fn head_end(text: &str, wanted: usize) -> usize {
-    let end = floor(text, wanted);
-    match text[..end].rfind('\n') {
-        Some(at) if end - at <= LINE_BYTES => at + 1,
-        _ => end,
-    }
-}
-
-fn tail_start(text: &str, wanted: usize) -> usize {
-    let mut start = wanted.min(text.len());
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    match text[start..].find('\n') {
-        Some(at) if at < LINE_BYTES => start + at + 1,
-        _ => start,
-    }
 }
 
 /// The last char boundary at or before `at`.
@@ -84,21 +59,20 @@ mod tests {
     }
 
     #[test]
-    fn head_and_tail_end_at_lines() {
+    fn what_is_left_out_is_named_and_kept_whole_in_the_blob() {
         let whole: String = (0..1_000).map(|n| format!("line {n}\n")).collect();
         let (output, blobs) = fit(whole.clone(), 1_000);
-        let (head, rest) = output.text.split_once("\n[Result").unwrap();
+        let (head, rest) = output.text.split_once("[lines ").unwrap();
         let (line, tail) = rest.split_once("]\n").unwrap();
-        assert!(whole.starts_with(&format!("{head}\n")));
-        assert!(whole.ends_with(&format!("\n{tail}")));
+        assert!(whole.starts_with(head) && whole.ends_with(tail));
         let blob = output.blob.unwrap();
         assert_eq!(blob.hash, hash(&whole));
         let want = format!(
-            " stored at blob:{}, {} bytes; memory_page reads it",
+            "memory_page reads on at address blob:{}, offset {}",
             blob.hash,
-            whole.len()
+            head.len()
         );
-        assert_eq!(line, want);
+        assert!(line.ends_with(&want), "{line}");
         assert_eq!(blobs, vec![whole.into_bytes()]);
     }
 
@@ -106,8 +80,7 @@ mod tests {
         #[test]
         fn any_text_is_cut_within_bounds(text in "(\\PC|\n|\0){0,400}", max in 0usize..300) {
             let (output, _) = fit(text, max);
-            let marker = 140;
-            prop_assert!(output.text.len() <= max + marker);
+            prop_assert!(output.text.len() <= max);
         }
     }
 }

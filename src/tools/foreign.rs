@@ -16,5 +16,6 @@ pub(super) fn describe(name: &str, arguments: &Value) -> Described {
         permission: Permission::Foreign {
             name: name.to_string(),
         },
+        objection: None,
     }
 }

@@ -13,7 +13,7 @@ use super::paths::{self, ToolContext};
 use super::schema::{object, string};
 use super::shown::{Shown, ShownResult};
 use super::tool::Tool;
-use super::walk::{PathGlob, Walk, hints};
+use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::work::Work;
 use super::{Ran, printable};
 use crate::core::permission::Permission;
@@ -139,7 +139,7 @@ impl Matches {
     fn new(ctx: &ToolContext) -> Matches {
         Matches {
             folder: paths::real_folder(ctx),
-            max_bytes: ctx.inline_max_bytes,
+            max_bytes: ctx.inline_max_bytes.saturating_sub(FRAME_BYTES),
             text: String::new(),
             shown: 0,
             more: 0,

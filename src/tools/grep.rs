@@ -22,11 +22,11 @@ use super::paths::{self, Hidden, ToolContext};
 use super::schema::{boolean, integer, object, string};
 use super::shown::{Shown, ShownResult};
 use super::tool::Tool;
-use super::walk::{PathGlob, Walk, hints};
+use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::whole::Whole;
 use super::work::Work;
 use super::{Ran, printable};
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_HITS: u64 = 200;
 const MAX_HITS: u64 = 2_000;
@@ -77,7 +77,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Grep,
+            path_use: PathUse::Grep,
             path: self.path.as_deref().unwrap_or(".").to_string(),
         }
     }
@@ -284,7 +284,7 @@ impl Matches {
     fn new(args: &Args, ctx: &ToolContext) -> Matches {
         Matches {
             text: String::new(),
-            max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes),
+            max_bytes: MAX_TEXT_BYTES.min(ctx.inline_max_bytes.saturating_sub(FRAME_BYTES)),
             limit: args
                 .limit
                 .map_or(DEFAULT_HITS, u64::from)

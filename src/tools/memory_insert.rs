@@ -28,6 +28,7 @@ impl Tool for Args {
     const NAME: &'static str = "memory_insert";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_insert.md");
     const LEFT_OUT: &'static [&'static str] = &["topic"];
+    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let kind = one_of(&["semantic", "procedural", "episodic"]);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::fit::floor;
+use super::outline::outline;
 use super::past::{Past, PastScope, error_text, when};
 use super::printable;
 use super::schema::{integer, object, one_of, string};
@@ -111,7 +112,8 @@ fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result
     Ok(match next {
         None => part.to_string(),
         Some(next) => format!(
-            "{part}\n[{next} of {} bytes; read on with address blob:{hash}, offset {next}]",
+            "{part}\n[bytes {}-{next} of {}; read on with address blob:{hash}, offset {next}]",
+            floor(&text, offset),
             text.len()
         ),
     })
@@ -213,11 +215,21 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
             Some(Fact::Remembered { memory }) => memory.text.clone(),
             _ => result(outcome, past)?,
         },
-        Entry::Noted { text, .. } => text.clone(),
+        Entry::Noted { text, .. }
+        | Entry::Checked {
+            told: Some(text), ..
+        } => text.clone(),
         Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
         Entry::Stopped { draft: Some(draft) } => draft.clone(),
-        other => serde_json::to_string_pretty(other).map_err(|e| e.to_string())?,
+        other => {
+            let mut fields = serde_json::to_value(other).map_err(|e| e.to_string())?;
+            // The heading says it.
+            if let Some(fields) = fields.as_object_mut() {
+                fields.remove("kind");
+            }
+            outline(&fields)
+        }
     };
     Ok(printable(&text))
 }
@@ -229,7 +241,10 @@ fn block(block: &Block) -> Option<String> {
         Block::Thinking { text, .. } => Some(format!("(thinking) {text}")),
         Block::Call {
             name, arguments, ..
-        } => Some(format!("calls {name} {arguments}")),
+        } => Some(match serde_json::from_str(arguments) {
+            Ok(arguments) => format!("calls {name}\n{}", outline(&arguments)),
+            Err(_) => format!("calls {name} {arguments}"),
+        }),
     }
 }
 
@@ -252,21 +267,24 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
     Ok(match (text, outcome) {
         (Some(text), Outcome::Interrupted { why, .. }) => format!("{text}\n[interrupted: {why}]"),
         (Some(text), _) => {
-            let ending = ending(output).filter(|line| !text.trim_end().ends_with(line));
-            format!(
-                "{text}{}",
-                ending.map_or(String::new(), |l| format!("\n{l}"))
-            )
+            let ending: String = ending(output)
+                .filter(|line| !text.trim_end().ends_with(line))
+                .map(|line| format!("\n{line}"))
+                .collect();
+            format!("{}{ending}", text.trim_end_matches('\n'))
         }
         // The head and the tail are what there is.
         (None, _) => outcome.to_model_text().0,
     })
 }
 
-/// The last line that a command's result has besides its output: how it ended.
-fn ending(output: &Output) -> Option<&str> {
-    let last = output.text.lines().last();
-    last.filter(|line| line.starts_with('[') && line.ends_with(']'))
+/// The last lines that a result has besides its output: how a command ended, and what is told
+/// with it.
+fn ending(output: &Output) -> impl Iterator<Item = &str> {
+    let is_told = |line: &&str| line.starts_with('[') && line.ends_with(']');
+    let told = output.text.lines().rev().take_while(is_told).count();
+    let lines = output.text.lines().count();
+    output.text.lines().skip(lines - told)
 }
 
 fn images_of(images: &[Image]) -> String {
@@ -351,6 +369,10 @@ mod tests {
             past.done("memory_page", json!({"address": "0"}))
                 .contains("opened")
         );
+        // No entry is given as JSON.
+        let opened = past.done("memory_page", json!({"address": "0"}));
+        assert!(opened.contains("\nfolder: /here\n"), "{opened}");
+        assert!(!opened.contains(['{', '"']), "{opened}");
         past.appends(Entry::Replied {
             blocks: vec![
                 Block::text("I look"),
@@ -363,10 +385,7 @@ mod tests {
             asked_bytes: 0,
         });
         let page = past.done("memory_page", json!({"address": "entry 1"}));
-        assert!(
-            page.ends_with("I look\ncalls read {\"path\":\"a\"}\n"),
-            "{page}"
-        );
+        assert!(page.ends_with("I look\ncalls read\npath: a\n"), "{page}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod memory_insert;
 mod memory_page;
 mod memory_search;
 mod near;
+mod outline;
 mod past;
 mod paths;
 mod plan;
@@ -61,6 +62,7 @@ pub use limit::{Limits, Stop, Watch};
 pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::Replacement;
+use schema::Named;
 pub use shown::{Body, Shown, ShownResult};
 pub use work::{ShellCommand, Work};
 
@@ -91,14 +93,25 @@ pub fn short_specs() -> Vec<ToolSpec> {
     TOOLS.iter().map(tool::Entry::short_spec).collect()
 }
 
+/// Those that the work itself needs, for a window in which each tool costs a part that is felt.
+pub fn fewest_specs() -> Vec<ToolSpec> {
+    let needed = TOOLS.iter().filter(|tool| !tool.is_rare);
+    needed.map(tool::Entry::short_spec).collect()
+}
+
 /// What a call is: the [`crate::core::tool::Describe`] of the program.
 ///
 /// # Errors
 /// What is wrong with it, in words the model can act on.
 pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     match find(name, arguments)? {
-        (Some(tool), arguments) => (tool.describe)(arguments),
-        (None, arguments) => Ok(foreign::describe(name, &arguments)),
+        (Some(tool), named) => Ok(Described {
+            objection: named
+                .objection
+                .map(|why| format!("the arguments of {name}: {why}")),
+            ..(tool.describe)(named.arguments)?
+        }),
+        (None, named) => Ok(foreign::describe(name, &named.arguments)),
     }
 }
 
@@ -113,7 +126,7 @@ pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
 /// As [`describe`].
 pub fn work(call: &ToolCall) -> Result<Work, String> {
     match find(&call.name, &call.arguments)? {
-        (Some(tool), arguments) => (tool.work)(arguments),
+        (Some(tool), named) => (tool.work)(named.arguments),
         (None, _) => Ok(Work::Foreign(call.name.clone())),
     }
 }
@@ -121,23 +134,33 @@ pub fn work(call: &ToolCall) -> Result<Work, String> {
 /// How a call is shown to a person.
 pub fn shown(call: &ToolCall) -> Shown {
     match find(&call.name, &call.arguments) {
-        Ok((Some(tool), arguments)) => (tool.shown)(arguments).unwrap_or_default(),
+        Ok((Some(tool), named)) => (tool.shown)(named.arguments).unwrap_or_default(),
         Ok((None, _)) | Err(_) => Shown::default(),
     }
 }
 
-/// The tool of this name, `None` for a foreign one, and the arguments.
-fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Value), String> {
+/// The tool of this name, `None` for a foreign one, and the arguments under the tool's own names.
+fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Named), String> {
     let text = arguments.trim();
     let text = if text.is_empty() { "{}" } else { text };
-    let value: Value = serde_json::from_str(text)
-        .map_err(|e| format!("the arguments of {name} are not JSON: {e}"))?;
+    let not_json = |e| format!("the arguments of {name} are not JSON: {e}");
+    let mut value: Value = serde_json::from_str(text).map_err(not_json)?;
+    // Some servers wrap the object into a string.
+    if let Value::String(text) = &value {
+        value = serde_json::from_str(text).map_err(not_json)?;
+    }
     if !value.is_object() {
         return Err(format!("the arguments of {name} are not a JSON object"));
     }
     match TOOLS.iter().find(|tool| tool.name == name) {
-        Some(tool) => Ok((Some(tool), value)),
-        None if foreign::is_foreign(name) => Ok((None, value)),
+        Some(tool) => Ok((Some(tool), schema::named(&(tool.schema)(), value))),
+        None if foreign::is_foreign(name) => {
+            let named = Named {
+                arguments: value,
+                objection: None,
+            };
+            Ok((None, named))
+        }
         None => Err(format!("there is no tool named {name:?}")),
     }
 }

@@ -17,11 +17,10 @@ const MAX_COMPARED_BYTES: usize = 8_000;
 /// For one comparison.
 const MAX_TIME: Duration = Duration::from_millis(50);
 const MAX_LINES_COMPARED: usize = 500;
-const MAX_LINES_SHOWN: usize = 20;
 const MAX_LINE_CHARS: usize = 200;
 
-/// One sentence, then the lines themselves. Both texts have LF as line ends.
-pub(super) fn nearest(text: &str, wanted: &str) -> String {
+/// One sentence, then the lines themselves, at most `most`. Both texts have LF as line ends.
+pub(super) fn nearest(text: &str, wanted: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let wanted = wanted.trim_matches('\n');
     let wanted_lines: Vec<&str> = wanted.lines().collect();
@@ -29,7 +28,7 @@ pub(super) fn nearest(text: &str, wanted: &str) -> String {
         return "the file is empty".to_string();
     }
     if let Some(at) = same_but_whitespace(&lines, &wanted_lines) {
-        let shown = numbered(&lines, at, wanted_lines.len());
+        let shown = numbered(&lines, at, wanted_lines.len(), most);
         return format!("the nearest text differs only in whitespace:\n{shown}");
     }
     match most_alike(&lines, wanted, wanted_lines.len()) {
@@ -37,20 +36,20 @@ pub(super) fn nearest(text: &str, wanted: &str) -> String {
             "the nearest text is {:.0} % alike:\n{}",
             // Rounded, what differs must not be called the same.
             (ratio * 100.0).min(99.0),
-            numbered(&lines, at, wanted_lines.len())
+            numbered(&lines, at, wanted_lines.len(), most)
         ),
         None => "nothing in the file is like it\nhint: read the file again".to_string(),
     }
 }
 
-fn numbered(lines: &[&str], at: usize, count: usize) -> String {
+fn numbered(lines: &[&str], at: usize, count: usize, most: usize) -> String {
     let mut text = String::new();
     let shown = lines.iter().enumerate().skip(at).take(count);
-    for (index, line) in shown.take(MAX_LINES_SHOWN) {
+    for (index, line) in shown.take(most) {
         let line: String = printable(line).chars().take(MAX_LINE_CHARS).collect();
         text.push_str(&format!("{:>6}\t{line}\n", index + 1));
     }
-    if count > MAX_LINES_SHOWN {
+    if count > most {
         text.push_str("… and the lines below\n");
     }
     text
@@ -175,7 +174,7 @@ mod tests {
 
     #[test]
     fn whitespace_alone_is_named() {
-        let said = nearest(TEXT, "let total = add(1,2);\nprint(total);");
+        let said = nearest(TEXT, "let total = add(1,2);\nprint(total);", 20);
         assert!(said.contains("only in whitespace"), "{said}");
         assert!(
             said.contains("     2\t    let total = add(1, 2);\n     3\t"),
@@ -185,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_nearest_place_is_shown_with_its_line() {
-        let said = nearest(TEXT, "fn add(a: u32, b: u32) -> u32 {\n    a + b");
+        let said = nearest(TEXT, "fn add(a: u32, b: u32) -> u32 {\n    a + b", 20);
         assert!(said.contains("% alike"), "{said}");
         assert!(
             said.contains("     6\tfn add(a: i32, b: i32) -> i32 {\n"),
@@ -195,9 +194,9 @@ mod tests {
 
     #[test]
     fn what_is_like_nothing_is_said_to_be() {
-        assert!(nearest(TEXT, "SELECT * FROM 'users'").contains("nothing in the file"));
-        assert!(nearest("", "x").contains("empty"));
-        assert!(nearest("x", &"x\n".repeat(50)).contains("nothing in the file"));
+        assert!(nearest(TEXT, "SELECT * FROM 'users'", 20).contains("nothing in the file"));
+        assert!(nearest("", "x", 20).contains("empty"));
+        assert!(nearest("x", &"x\n".repeat(50), 20).contains("nothing in the file"));
     }
 
     #[test]
@@ -205,7 +204,7 @@ mod tests {
         let text: String = (0..100_000)
             .map(|n| format!("value {n} of the table\n"))
             .collect();
-        let said = nearest(&text, "value 77777 of the tabel");
+        let said = nearest(&text, "value 77777 of the tabel", 20);
         assert!(said.contains("77777"), "{said}");
     }
 }

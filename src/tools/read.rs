@@ -1,7 +1,7 @@
 //! Reading a file: a page of numbered lines, or an image.
 //!
-//! A page never has a hole: it ends where the limit of an output is reached and says how
-//! to read on. The file is streamed, so memory is flat whatever its size.
+//! A page never has a hole: it ends behind the last whole line that has room in a result, and
+//! says how to read on. The file is streamed, so memory is flat whatever its size.
 
 use crate::core::text::count;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ use super::work::Work;
 use super::{Ran, printable};
 use crate::core::entry::{BlobRef, Fact, Image, Outcome, Output};
 use crate::core::image::{self, media_type};
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_LINES: u64 = 2_000;
 const MAX_PAGE_BYTES: usize = 50_000;
@@ -31,6 +31,10 @@ const MAX_LINE_CHARS: usize = 2_000;
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
 /// A larger file is read no further than shown: no count of its lines, no hash.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
+/// The room for the lines behind a page.
+const FRAME_BYTES: usize = 450;
+/// The room for the number of a line, and for the note that it is cut.
+const LINE_FRAME_BYTES: usize = 80;
 const MAX_NAMES: usize = 100;
 const MAX_NAMES_READ: usize = 10_000;
 const SNIFFED_BYTES: usize = 8 * 1024;
@@ -60,7 +64,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Read,
+            path_use: PathUse::Read,
             path: self.path.clone(),
         }
     }
@@ -257,6 +261,8 @@ struct Page {
     line_bytes: u64,
     no_room: bool,
     not_utf8: bool,
+    /// A line of it is cut.
+    has_cut: bool,
 }
 
 impl Page {
@@ -264,7 +270,7 @@ impl Page {
         Page {
             first: args.offset.map_or(1, u64::from).max(1),
             limit: args.limit.map_or(DEFAULT_LINES, u64::from).max(1),
-            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes),
+            max_bytes: MAX_PAGE_BYTES.min(ctx.inline_max_bytes.saturating_sub(FRAME_BYTES)),
             text: String::new(),
             shown: 0,
             lines: 0,
@@ -272,6 +278,7 @@ impl Page {
             line_bytes: 0,
             no_room: false,
             not_utf8: false,
+            has_cut: false,
         }
     }
 
@@ -333,9 +340,13 @@ impl Page {
             .char_indices()
             .nth(MAX_LINE_CHARS)
             .map_or(text.len(), |(at, _)| at);
-        let clip = super::fit::floor(&text, clip.min(self.max_bytes));
+        let clip = super::fit::floor(
+            &text,
+            clip.min(self.max_bytes.saturating_sub(LINE_FRAME_BYTES)),
+        );
         let is_clipped = clip < text.len() || self.line_bytes > MAX_LINE_BYTES as u64;
         self.not_utf8 |= !is_clipped && std::str::from_utf8(bytes).is_err();
+        self.has_cut |= is_clipped;
         let note = match is_clipped {
             true => format!(" … [cut: the line has {} bytes]", self.line_bytes),
             false => String::new(),
@@ -364,7 +375,7 @@ impl Page {
                 last + 1
             ));
         }
-        self.note_encoding();
+        self.notes();
         Ok(Ran::done(self.text).with(seen))
     }
 
@@ -383,7 +394,7 @@ impl Page {
             "[lines {}-{last} of a file of {size} bytes; stopped {words}, at line {at}]\n[{hint}]\n",
             self.first,
         ));
-        self.note_encoding();
+        self.notes();
         Ok(Ran::done(self.text))
     }
 
@@ -394,11 +405,15 @@ impl Page {
             self.first,
             last + 1
         ));
-        self.note_encoding();
+        self.notes();
         Ran::done(self.text)
     }
 
-    fn note_encoding(&mut self) {
+    fn notes(&mut self) {
+        if self.has_cut {
+            self.text
+                .push_str("[a command such as `sed -n 7p FILE | cut -c 2001-4000` shows more of a line that is cut]\n");
+        }
         if self.not_utf8 {
             self.text
                 .push_str("[not all of this is UTF-8: \u{fffd} stands for other bytes, and edit refuses the file]\n");

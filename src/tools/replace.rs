@@ -1,5 +1,5 @@
 //! Exact replacements in a text: one edit after the other, each on the result of the one
-//! before, all or nothing.
+//! before, all or nothing. When some fail, all of them are named, with lines of the file as it is.
 //!
 //! Line ends are the file's own. `old` is looked for in the text with every CRLF as LF, so
 //! models need not know of CR, and what is put in has the line end of its place. Everything
@@ -16,6 +16,11 @@ use super::near;
 /// Replacing a short text everywhere by a long one must not fill the memory.
 const MAX_RESULT_BYTES: usize = 4 * MAX_FILE_BYTES as usize;
 const MAX_LINES_NAMED: usize = 10;
+/// So many edits that fail are explained; the others are counted.
+const MAX_EXPLAINED: usize = 5;
+/// Lines of the file that are shown with an edit that fails: of one, and of each of several.
+const LINES_OF_ONE: usize = 20;
+const LINES_OF_SEVERAL: usize = 8;
 
 /// One text that is to be replaced in a file by another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +39,19 @@ pub(super) struct Edited {
     pub text: String,
     /// Places, over all edits.
     pub replaced: usize,
+    /// Each `old` was there exactly once, so nothing else can have been meant.
+    pub is_certain: bool,
+    /// Each `old` was there to the byte, line ends too.
+    pub is_exact: bool,
+}
+
+/// Why an edit cannot be made.
+enum Failure {
+    NotFound,
+    /// Where it is, in the text with LF as line ends.
+    Many(Vec<usize>),
+    /// It cannot be made in any text.
+    Wrong(String),
 }
 
 /// `name` is that of the file, for the error.
@@ -50,71 +68,170 @@ pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edite
     let mut edited = Edited {
         text: text.to_string(),
         replaced: 0,
+        is_certain: true,
+        is_exact: true,
     };
-    let count = edits.len();
+    let mut failed = Vec::new();
     for (index, edit) in edits.iter().enumerate() {
-        let (text, places) = replace(&edited.text, edit, was_crlf).map_err(|why| {
+        if let Err(failure) = edited.take(edit, was_crlf) {
+            failed.push((index, failure));
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(edited),
+        false => Err(format!(
+            "{name}: nothing was changed: {}",
+            explained(text, edits, &failed)
+        )),
+    }
+}
+
+impl Edited {
+    fn take(&mut self, edit: &Replacement, was_crlf: bool) -> Result<(), Failure> {
+        let old = edit.old.replace("\r\n", "\n");
+        let new = edit.new.replace("\r\n", "\n");
+        let wrong = |why: &str| Err(Failure::Wrong(why.to_string()));
+        if old.is_empty() {
+            return wrong(
+                "`old` is empty\nhint: give the text to replace; write replaces a whole file",
+            );
+        }
+        if old == new {
+            return wrong("`old` and `new` are the same (line ends are kept as they are)");
+        }
+        let text = self.text.as_str();
+        let flat = Flat::of(text, was_crlf);
+        let places = places(&flat.text, &old, edit.all)?;
+        if text.len() + places.len() * new.len() > MAX_RESULT_BYTES {
+            return wrong(&format!(
+                "the result would be over {MAX_RESULT_BYTES} bytes"
+            ));
+        }
+        let mut out = String::with_capacity(text.len() + new.len());
+        let mut copied = 0;
+        for place in &places {
+            let raw = flat.raw(place);
+            self.is_exact &= text[raw.clone()] == edit.old;
+            out.push_str(&text[copied..raw.start]);
+            if flat.is_crlf_at(place.start) {
+                out.push_str(&new.replace('\n', "\r\n"));
+            } else {
+                out.push_str(&new);
+            }
+            copied = raw.end;
+        }
+        out.push_str(&text[copied..]);
+        self.is_certain &= places.len() == 1;
+        self.replaced += places.len();
+        self.text = out;
+        Ok(())
+    }
+}
+
+/// Where `old` is: one place, or with `all` every one.
+fn places(text: &str, old: &str, all: bool) -> Result<Vec<Range<usize>>, Failure> {
+    let starts = starts(text, old);
+    match starts.len() {
+        0 => Err(Failure::NotFound),
+        // Places that overlap are also two: which one was meant?
+        2.. if !all => Err(Failure::Many(starts)),
+        _ => {
+            let found = text.match_indices(old);
+            Ok(found.map(|(at, _)| at..at + old.len()).collect())
+        }
+    }
+}
+
+/// Where `old` begins. Of one that overlaps itself, the first two are enough.
+fn starts(text: &str, old: &str) -> Vec<usize> {
+    let starts: Vec<usize> = text.match_indices(old).map(|(at, _)| at).collect();
+    if let [first] = starts[..] {
+        let next = first + text[first..].chars().next().map_or(1, char::len_utf8);
+        let second = text[next..].find(old).map(|at| next + at);
+        return [Some(first), second].into_iter().flatten().collect();
+    }
+    starts
+}
+
+/// What is wrong with each edit that failed. All lines are those of `text`, the file as it is.
+fn explained(text: &str, edits: &[Replacement], failed: &[(usize, Failure)]) -> String {
+    let flat = text.replace("\r\n", "\n");
+    let count = edits.len();
+    let lines = match failed.len() {
+        1 => LINES_OF_ONE,
+        _ => LINES_OF_SEVERAL,
+    };
+    let mut parts: Vec<String> = failed
+        .iter()
+        .take(MAX_EXPLAINED)
+        .map(|(index, failure)| {
             let which = match count {
                 1 => String::new(),
                 _ => format!("edit {} of {count}: ", index + 1),
             };
-            format!("{name}: nothing was changed: {which}{why}")
-        })?;
-        edited.text = text;
-        edited.replaced += places;
+            let why = explain(&flat, edits, failed, *index, failure, lines);
+            format!("{which}{}", why.trim_end())
+        })
+        .collect();
+    let more: Vec<String> = failed
+        .iter()
+        .skip(MAX_EXPLAINED)
+        .map(|(index, _)| (index + 1).to_string())
+        .collect();
+    if !more.is_empty() {
+        let numbers = match more.get(..MAX_LINES_NAMED) {
+            Some(first) if more.len() > MAX_LINES_NAMED => format!("{}, …", first.join(", ")),
+            _ => more.join(", "),
+        };
+        parts.push(format!("these fail too: edits {numbers}"));
     }
-    Ok(edited)
+    if failed.len() > 1 {
+        parts.insert(0, format!("{} of {count} edits fail", failed.len()));
+    }
+    parts.join("\n")
 }
 
-fn replace(text: &str, edit: &Replacement, was_crlf: bool) -> Result<(String, usize), String> {
-    let old = edit.old.replace("\r\n", "\n");
-    let new = edit.new.replace("\r\n", "\n");
-    if old.is_empty() {
-        return Err(
-            "`old` is empty\nhint: give the text to replace; write replaces a whole file".into(),
-        );
-    }
-    if old == new {
-        return Err("`old` and `new` are the same (line ends are kept as they are)".into());
-    }
-    let flat = Flat::of(text, was_crlf);
-    let places = places(&flat.text, &old, edit.all)?;
-    if text.len() + places.len() * new.len() > MAX_RESULT_BYTES {
-        return Err(format!("the result would be over {MAX_RESULT_BYTES} bytes"));
-    }
-    let mut out = String::with_capacity(text.len() + new.len());
-    let mut copied = 0;
-    for place in &places {
-        let raw = flat.raw(place);
-        out.push_str(&text[copied..raw.start]);
-        if flat.is_crlf_at(place.start) {
-            out.push_str(&new.replace('\n', "\r\n"));
-        } else {
-            out.push_str(&new);
+fn explain(
+    text: &str,
+    edits: &[Replacement],
+    failed: &[(usize, Failure)],
+    index: usize,
+    failure: &Failure,
+    lines: usize,
+) -> String {
+    let old = edits[index].old.replace("\r\n", "\n");
+    let needs = |(other, _): &&(usize, Failure)| {
+        *other < index && edits[*other].new.replace("\r\n", "\n").contains(&old)
+    };
+    match failure {
+        Failure::Wrong(why) => why.clone(),
+        Failure::NotFound => match starts(text, &old)[..] {
+            [first, ..] => format!(
+                "`old` is at line {}, but an edit before it in this call changes that text\n\
+                 hint: give `old` as it is after that edit",
+                line_at(text, first)
+            ),
+            [] => match failed.iter().find(needs) {
+                Some((other, _)) => format!("`old` is what edit {} would make", other + 1),
+                None => format!("`old` was not found; {}", near::nearest(text, &old, lines)),
+            },
+        },
+        Failure::Many(made) => {
+            let starts = starts(text, &old);
+            match starts.len() {
+                0 | 1 => format!(
+                    "after the edits before it in this call, `old` is there {} times\n\
+                     hint: add lines around it until it is unique, or set `all`",
+                    made.len()
+                ),
+                _ => many(text, &starts),
+            }
         }
-        copied = raw.end;
     }
-    out.push_str(&text[copied..]);
-    Ok((out, places.len()))
 }
 
-/// Where `old` is: one place, or with `all` every one.
-fn places(text: &str, old: &str, all: bool) -> Result<Vec<Range<usize>>, String> {
-    let found = |at: usize| at..at + old.len();
-    let places: Vec<_> = text.match_indices(old).map(|(at, _)| found(at)).collect();
-    let Some(first) = places.first() else {
-        return Err(format!("`old` was not found; {}", near::nearest(text, old)));
-    };
-    // Places that overlap are also two: which one was meant?
-    let next = first.start + text[first.start..].chars().next().map_or(1, char::len_utf8);
-    if all || !text[next..].contains(old) {
-        return Ok(places);
-    }
-    let starts: Vec<usize> = match places.len() {
-        1 => vec![first.start, next + text[next..].find(old).unwrap_or(0)],
-        _ => places.iter().map(|p| p.start).collect(),
-    };
-    Err(many(text, &starts))
+fn line_at(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
 }
 
 fn many(text: &str, starts: &[usize]) -> String {
@@ -245,7 +362,9 @@ mod tests {
             edited,
             Ok(Edited {
                 text: "three".into(),
-                replaced: 2
+                replaced: 2,
+                is_certain: true,
+                is_exact: true,
             })
         );
         let why = edit(
@@ -253,6 +372,59 @@ mod tests {
             vec![change("one", "two", false), change("one", "x", false)],
         );
         assert!(why.unwrap_err().contains("edit 2 of 2"));
+    }
+
+    #[test]
+    fn all_edits_that_fail_are_named_with_the_lines_of_the_file() {
+        let text = "one\ntwo\nthree\nfour\ntwo\nsix\nseven = 7\n";
+        let edits = vec![
+            change("one\n", "0\n0\n0\n", false),
+            change("two", "2", false),
+            change("six", "6", false),
+            change("seven = 8", "7", false),
+            change("six", "66", false),
+            change("absent", "present", false),
+            change("present", "past", false),
+        ];
+        let why = edit(text, edits).unwrap_err();
+        let want = [
+            "nothing was changed: 5 of 7 edits fail\n",
+            "edit 2 of 7: `old` is there 2 times, at lines 2, 5\n",
+            "edit 4 of 7: `old` was not found; the nearest text is 89 % alike:\n     7\tseven = 7\n",
+            "edit 5 of 7: `old` is at line 6, but an edit before it in this call changes",
+            "edit 6 of 7: `old` was not found; ",
+            "edit 7 of 7: `old` is what edit 6 would make",
+        ];
+        for words in want {
+            assert!(why.contains(words), "{words:?} in\n{why}");
+        }
+    }
+
+    #[test]
+    fn many_edits_that_fail_are_told_within_bounds() {
+        let text: String = (0..2_000)
+            .map(|n| format!("line {n} of the text\n"))
+            .collect();
+        let edits: Vec<_> = (0..200)
+            .map(|n| change(&format!("lime {n} of the test\n").repeat(30), "x", false))
+            .collect();
+        let why = edit(&text, edits).unwrap_err();
+        assert!(why.contains("200 of 200 edits fail"), "{why}");
+        assert!(why.contains("these fail too: edits 6, 7, 8, "), "{why}");
+        assert!(why.len() < 4_000, "{} bytes", why.len());
+    }
+
+    #[test]
+    fn what_was_found_is_told() {
+        let is = |text: &str, old: &str, all: bool| {
+            let edited = edit(text, vec![change(old, "new", all)]).unwrap();
+            (edited.is_certain, edited.is_exact)
+        };
+        assert_eq!(is("a\nb\n", "a\nb", false), (true, true));
+        assert_eq!(is("a\nb\n", "a", true), (true, true));
+        assert_eq!(is("a\na\n", "a", true), (false, true));
+        assert_eq!(is("a\r\nb\r\n", "a\nb", false), (true, false));
+        assert_eq!(is("a\r\nb\r\n", "a\r\nb", false), (true, true));
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Tool for Args {
     const NAME: &'static str = "review_history";
     const TEXT: &'static str = include_str!("../../assets/tools/review_history.md");
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
+    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let properties = json!({

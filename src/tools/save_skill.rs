@@ -22,6 +22,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "save_skill";
     const TEXT: &'static str = include_str!("../../assets/tools/save_skill.md");
+    const IS_RARE: bool = true;
 
     fn schema() -> Value {
         object(
@@ -58,6 +59,7 @@ impl Tool for Args {
     fn work(self) -> Work {
         Work::Replace(FileChange {
             target: Target::InWorkspace(skill::path(&self.name)),
+            is_blind: true,
             content: Box::new(move |_, _| {
                 let text = skill::render(&self.name, &self.description, &self.body);
                 Ok(Content::whole(text.into_bytes()))

@@ -1,7 +1,14 @@
-//! The words of the schemas. They are written by hand, since every byte of them is in every
-//! request.
+//! The words of the schemas, and what models write put under the names that are in them. Schemas
+//! are written by hand, since every byte of them is in every request.
 
 use serde_json::{Value, json};
+
+use crate::core::text::{nearest, one_line};
+
+type Object = serde_json::Map<String, Value>;
+
+/// Names in an error.
+const MAX_NAMED: usize = 10;
 
 pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
@@ -25,4 +32,257 @@ pub(super) fn array(items: Value) -> Value {
 
 pub(super) fn one_of(names: &[&str]) -> Value {
     json!({"type": "string", "enum": names})
+}
+
+/// The arguments of a call, under the names that its tool has for them.
+#[derive(Debug, PartialEq)]
+pub(super) struct Named {
+    pub arguments: Value,
+    /// Why the call is not run, though it can be read: told to the model.
+    pub objection: Option<String>,
+}
+
+/// Other names that models have for an argument, in small letters without `_`. A name that the tool
+/// itself has is never one of these.
+const ALIASES: [(&str, &[&str]); 9] = [
+    (
+        "path",
+        &["filepath", "file", "filename", "directory", "folder", "dir"],
+    ),
+    ("command", &["cmd"]),
+    ("content", &["contents", "filetext"]),
+    ("old", &["oldstring", "oldstr", "oldtext"]),
+    ("new", &["newstring", "newstr", "newtext"]),
+    ("all", &["replaceall"]),
+    ("pattern", &["regex", "query"]),
+    ("glob", &["include"]),
+    ("background", &["runinbackground"]),
+];
+
+/// What a model wrote, put under the names of the schema. All that judges a call and all that runs
+/// it gets what this gives, so no name leads past a rule.
+///
+/// Nothing that a tool would have understood before is read in another way: what is said twice, or
+/// under a name that is nearly right, is an objection, and the rest is as it was.
+pub(super) fn named(schema: &Value, given: Value) -> Named {
+    let mut objection = None;
+    let arguments = value(schema, given, &mut objection);
+    Named {
+        arguments,
+        objection,
+    }
+}
+
+fn value(schema: &Value, given: Value, objection: &mut Option<String>) -> Value {
+    let of = schema["type"].as_str().unwrap_or_default();
+    let given = match (of, given) {
+        ("array" | "object", Value::String(text)) => json_text(of, text),
+        ("boolean", Value::String(text)) => match text.trim() {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => Value::String(text),
+        },
+        (_, given) => given,
+    };
+    match (of, given) {
+        ("object", Value::Object(given)) => Value::Object(object_of(schema, given, objection)),
+        ("array", Value::Array(items)) => {
+            let items = items.into_iter();
+            items
+                .map(|item| value(&schema["items"], item, objection))
+                .collect()
+        }
+        // One where a list of them is wanted.
+        ("array", one @ Value::Object(_)) if schema["items"]["type"] == "object" => {
+            Value::Array(vec![value(&schema["items"], one, objection)])
+        }
+        (_, given) => given,
+    }
+}
+
+/// Models write lists and objects as JSON in a string.
+fn json_text(of: &str, text: String) -> Value {
+    match serde_json::from_str(&text) {
+        Ok(found @ (Value::Array(_) | Value::Object(_))) if found.is_object() || of == "array" => {
+            found
+        }
+        _ => Value::String(text),
+    }
+}
+
+fn object_of(schema: &Value, given: Object, objection: &mut Option<String>) -> Object {
+    let Some(properties) = schema["properties"].as_object() else {
+        return given;
+    };
+    let (mut found, others): (Object, Object) = given
+        .into_iter()
+        .partition(|(name, _)| properties.contains_key(name));
+    let inner = properties
+        .iter()
+        .find(|(_, property)| property["items"]["properties"].is_object());
+    let mut of_inner = Object::new();
+    for (name, given) in others {
+        if given.is_null() {
+            continue;
+        }
+        if let Some(right) = right_name(&name, properties) {
+            let is_there = found.get(right).is_some_and(|value| !value.is_null());
+            match is_there {
+                true => object_to(
+                    objection,
+                    format!("`{right}` and `{name}` name the same argument: give `{right}` alone"),
+                ),
+                false => {
+                    found.insert(right.to_string(), given);
+                }
+            }
+        } else if let Some((list, property)) = inner
+            && let Some(item) = property["items"]["properties"].as_object()
+            && (item.contains_key(&name) || right_name(&name, item).is_some())
+        {
+            match found.contains_key(list) {
+                true => object_to(objection, format!("`{name}` belongs into `{list}`")),
+                false => {
+                    of_inner.insert(name, given);
+                }
+            }
+        } else {
+            let near = nearest(&name, properties.keys().map(String::as_str));
+            if let Some(near) = near.filter(|near| !found.contains_key(*near)) {
+                object_to(
+                    objection,
+                    format!("there is no `{name}`; `{near}` is near to it"),
+                );
+            }
+            found.insert(name, given);
+        }
+    }
+    if let Some((list, _)) = inner
+        && !of_inner.is_empty()
+    {
+        found.insert(list.clone(), Value::Array(vec![Value::Object(of_inner)]));
+    }
+    let known = found.into_iter().map(|(name, given)| {
+        let of = properties.get(&name).unwrap_or(&Value::Null);
+        let given = value(of, given, objection);
+        (name, given)
+    });
+    known.collect()
+}
+
+/// The first one is told.
+fn object_to(objection: &mut Option<String>, why: String) {
+    objection.get_or_insert(why);
+}
+
+/// The name that the schema has for this one.
+fn right_name<'a>(name: &str, properties: &'a Object) -> Option<&'a str> {
+    let bare = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let given = bare(name);
+    let alias_of = ALIASES
+        .iter()
+        .find(|(_, others)| others.contains(&given.as_str()))
+        .map(|(right, _)| *right);
+    properties
+        .keys()
+        .map(String::as_str)
+        .find(|right| bare(right) == given || alias_of == Some(right))
+}
+
+/// Besides what is wrong with arguments: the names that the tool does not have, and those it has.
+pub(super) fn hint(schema: &Value, given: &Value) -> String {
+    let (Some(properties), Some(given)) = (schema["properties"].as_object(), given.as_object())
+    else {
+        return String::new();
+    };
+    let list = |names: Vec<&String>| {
+        let names = names.into_iter().take(MAX_NAMED);
+        let names: Vec<String> = names.map(|n| format!("`{}`", one_line(n, 40))).collect();
+        names.join(", ")
+    };
+    let unknown: Vec<&String> = given
+        .keys()
+        .filter(|n| !properties.contains_key(*n))
+        .collect();
+    match unknown.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nhint: there is no {}; the arguments are {}",
+            list(unknown),
+            list(properties.keys().collect())
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit() -> Value {
+        let one = json!({"old": string(), "new": string(), "all": boolean()});
+        let edits = array(object(one, &["old", "new"]));
+        object(
+            json!({"path": string(), "edits": edits}),
+            &["path", "edits"],
+        )
+    }
+
+    fn read() -> Value {
+        let properties = json!({"path": string(), "offset": integer(), "limit": integer()});
+        object(properties, &["path"])
+    }
+
+    #[test]
+    fn other_names_are_put_right() {
+        let want = json!({"path": "a", "edits": [{"old": "x", "new": "y", "all": true}]});
+        for given in [
+            want.clone(),
+            json!({"file_path": "a", "edits": [{"old_string": "x", "new_string": "y", "replace_all": true}]}),
+            json!({"filePath": "a", "old_string": "x", "new_string": "y", "replaceAll": true}),
+            json!({"path": "a", "edits": {"oldText": "x", "newText": "y", "all": "true"}}),
+            json!({"path": "a", "edits": "[{\"old\":\"x\",\"new\":\"y\",\"all\":true}]"}),
+            json!({"path": null, "file": "a", "edits": [{"old": "x", "new": "y", "all": true}]}),
+        ] {
+            let named = named(&edit(), given.clone());
+            assert_eq!(named.arguments, want, "{given}");
+            assert_eq!(named.objection, None, "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_or_nearly_right_is_objected_to_and_read_as_before() {
+        for (given, why) in [
+            (
+                json!({"path": "a", "file_path": "b"}),
+                "`path` and `file_path` name the same",
+            ),
+            (
+                json!({"file": "a", "file_path": "b"}),
+                "name the same argument",
+            ),
+            (json!({"path": "a", "file_path": "a"}), "give `path` alone"),
+            (
+                json!({"path": "a", "limt": 1}),
+                "there is no `limt`; `limit` is near to it",
+            ),
+        ] {
+            let named = named(&read(), given.clone());
+            assert_eq!(named.arguments["path"], "a", "{given}");
+            let objection = named.objection.unwrap();
+            assert!(objection.contains(why), "{given}: {objection}");
+        }
+        let both = json!({"path": "a", "edits": [], "old_string": "x"});
+        let objection = named(&edit(), both).objection;
+        assert_eq!(
+            objection.as_deref(),
+            Some("`old_string` belongs into `edits`")
+        );
+        for given in [
+            json!({"path": "a", "x": 1}),
+            json!({"path": "a", "file_path": null}),
+            json!({"path": "a", "description": "why"}),
+        ] {
+            assert_eq!(named(&read(), given).objection, None);
+        }
+    }
 }

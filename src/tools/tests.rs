@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tool::Entry;
 use super::*;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 use crate::core::tool::Class;
 
 /// Arguments that have every property of the schema.
@@ -134,8 +134,49 @@ fn arguments_are_read_as_models_write_them() {
         error("edit", r#"{"path":"a","edits":[]}"#),
         "the arguments of edit: `edits` is empty"
     );
+    assert_eq!(
+        error("read", r#"{"pth":"a"}"#),
+        "the arguments of read: missing field `path`\nhint: there is no `pth`; the arguments are `limit`, `offset`, `path`"
+    );
     let skill = r#"{"name":"../x","description":"d","body":"b"}"#;
     assert!(error("save_skill", skill).starts_with("the arguments of save_skill: `name`"));
+}
+
+#[test]
+fn a_call_under_other_names_is_the_same_call() {
+    let same = |name: &str, given: Value, right: Value| {
+        assert_eq!(
+            described(name, given.clone()),
+            described(name, right.clone())
+        );
+        // A string that holds the object.
+        let wrapped = Value::String(given.to_string()).to_string();
+        assert_eq!(describe(name, &wrapped), Ok(described(name, right)));
+    };
+    same("read", json!({"file_path": "a"}), json!({"path": "a"}));
+    same("bash", json!({"cmd": "ls"}), json!({"command": "ls"}));
+    same(
+        "write",
+        json!({"file_path": "a", "content": "x"}),
+        json!({"path": "a", "content": "x"}),
+    );
+    let flat = json!({"file_path": "a", "old_string": "x", "new_string": "y"});
+    let right = json!({"path": "a", "edits": [{"old": "x", "new": "y"}]});
+    same("edit", flat, right);
+    let twice = described("read", json!({"path": "a", "file_path": "b"}));
+    assert_eq!(twice.subject, "a");
+    assert!(
+        twice
+            .objection
+            .unwrap()
+            .starts_with("the arguments of read: `path` and `file_path`")
+    );
+    let near = described("bash", json!({"command": "ls", "timeout": 5}));
+    assert!(
+        near.objection
+            .unwrap()
+            .contains("`timeout_ms` is near to it")
+    );
 }
 
 /// What the rules judge and what a crash means: a change of this table is a change of what the
@@ -148,8 +189,8 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     };
     use Class::{Checked, Idempotent, Opaque, Supervised};
     let back = |tool, reach| Permission::LookBack { tool, reach };
-    let path = |access, path: &str| Permission::Path {
-        access,
+    let path = |path_use, path: &str| Permission::Path {
+        path_use,
         path: path.into(),
     };
     let write = json!({"path": "a", "content": "x"});
@@ -163,18 +204,22 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
     let skill_path = Permission::WriteInWorkspace {
         path: ".rewake/skills/a/SKILL.md".into(),
     };
-    let line = Permission::Command { line: "ls".into() };
+    let line = Permission::Command {
+        line: "ls".into(),
+        access: None,
+        background: true,
+    };
     let far = Permission::Foreign {
         name: "mcp__far__poke".into(),
     };
     #[rustfmt::skip]
     let rows = [
-        ("read", json!({"path": "a"}), Idempotent, path(Access::Read, "a")),
-        ("grep", json!({"pattern": "x"}), Idempotent, path(Access::Grep, ".")),
-        ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(Access::Grep, "b")),
+        ("read", json!({"path": "a"}), Idempotent, path(PathUse::Read, "a")),
+        ("grep", json!({"pattern": "x"}), Idempotent, path(PathUse::Grep, ".")),
+        ("grep", json!({"pattern": "x", "path": "b"}), Idempotent, path(PathUse::Grep, "b")),
         ("glob", json!({"pattern": "*.rs", "path": "src"}), Idempotent, glob),
-        ("write", write, Checked, path(Access::Write, "a")),
-        ("edit", edit, Checked, path(Access::Edit, "a")),
+        ("write", write, Checked, path(PathUse::Write, "a")),
+        ("edit", edit, Checked, path(PathUse::Edit, "a")),
         ("save_skill", skill, Checked, skill_path),
         ("bash", json!({"command": "ls", "background": true}), Supervised, line),
         ("bash_stop", json!({"id": "b1"}), Idempotent, Permission::None),
@@ -231,6 +276,24 @@ fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
     let of = |name: &str| short.iter().find(|s| s.name == name).unwrap();
     assert_eq!(of("grep").schema["properties"].get("context"), None);
     assert_eq!(of("bash").description.matches('`').count(), 2);
+}
+
+#[test]
+fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
+    let names: Vec<String> = fewest_specs().into_iter().map(|s| s.name).collect();
+    let want = [
+        "read",
+        "write",
+        "edit",
+        "bash",
+        "bash_stop",
+        "grep",
+        "glob",
+        "plan",
+        "memory_search",
+        "memory_page",
+    ];
+    assert_eq!(names, want);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::schema;
 use super::shown::Shown;
 use super::work::Work;
 use crate::core::entry::ToolSpec;
@@ -19,6 +20,9 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     /// Properties that the schema for a small window is without. They are understood all the
     /// same.
     const LEFT_OUT: &'static [&'static str] = &[];
+
+    /// The work goes on without it: in the smallest windows it is not in the list.
+    const IS_RARE: bool = false;
 
     fn schema() -> Value;
 
@@ -45,7 +49,8 @@ pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
-    schema: fn() -> Value,
+    pub is_rare: bool,
+    pub schema: fn() -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(Value) -> Result<Shown, String>,
     pub work: fn(Value) -> Result<Work, String>,
@@ -60,12 +65,14 @@ impl Entry {
             name: T::NAME,
             text: T::TEXT,
             left_out: T::LEFT_OUT,
+            is_rare: T::IS_RARE,
             schema: T::schema,
             describe: |value| {
                 let args: T = arguments(value)?;
                 Ok(Described {
                     subject: args.subject(),
                     permission: args.permission(),
+                    objection: None,
                     class: args.work().class(),
                 })
             },
@@ -101,8 +108,9 @@ impl Entry {
 
 fn arguments<T: Tool>(value: Value) -> Result<T, String> {
     let name = T::NAME;
+    let hint = schema::hint(&T::schema(), &value);
     let args: T =
-        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}"))?;
+        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}{hint}"))?;
     match args.check() {
         Ok(()) => Ok(args),
         Err(why) => Err(format!("the arguments of {name}: {why}")),

@@ -22,6 +22,8 @@ use crate::workspace::ignored::Ignored;
 
 /// Names of a folder are sorted, so all of them are held at once.
 const MAX_NAMES: usize = 1_000_000;
+/// The room for the lines behind what was found: what was not shown, and [`hints`].
+pub(super) const FRAME_BYTES: usize = 450;
 
 /// A longer one is no glob that a person would write.
 const MAX_GLOB_BYTES: usize = 4_096;

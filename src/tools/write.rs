@@ -8,7 +8,7 @@ use super::schema::{object, string};
 use super::shown::{Body, Shown, ShownResult};
 use super::tool::Tool;
 use super::work::Work;
-use crate::core::permission::{Access, Permission};
+use crate::core::permission::{PathUse, Permission};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
@@ -33,7 +33,7 @@ impl Tool for Args {
 
     fn permission(&self) -> Permission {
         Permission::Path {
-            access: Access::Write,
+            path_use: PathUse::Write,
             path: self.path.clone(),
         }
     }
@@ -52,6 +52,7 @@ impl Tool for Args {
         let bytes = self.content.into_bytes();
         Work::Replace(FileChange {
             target: Target::Path(self.path),
+            is_blind: true,
             content: Box::new(move |_, _| Ok(Content::whole(bytes.clone()))),
         })
     }

@@ -166,7 +166,8 @@ impl Now {
                 .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
                 .collect(),
             unfinished: state.unfinished(),
-            owes: !state.is_stopped() && (state.owed || state.first_open().is_some()),
+            owes: !state.is_stopped()
+                && (state.owed || state.first_open().is_some() || state.unchecked().is_some()),
             acting: state.acts(),
             seq: state.next_seq().saturating_sub(1),
         }

@@ -11,6 +11,7 @@ use super::overlay::{FirstRun, Provider};
 use super::theme::Theme;
 use super::{Wake, style};
 use crate::config;
+use crate::config::KeyedProvider;
 use crate::core::text::count;
 use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
@@ -103,32 +104,41 @@ fn asks_for_trust(ctx: &AppContext) -> bool {
 
 /// What was looked for, and what of it can be used.
 fn providers(ctx: &AppContext) -> Vec<Provider> {
-    let mut providers: Vec<Provider> = ["anthropic", "openai", "gemini", "openrouter"]
-        .into_iter()
-        .map(|name| keyed(ctx, name))
-        .collect();
+    let known = config::keyed_providers();
+    let mut providers: Vec<Provider> = known.map(|known| keyed(ctx, &known)).collect();
     let servers = discover::local_servers(ctx.config());
     providers.extend(servers.into_iter().map(local));
     providers
 }
 
-fn keyed(ctx: &AppContext, name: &str) -> Provider {
-    let env = format!("{}_API_KEY", name.to_uppercase());
-    let key = ctx
-        .config()
-        .provider(name)
-        .and_then(|provider| provider.key(&ctx.env));
-    let is_ready = matches!(key, Ok(Some(_)));
-    let default = config::default_model(name);
+fn keyed(ctx: &AppContext, known: &KeyedProvider) -> Provider {
+    let provider = ctx.config().provider(known.name);
+    let key = provider.and_then(|provider| provider.key(&ctx.env));
+    let has_key = matches!(key, Ok(Some(_)));
+    let default = config::default_model(known.name);
+    let set: Vec<String> = known.variables.iter().map(|v| format!("{v}=…")).collect();
+    let set = format!("export {}", set.join(" "));
+    let named = format!("rewake -m {}/{}", known.name, known.model);
+    let found = match (has_key, &default) {
+        (true, Some(_)) => "a key is there".to_string(),
+        (true, None) => "a key is there; name a model".to_string(),
+        (false, _) => {
+            let variable = known.variables.last().copied().unwrap_or_default();
+            format!("no key: {variable} is not set")
+        }
+    };
+    let hint = match (has_key, &default) {
+        (_, Some(_)) => set,
+        (true, None) => named,
+        (false, None) => format!("{set}, then {named}"),
+    };
     Provider {
-        name: name.to_string(),
-        found: match is_ready {
-            true => "a key is there".to_string(),
-            false => format!("no key: {env} is not set"),
-        },
-        is_ready: is_ready && default.is_some(),
+        name: known.name.to_string(),
+        found,
+        is_ready: has_key && default.is_some(),
         models: default.into_iter().collect(),
-        hint: format!("export {env}=…"),
+        hint,
+        is_usual: known.is_usual || has_key,
     }
 }
 
@@ -146,6 +156,7 @@ fn local(server: LocalServer) -> Provider {
         is_ready: !models.is_empty(),
         models,
         hint: server.hint.to_string(),
+        is_usual: true,
     }
 }
 

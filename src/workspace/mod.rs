@@ -15,5 +15,5 @@ mod skills;
 pub use branch::branch;
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
-pub use repository::is_plain;
+pub use repository::{is_inert, is_plain};
 pub use skills::{Skill, Skills, skill_folders_of_user, skills};

@@ -78,6 +78,47 @@ pub fn is_plain(folder: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Nothing in the repository of this folder has git run a program later, when a person works in
+/// it: no hook, and no setting but those that git itself writes when it makes or clones one.
+/// For a repository that a command of the model made.
+pub fn is_inert(top: &Path) -> Result<(), String> {
+    let holds = |name: &str| top.join(name).symlink_metadata().is_ok();
+    let own = match holds(".git") {
+        true => {
+            Checked::default().repository(top, 0)?;
+            let own = own_folder(top)?;
+            // Elsewhere nobody would look for its settings.
+            if !own.iter().any(|part| part == ".git") {
+                return Err(obeys(&shown(&top.join(".git"))));
+            }
+            own
+        }
+        false if holds("HEAD") && (holds("objects") || holds("commondir")) => top.to_path_buf(),
+        false => return Ok(()),
+    };
+    let common = common_folder(&own)?;
+    for folder in [&own, &common] {
+        for name in ["config", "config.worktree"] {
+            let file = folder.join(name);
+            let Some(text) = read(&file, MAX_CONFIG_BYTES)? else {
+                continue;
+            };
+            let text = String::from_utf8(text).map_err(|_| obeys(&shown(&file)))?;
+            config::is_as_git_makes_it(&text)
+                .map_err(|setting| format!("`git` obeys {}: {setting}", shown(&file)))?;
+        }
+        for entry in fs::read_dir(folder.join("hooks")).into_iter().flatten() {
+            let hook = entry
+                .map_err(|_| obeys(&shown(&folder.join("hooks"))))?
+                .path();
+            if hook.extension().is_none_or(|e| e != "sample") {
+                return Err(obeys(&format!("the hook {}", shown(&hook))));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn obeys(what: &str) -> String {
     format!("`git` obeys {what}, which may run a program")
 }

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::archive::Archive;
+use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, Wish};
 use super::{BackgroundEnd, Images, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
+use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
 use crate::core::state::Background;
@@ -33,6 +35,8 @@ pub struct Shell {
     pub output_cap_bytes: u64,
     /// Commands do not see these variables.
     pub env_remove: Vec<String>,
+    /// None: a command runs with access `full` or not at all.
+    pub sandbox: Option<Confine>,
 }
 
 /// The [`World`] of one session on this machine.
@@ -89,9 +93,15 @@ impl Machine {
         }
     }
 
-    fn spec(&self, call: CallId, command: &ShellCommand) -> Spec {
+    /// Fails where there is no sandbox for the access: then the command does not run.
+    fn spec(&self, call: CallId, command: &ShellCommand, access: Access) -> Result<Spec, String> {
         let limit_ms = command.limit_ms.unwrap_or(self.shell.timeout_ms);
-        Spec {
+        let sandbox = match (access, &self.shell.sandbox) {
+            (Access::Full, _) => None,
+            (_, Some(sandbox)) => Some(sandbox.profile(access, &self.printed_files())?),
+            (_, None) => return Err("there is none in this session".to_string()),
+        };
+        Ok(Spec {
             command: command.line.clone(),
             folder: self.ctx.folder.clone(),
             timeout_ms: limit_ms.max(1),
@@ -102,15 +112,30 @@ impl Machine {
             session: self.session.clone(),
             call: background_id(call),
             background: command.background,
-            sandbox: None,
-        }
+            sandbox,
+        })
     }
 
-    fn prepare_run(&self, call: CallId, command: &ShellCommand) -> Result<Guard, Unready> {
-        let run = self
-            .runs
-            .prepare(&self.spec(call, command))
-            .map_err(|e| unready(&e))?;
+    /// What the commands in the background print, which commands may read.
+    fn printed_files(&self) -> Vec<PathBuf> {
+        let runs = self.runs.list();
+        let own = runs.iter().filter(|info| info.spec.session == self.session);
+        let files = own.filter_map(|info| self.runs.output_files(&info.run).ok());
+        files.flatten().collect()
+    }
+
+    fn prepare_run(
+        &self,
+        call: CallId,
+        command: &ShellCommand,
+        access: Access,
+    ) -> Result<Guard, Unready> {
+        let spec = self.spec(call, command, access).map_err(|why| {
+            Unready::Refused(Outcome::error(format!(
+                "not run: cannot put up the sandbox for access {access}: {why}"
+            )))
+        })?;
+        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {
             run,
             boot: self.boot.clone(),
@@ -196,6 +221,7 @@ impl Machine {
         call: &ToolCall,
         command: &ShellCommand,
         guard: &Guard,
+        access: Option<Access>,
         stop: bool,
     ) -> Settled {
         let Guard::Supervised { run, boot, .. } = guard else {
@@ -203,11 +229,13 @@ impl Machine {
         };
         match self.runs.settle(run, boot) {
             Ok(SettledRun::NotBegun) if stop => Settled::NotBegun(guard.clone()),
-            Ok(SettledRun::NotBegun) => match self.prepare_run(call.id, command) {
-                Ok(guard) => Settled::NotBegun(guard),
-                Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
-                Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
-            },
+            Ok(SettledRun::NotBegun) => {
+                match self.prepare_run(call.id, command, access.unwrap_or(Access::Full)) {
+                    Ok(guard) => Settled::NotBegun(guard),
+                    Err(Unready::Refused(outcome)) => Settled::Ended(Ran::of(outcome)),
+                    Err(Unready::NoRoom(why)) => Settled::NoRoom(why),
+                }
+            }
             Ok(SettledRun::Ended(ended)) if stop => Settled::Ended(self.result(&ended)),
             Ok(SettledRun::Running(mut running)) if stop => {
                 Settled::Ended(match self.runs.stop(run) {
@@ -307,7 +335,8 @@ impl World for Machine {
             Ok(Work::Look(look)) => {
                 let cancel = Arc::new(AtomicBool::new(false));
                 let _guard = CancelOnDrop(Arc::clone(&cancel));
-                let ctx = self.ctx_at(at);
+                let mut ctx = self.ctx_at(at);
+                ctx.inline_max_bytes = room.min(ctx.inline_max_bytes);
                 blocking(move || look(&ctx, &cancel)).await
             }
             Ok(Work::LookBack(look)) => {
@@ -330,12 +359,16 @@ impl World for Machine {
     async fn prepare(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
         match tools::work(call) {
-            Ok(Work::Run(command)) => self.prepare_run(call.id, &command),
+            Ok(Work::Run(command)) => match access {
+                Some(access) => self.prepare_run(call.id, &command, access),
+                None => refused("nothing was decided of how far it may reach".to_string()),
+            },
             Ok(Work::Replace(change)) => {
                 let ctx = self.ctx_at(at);
                 let seen = seen(&change.target.key(&ctx));
@@ -381,9 +414,17 @@ impl World for Machine {
         }
     }
 
-    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+    async fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+        stop: bool,
+    ) -> Settled {
         match (tools::work(call), guard) {
-            (Ok(Work::Run(command)), _) => self.settle_run(call, &command, guard, stop).await,
+            (Ok(Work::Run(command)), _) => {
+                self.settle_run(call, &command, guard, access, stop).await
+            }
             (Ok(_), Guard::Checked { path, after, .. }) => match tools::settle_file(guard) {
                 FileState::Before => Settled::NotBegun(guard.clone()),
                 FileState::After => {

@@ -4,6 +4,7 @@
 //! can die at every [`Boundary`].
 
 mod archive;
+pub(crate) mod confine;
 mod files;
 pub mod machine;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::core::access::Access;
 use crate::core::entry::{Failure, Guard, Outcome};
 use crate::core::request::Request;
 use crate::core::state::Background;
@@ -115,14 +117,16 @@ pub trait World: 'static {
         room: usize,
     ) -> impl Future<Output = Ran>;
 
-    /// Makes all ready for a call with an effect, and does nothing yet. `at` is where it was
-    /// judged to lead; `seen` is the hash the model knows the call's file by.
+    /// Makes all ready for a call with an effect, and does nothing yet. `access` is how far a
+    /// command may reach: without it no command is made ready. `at` is where the call was judged
+    /// to lead; `seen` is the hash the model knows the call's file by.
     ///
     /// # Errors
     /// [`Unready`] says whether the call is refused or has to wait.
     fn prepare(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> impl Future<Output = Result<Guard, Unready>>;
@@ -139,8 +143,15 @@ pub trait World: 'static {
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;
 
     /// What became of a call that was begun. With `stop` a running command is ended; without,
-    /// it is waited for.
-    fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> impl Future<Output = Settled>;
+    /// it is waited for. `access` is the recorded one: of an old log there is none, and no
+    /// sandbox.
+    fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+        stop: bool,
+    ) -> impl Future<Output = Settled>;
 
     /// The result is recorded: what was kept for settling may go.
     fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;

@@ -171,11 +171,11 @@ fn a_fork_is_told_of_no_other_session() {
 #[test]
 fn a_small_window_gets_the_short_forms() {
     const MESSAGE_AND_FRAME: usize = 800;
-    for protocol in Protocol::ALL {
+    for (protocol, window) in Protocol::ALL.into_iter().zip([4_000, 7_999, 8_000, 15_999]) {
         let (server, heard) = listening();
         let home = Home::with(&server, protocol);
-        let models = "[models.\"local/test-model\"]\ncontext_window = 4000\n";
-        home.configure(&server, protocol, models);
+        let models = format!("[models.\"local/test-model\"]\ncontext_window = {window}\n");
+        home.configure(&server, protocol, &models);
         home.run(["-p", "x"]).expect(0);
         let seen = heard.lock().unwrap().remove(0);
         let bytes = seen.body.len();
@@ -184,7 +184,10 @@ fn a_small_window_gets_the_short_forms() {
             "{}: {bytes}",
             protocol.name()
         );
-        assert!(seen.tools.iter().any(|name| name == "save_skill"));
+        // What is seldom needed is not worth its place in the smallest.
+        let has = |tool: &str| seen.tools.iter().any(|name| name == tool);
+        assert_eq!(has("save_skill"), window >= 8_000, "{window}");
+        assert!(has("memory_search") && has("bash_stop"), "{window}");
         server.assert_no_violations();
     }
 }

@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod commands;
 mod config;
 mod context;
@@ -22,10 +23,12 @@ mod nasty;
 mod network;
 mod output;
 mod refused;
+mod results;
 mod resume;
 mod sessions;
 mod start;
 mod store;
+mod structured;
 mod tools;
 mod unasked;
 

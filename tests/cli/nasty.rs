@@ -150,6 +150,7 @@ fn state(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn allows(line: &str, home: &Home, deny: &str) -> bool {
     let place = Workspace {
+        sandbox: rewake::core::policy::Sandbox::default(),
         rewakes_own: Vec::new(),
         folder: home.workspace().to_str().unwrap().to_string(),
         root: home.workspace().to_str().unwrap().to_string(),
@@ -165,7 +166,11 @@ fn allows(line: &str, home: &Home, deny: &str) -> bool {
     };
     let line = line.to_string();
     decide(
-        &Permission::Command { line },
+        &Permission::Command {
+            line,
+            access: None,
+            background: false,
+        },
         Mode::Default,
         &rules,
         &place,

@@ -33,7 +33,8 @@ fn has_fields(value: &Value, names: &[&str]) {
 
 #[test]
 fn json_is_one_object() {
-    let home = calling(&[bash("echo hi"), bash("touch x")]);
+    let without = json!({"command": "touch x", "access": "full"});
+    let home = calling(&[bash("echo hi"), ("bash", without)]);
     let run = home
         .run(["-p", "do it", "--output-format", "json"])
         .expect(0);

@@ -6,7 +6,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::support::{Home, Live, Run};
-use crate::{LIMIT, bash, history, play, quiet, refused, results, scripted, step, streamed};
+use crate::{
+    LIMIT, SCRIPTED, bash, history, play, quiet, refused, results, scripted, step, streamed,
+};
 
 fn stream(home: &Home, args: &[&str]) -> Live {
     let format = ["--output-format", "stream-json"];
@@ -37,11 +39,14 @@ fn signal(live: &Live, signal: Signal) {
 /// Its command runs until the file `go` is there.
 fn long() -> Home {
     let wait = "touch began; echo ran >> times; while [ ! -e go ]; do sleep 0.01; done; echo over";
-    scripted(&[
+    let home = scripted(&[
         step("", &[bash(wait)]),
         step("finished", &[]),
         step("more", &[]),
-    ])
+    ]);
+    // Where nothing runs unasked, a session without --yolo does not wait for ever.
+    home.write_config(&format!("{SCRIPTED}[sandbox]\nenabled = false\n"));
+    home
 }
 
 fn let_go(home: &Home) {

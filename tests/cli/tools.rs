@@ -95,6 +95,47 @@ fn what_a_rule_denies_is_not_found_by_looking_around() {
 }
 
 #[test]
+fn no_other_name_of_an_argument_leads_past_a_rule() {
+    let wrapped = json!({"path": "keys/a.txt"}).to_string();
+    let home = calling(&[
+        ("read", json!({"file_path": "keys/a.txt"})),
+        ("read", json!({"filePath": "keys/a.txt"})),
+        ("read", json!(json!(wrapped).to_string())),
+        ("read", json!({"path": "b.txt", "file_path": "keys/a.txt"})),
+        ("read", json!({"path": "keys/a.txt", "file_path": "b.txt"})),
+        ("grep", json!({"regex": "KEY", "dir": "keys"})),
+        ("bash", json!({"cmd": "rm b.txt"})),
+        ("bash", json!({"command": "true", "cmd": "rm b.txt"})),
+        (
+            "edit",
+            json!({"file_path": "keys/a.txt", "old_string": "KEY", "new_string": "LOCK"}),
+        ),
+        ("read", json!({"file_path": "b.txt"})),
+    ]);
+    std::fs::create_dir(home.path("keys")).unwrap();
+    std::fs::write(home.path("keys/a.txt"), "KEY=1\n").unwrap();
+    std::fs::write(home.path("b.txt"), "KEY=2\n").unwrap();
+    let rules = "permissions.deny=[\"Read(keys/**)\",\"Edit(keys/**)\",\"Bash(rm *)\"]";
+    let told = tool_results(&home, &["--yolo", "--set", rules]);
+    for n in [0, 1, 2, 6, 8] {
+        assert_eq!(told[n].0, "denied", "{n}: {}", told[n].1);
+    }
+    for n in [3, 4, 7] {
+        assert_eq!(told[n].0, "error", "{n}: {}", told[n].1);
+        assert!(
+            told[n].1.contains("name the same argument"),
+            "{}",
+            told[n].1
+        );
+    }
+    assert!(!told[5].1.contains("KEY=1"), "{}", told[5].1);
+    assert!(told.iter().all(|(_, text)| !text.contains("KEY=1")));
+    assert!(told[9].1.contains("KEY=2"), "{}", told[9].1);
+    assert_eq!(home.read("keys/a.txt"), "KEY=1\n");
+    assert_eq!(home.read("b.txt"), "KEY=2\n");
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_told_and_left_as_it_was() {
     let home = calling(&[
         ("write", json!({"path": "file/below", "content": "x"})),

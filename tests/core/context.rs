@@ -48,7 +48,7 @@ fn windows() -> Windows {
 
 fn policy(window: u64, windows: Windows) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
+        permission_check: std::sync::Arc::new(|_, _| Decision::Allow.into()),
         interactive: false,
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {

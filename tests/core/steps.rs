@@ -152,7 +152,11 @@ fn supervised() -> Guard {
 }
 
 fn started(call: CallId, guard: Guard) -> Entry {
-    Entry::Started { call, guard }
+    Entry::Started {
+        call,
+        guard,
+        access: None,
+    }
 }
 
 fn stopped() -> Entry {
@@ -179,15 +183,18 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|permission, _| match permission {
-            Permission::Command { line } if line.starts_with("ask") => Decision::Ask {
-                why: "asks".into(),
-                rule: None,
-            },
-            Permission::Command { line } if line.starts_with("deny") => Decision::Deny {
-                reason: "no".into(),
-            },
-            _ => Decision::Allow,
+        permission_check: std::sync::Arc::new(|permission, _| {
+            let decision = match permission {
+                Permission::Command { line, .. } if line.starts_with("ask") => Decision::Ask {
+                    why: "asks".into(),
+                    rule: None,
+                },
+                Permission::Command { line, .. } if line.starts_with("deny") => Decision::Deny {
+                    reason: "no".into(),
+                },
+                _ => Decision::Allow,
+            };
+            decision.into()
         }),
         interactive,
         max_turns: Some(30),
@@ -256,6 +263,7 @@ fn what_is_next() {
         call: id(2, 0),
         verdict,
         by: By::Person,
+        access: None,
         rule: None,
     };
     check(
@@ -312,6 +320,7 @@ fn rules_of_a_session_are_folded_from_its_log() {
         call: id(2, 0),
         verdict: Verdict::Allow,
         by: By::Person,
+        access: None,
         rule: Some(rule.to_string()),
     };
     let rules = |entries: Vec<Entry>| -> Vec<String> {
@@ -353,6 +362,7 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
         call,
         verdict,
         by: By::Person,
+        access: None,
         rule: None,
     };
     let mut log = vec![said("go"), replied(calls)];
@@ -692,6 +702,8 @@ enum Move {
     Start(u32),
     Finish(u32, Outcome),
     Decide(u32, bool),
+    /// Whether the answer fits, and whether the model is told.
+    Check(bool, bool),
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
@@ -742,12 +754,17 @@ fn any_move() -> impl Strategy<Value = Move> {
             error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
         }), effort: Some(Effort::High), temperature: Some(0.5), ..Choice::default() })),
         1 => Just(Entry::Chose(Choice::of_model("other/model"))),
+        1 => Just(Entry::Chose(Choice {
+            schema: Some(serde_json::json!({ "type": "object" })),
+            ..Choice::default()
+        })),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),
         2 => (0..5u32).prop_map(Move::Start),
         5 => (0..5u32, any_outcome()).prop_map(|(i, o)| Move::Finish(i, o)),
         1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(fits, told)| Move::Check(fits, told)),
     ]
 }
 
@@ -755,6 +772,14 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
     let call = |index: u32| state.calls.get(index as usize).map(|c| &c.call);
     Some(match step {
         Move::Plain(entry) => entry,
+        Move::Check(fits, told) => Entry::Checked {
+            answer: state.unchecked()?,
+            unfit: (!fits).then(|| Unfit {
+                path: String::new(),
+                why: "no".into(),
+            }),
+            told: told.then(|| "mend it".into()),
+        },
         Move::Start(index) => {
             let call = call(index)?;
             let guard = match call.class()? {
@@ -781,6 +806,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
+                access: None,
                 rule: None,
             }
         }
@@ -875,8 +901,13 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, rule: None };
+                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
+                }
+                Step::CheckAnswer(answer) => {
+                    let entry = Entry::Checked { answer, unfit: None, told: None };
+                    prop_assert!(state.check(&entry).is_ok());
+                    prop_assert!(state.answer(answer).is_some());
                 }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }

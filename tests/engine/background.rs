@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rewake::command::{RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
+use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Guard, Outcome};
 use rewake::core::state::Background;
 use rewake::core::tool::ToolCall;
@@ -38,6 +39,7 @@ fn there() -> There {
         timeout_ms: 60_000,
         output_cap_bytes: 1_000_000,
         env_remove: vec![],
+        sandbox: None,
     };
     let models = Models::new(Config::default(), Env::capture(None).unwrap());
     let machine = Machine::new(
@@ -69,7 +71,10 @@ fn bash(command: &str, background: bool) -> ToolCall {
 
 impl There {
     async fn prepare(&self, call: &ToolCall) -> Guard {
-        self.machine.prepare(call, None, &|_| None).await.unwrap()
+        self.machine
+            .prepare(call, Some(Access::Full), None, &|_| None)
+            .await
+            .unwrap()
     }
 
     /// Starts a background command.
@@ -216,7 +221,7 @@ async fn only_what_was_not_stopped_is_said_to_have_gone_on() {
     let guard = there.prepare(&call).await;
     there.machine.act(&call, &guard).await;
     for (stop, went_on) in [(true, false), (false, true)] {
-        let Settled::Ended(ran) = there.machine.settle(&call, &guard, stop).await else {
+        let Settled::Ended(ran) = there.machine.settle(&call, &guard, None, stop).await else {
             panic!("it has not ended");
         };
         let said = text(&ran);
@@ -231,7 +236,7 @@ async fn what_was_stopped_before_it_began_is_not_begun_after_a_crash() {
     let call = bash("echo >> count", false);
     let guard = there.prepare(&call).await;
     there.runs.stop(run_of(&guard)).unwrap();
-    let Settled::Ended(ran) = there.machine.settle(&call, &guard, false).await else {
+    let Settled::Ended(ran) = there.machine.settle(&call, &guard, None, false).await else {
         panic!("it would be begun");
     };
     assert!(text(&ran).contains("stopped before it began"), "{ran:?}");

@@ -167,7 +167,7 @@ impl Played {
 }
 
 /// How often a call is judged at most before it is run.
-const JUDGED: u32 = 6;
+const JUDGED: u32 = 7;
 
 /// As soon as a call was judged for the `nth` time, something happens.
 fn once_judged(session: &mut Session, nth: u32, then: impl Fn() + Send + Sync + 'static) {

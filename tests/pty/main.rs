@@ -34,8 +34,7 @@ pub fn scripted(steps: &[String]) -> Home {
     home
 }
 
-pub const CONFIG: &str =
-    "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
+pub const CONFIG: &str = "model = \"s/play\"\nsandbox.enabled = false\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
 
 /// With commands that ask for nobody.
 pub const FREE: &str = "model = \"s/play\"\npermission_mode = \"bypassPermissions\"\n\

@@ -73,6 +73,41 @@ fn a_first_run_says_what_was_looked_for() {
     assert!(terminal.is_cooked());
 }
 
+/// All that the table of providers knows, on a small screen.
+#[test]
+fn a_first_run_knows_every_provider_by_name() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &[]);
+    for usual in [
+        "anthropic: ",
+        "openai: ",
+        "gemini: ",
+        "openrouter: ",
+        "ollama: ",
+    ] {
+        terminal.sees(usual);
+    }
+    terminal.sees("m more providers");
+    terminal.answers("Enter chooses", "m");
+    for other in [
+        "azure",
+        "cerebras",
+        "deepseek",
+        "fireworks",
+        "groq",
+        "mistral",
+    ] {
+        terminal.sees(&format!("{other}: export "));
+    }
+    for other in ["moonshot", "together", "vercel", "xai", "zai"] {
+        terminal.sees(&format!("{other}: export "));
+    }
+    terminal.sees("see the demo");
+    terminal.sees("m back");
+    terminal.answers("Enter chooses", "q");
+    assert_eq!(terminal.ends().code(), Some(0));
+}
+
 #[test]
 fn trust_is_asked_once() {
     let home = scripted(&[step("Hello.", &[])]);

@@ -65,6 +65,10 @@ impl Place {
     }
 
     fn run(&self, profile: Profile, command: &str) -> (Ended, String) {
+        self.run_so(profile, command, false)
+    }
+
+    fn run_so(&self, profile: Profile, command: &str, background: bool) -> (Ended, String) {
         let runs = Runs::new(self.path("runs"), env!("CARGO_BIN_EXE_rewake"));
         let spec = Spec {
             command: command.into(),
@@ -73,10 +77,10 @@ impl Place {
             output_cap_bytes: 1_000_000,
             shell: default_shell(),
             env_remove: vec![],
-            env_set: vec![],
+            env_set: vec![("GIT_CONFIG_GLOBAL".into(), "/dev/null".into())],
             session: "session".into(),
             call: "0.0".into(),
-            background: false,
+            background,
             sandbox: Some(Box::new(profile)),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -113,32 +117,153 @@ fn until(what: impl Fn() -> bool) {
 const LEAVES_ONE: &str = "setsid sh -c 'echo $$ > $TMPDIR/pid; exec sleep 60' > /dev/null 2>&1 &
 while ! test -s $TMPDIR/pid; do sleep 0.01; done; echo done";
 
-#[test]
-fn level_read_ends_what_a_command_left_behind() {
-    let place = place("");
-    let (ended, text) = place.run(place.profile(Access::Read), LEAVES_ONE);
-    assert_eq!((&ended.how, text.as_str()), (&How::Exited(0), "done\n"));
-    assert!(after(&ended).ended >= 1, "{ended:?}");
-    assert!(test_kill_process(pid_in(&place.path("tmp/pid"))).is_err());
-}
-
-#[test]
-fn level_workspace_counts_what_a_command_left_behind() {
-    let place = place("");
-    let (ended, _) = place.run(place.profile(Access::Workspace), LEAVES_ONE);
-    let pid = pid_in(&place.path("tmp/pid"));
-    let lives = test_kill_process(pid).is_ok();
-    let _ = kill_process(pid, Signal::KILL);
-    assert!(lives && after(&ended).survivors >= 1, "{ended:?}");
-}
-
 /// What lives on could change a protected file after it was compared.
 #[test]
-fn where_files_are_only_compared_nothing_is_left_behind() {
-    let place = place("no-namespaces");
-    let (ended, _) = place.run(place.profile(Access::Workspace), LEAVES_ONE);
-    assert!(after(&ended).ended >= 1, "{ended:?}");
-    assert!(test_kill_process(pid_in(&place.path("tmp/pid"))).is_err());
+fn what_a_command_left_behind_ends_with_it_at_every_level() {
+    for lacks in ["", "no-namespaces"] {
+        for access in [Access::Read, Access::Workspace, Access::Network] {
+            let place = place(lacks);
+            let (ended, text) = place.run(place.profile(access), LEAVES_ONE);
+            assert_eq!((&ended.how, text.as_str()), (&How::Exited(0), "done\n"));
+            assert!(after(&ended).ended >= 1, "{lacks} {access}: {ended:?}");
+            assert!(test_kill_process(pid_in(&place.path("tmp/pid"))).is_err());
+        }
+    }
+}
+
+/// Without a file to hide, whose folder is only open in part where mounts cannot be had.
+fn open_place(lacks: &str) -> Place {
+    let place = place(lacks);
+    std::fs::remove_file(place.path("ws/.env")).unwrap();
+    place
+}
+
+/// Each line makes something that the user's tools would run or obey, where nothing was.
+const MAKES: [(&str, &str); 11] = [
+    ("git init -q s; echo x > s/.git/hooks/pre-commit", "s/.git"),
+    (
+        "git init -q s; git -C s config core.fsmonitor ./x",
+        "s/.git",
+    ),
+    ("git init -q s; git -C s config core.sshCommand x", "s/.git"),
+    ("git init -q s; git -C s config alias.st '!x'", "s/.git"),
+    (
+        "mkdir -p a b; git init -q a; mv a/.git b/data; echo 'gitdir: data' > b/.git",
+        "b/.git",
+    ),
+    (
+        "git init -q a; git -C a config core.pager x; mv a/.git z; mkdir y; mv z y/.git",
+        "y/.git",
+    ),
+    (
+        "git init -q --bare b; git -C b config core.pager x",
+        "b/HEAD",
+    ),
+    (
+        "git init -q --bare s/t/deep; git -C s/t/deep config core.pager x",
+        "s/t/deep/HEAD",
+    ),
+    (
+        "mkdir -p pkg/.vscode; echo x > pkg/.vscode/tasks.json",
+        "pkg/.vscode/tasks.json",
+    ),
+    (
+        "mkdir -p pkg/.claude; echo x > pkg/.claude/settings.json",
+        "pkg/.claude",
+    ),
+    (
+        "mkdir -p p/q; ln -s /etc/passwd p/q/.mcp.json",
+        "p/q/.mcp.json",
+    ),
+];
+
+#[test]
+fn what_others_obey_does_not_appear_at_any_depth() {
+    for (command, path) in MAKES {
+        for lacks in ["", "no-namespaces"] {
+            let place = open_place(lacks);
+            let (ended, text) = place.run(place.profile(Access::Workspace), command);
+            assert_eq!(ended.how, How::Exited(0), "{command}: {text}");
+            let left = place.path("ws").join(path).symlink_metadata();
+            assert!(left.is_err(), "{lacks} {command}: {text} {ended:?}");
+            let told = &after(&ended).changed;
+            assert!(told.iter().any(|one| one.contains(path)), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_repository_without_programs_may_be_made_and_used() {
+    let place = open_place("");
+    let makes = "git init -q -b main s && cd s && git config user.email a@b && git config user.name n && \
+                 mkdir -p .github/workflows && touch .github/workflows/ci.yml && git add -A && \
+                 git commit -qm x && cd .. && git clone -q s t && git -C s worktree add -q ../u && \
+                 git clone -q --bare s v.git";
+    let (ended, text) = place.run(place.profile(Access::Workspace), makes);
+    assert_eq!(ended.how, How::Exited(0), "{text}");
+    assert_eq!(after(&ended).changed, Vec::<String>::new());
+    for name in [
+        "s/.git/config",
+        "t/.github/workflows/ci.yml",
+        "u/.git",
+        "v.git/HEAD",
+    ] {
+        assert!(place.path("ws").join(name).exists(), "{name}");
+    }
+    // The next command finds them there and does not change what is obeyed in them.
+    let (ended, _) = place.run(
+        place.profile(Access::Workspace),
+        "echo x > s/.git/hooks/pre-commit; git -C t config alias.st '!x'",
+    );
+    assert!(
+        !place.path("ws/s/.git/hooks/pre-commit").exists(),
+        "{ended:?}"
+    );
+    let config = std::fs::read_to_string(place.path("ws/t/.git/config")).unwrap();
+    assert!(!config.contains("alias"), "{config}");
+}
+
+#[test]
+fn the_settings_of_a_submodule_are_held_whatever_its_name() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        let inner = place.path("ws/.git/modules/lib/deep");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(inner.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(inner.join("config"), "[core]\n").unwrap();
+        let command = "echo '\tpager = x' >> .git/modules/lib/deep/config";
+        place.run(place.profile(Access::Workspace), command);
+        let config = std::fs::read_to_string(inner.join("config")).unwrap();
+        assert_eq!(config, "[core]\n", "{lacks}");
+    }
+}
+
+/// A person works in the folder meanwhile.
+#[test]
+fn what_appears_while_a_command_runs_in_the_background_is_told_and_stays() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        let makes = "echo x > .mcp.json; mkdir -p p; git init -q p; git -C p config alias.a b";
+        let (ended, _) = place.run_so(place.profile(Access::Workspace), makes, true);
+        assert_eq!(after(&ended).changed, Vec::<String>::new());
+        let told = &after(&ended).found_changed;
+        for name in [".mcp.json", "p/.git"] {
+            assert!(told.iter().any(|one| one.ends_with(name)), "{told:?}");
+            assert!(place.path("ws").join(name).exists(), "{name}");
+        }
+    }
+}
+
+/// There is always a free name for what is put aside.
+#[test]
+fn what_is_made_again_and_again_is_put_aside_each_time() {
+    let place = place("");
+    for _ in 0..3 {
+        place.run(place.profile(Access::Workspace), "echo x > .mcp.json");
+        assert!(!place.path("ws/.mcp.json").exists());
+    }
+    let kept = std::fs::read_dir(place.path("quarantine")).unwrap().count();
+    assert_eq!(kept, 3);
 }
 
 #[test]

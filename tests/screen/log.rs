@@ -125,6 +125,7 @@ pub mod entry {
                 cached: 3_000,
                 cache_written: 0,
                 output: 150,
+                billed_nanos: None,
             },
             stop: if calls {
                 StopReason::ToolUse
@@ -142,6 +143,7 @@ pub mod entry {
             call,
             verdict: Verdict::Allow,
             by: By::Person,
+            access: None,
             rule: None,
         }
     }
@@ -152,7 +154,11 @@ pub mod entry {
             boot: "boot".into(),
             background: false,
         };
-        Entry::Started { call, guard }
+        Entry::Started {
+            call,
+            guard,
+            access: None,
+        }
     }
 
     pub fn checked(call: CallId, path: &str) -> Entry {
@@ -161,7 +167,11 @@ pub mod entry {
             before: Some("a".repeat(64)),
             after: "b".repeat(64),
         };
-        Entry::Started { call, guard }
+        Entry::Started {
+            call,
+            guard,
+            access: None,
+        }
     }
 
     pub fn finished(call: CallId, outcome: Outcome, fact: Option<Fact>) -> Entry {

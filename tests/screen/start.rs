@@ -436,6 +436,7 @@ fn first_run() -> FirstRun {
             Vec::new()
         },
         hint: hint.into(),
+        is_usual: true,
     };
     FirstRun::new(
         "no model is named, and no key of a provider is set".into(),
@@ -485,6 +486,35 @@ fn a_first_run_says_what_was_looked_for() {
     stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
     stage.answers("<Down><Enter>");
     assert!(matches!(stage.wanted[0], Intent::Demo));
+}
+
+#[test]
+fn the_other_providers_are_a_key_away() {
+    let mut first = first_run();
+    let names = ["cerebras", "deepseek", "groq", "mistral", "xai", "zai"];
+    first.providers.extend(names.map(|name| {
+        let variable = format!("{}_API_KEY", name.to_uppercase());
+        Provider {
+            name: name.into(),
+            found: format!("no key: {variable} is not set"),
+            is_ready: false,
+            models: Vec::new(),
+            hint: format!("export {variable}=…, then rewake -m {name}/MODEL"),
+            is_usual: false,
+        }
+    }));
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first))));
+    stage.sees("m more providers");
+    assert!(!stage.screen().contains("groq"), "{}", stage.screen());
+    stage.answers("m");
+    stage.sees("groq: export GROQ_API_KEY=…, then rewake -m groq/MODEL");
+    stage.sees("zai: export");
+    stage.sees("▸ use ollama/qwen3");
+    assert!(!stage.screen().contains("anthropic"), "{}", stage.screen());
+    stage.keys("m");
+    stage.sees("anthropic: no key");
+    stage.sees("m more providers");
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn usage_is_summed_per_session() {
         cached: 2,
         cache_written: 3,
         output: 4,
+        billed_nanos: None,
     };
     let replied = Entry::Replied {
         blocks: vec![],

@@ -142,6 +142,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 cached: 20,
                 cache_written: 30,
                 output: 40,
+                billed_nanos: None,
             },
             stop: StopReason::ToolUse,
             model: "openai/other".into(),
@@ -154,6 +155,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 reason: "no".into(),
             },
             by: By::Person,
+            access: None,
             rule: None,
         },
         Entry::Started {
@@ -163,6 +165,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 before: None,
                 after: "ab".into(),
             },
+            access: None,
         },
         Entry::Started {
             call: call(3),
@@ -171,10 +174,12 @@ pub fn all_kinds() -> Vec<Entry> {
                 boot: "b".into(),
                 background: true,
             },
+            access: None,
         },
         Entry::Started {
             call: call(4),
             guard: Guard::Opaque,
+            access: None,
         },
         finished(
             0,
@@ -266,6 +271,14 @@ pub fn all_kinds() -> Vec<Entry> {
             mode: Some(Mode::AcceptEdits),
             ..Choice::default()
         }),
+        Entry::Checked {
+            answer: 2,
+            unfit: Some(Unfit {
+                path: "/n".into(),
+                why: "want integer".into(),
+            }),
+            told: Some("at /n: want integer".into()),
+        },
         Entry::Named {
             title: "The parser".into(),
         },

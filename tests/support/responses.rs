@@ -29,6 +29,7 @@ const FIELDS: &[&str] = &[
     "max_tool_calls",
     "reasoning",
     "temperature",
+    "text",
     "top_p",
     "text",
     "truncation",

@@ -9,7 +9,7 @@ use crate::core::entry::Mode;
 use crate::core::harmless::{self, Reads};
 use crate::core::offer;
 use crate::core::path;
-use crate::core::permission::Access as PathAccess;
+use crate::core::permission::PathUse;
 use crate::core::rule::{Likeness, Rule};
 use crate::core::shell::{self, Doubt, Redirect, SimpleCommand, Word};
 
@@ -31,29 +31,36 @@ const CHANGES_FILES: &[&str] = &[
 /// Sub-commands of git that do.
 const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
 
-/// Commands run without a sandbox, so rules for any access speak of each of them.
-const REACH: Access = Access::Full;
-
 /// More places than this a line cannot be in.
 const MAX_PLACES: usize = 8;
 
 /// What is known of the shell at one place of a line.
-struct Shell {
+pub(super) struct Shell {
     /// The folders it may be in: whether a `cd` took place depends on what ran before.
-    places: Vec<String>,
+    pub places: Vec<String>,
     /// Something was run that may have changed what commands mean.
     changed: bool,
 }
 
+impl Shell {
+    pub(super) fn in_folder(folder: &str) -> Shell {
+        Shell {
+            places: vec![folder.to_string()],
+            changed: false,
+        }
+    }
+}
+
 impl<'a> Evaluation<'a> {
-    pub(super) fn line(&self, text: &str) -> Finding {
+    /// What rules and mode say of a line by its words, when it is to run with this access.
+    pub(super) fn line(&self, text: &str, access: Access) -> Finding {
         let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
         if let Some(rule) = self.rules.deny.iter().find(whole) {
             return denied(rule);
         }
         let finding = match shell::split(text) {
-            Ok(commands) => self.commands(&commands),
-            Err(doubt) => self.doubtful(text, doubt),
+            Ok(commands) => self.commands(&commands, access),
+            Err(doubt) => self.doubtful(text, access, doubt),
         };
         let bypass = self.mode == Mode::BypassPermissions;
         if let Some(rule) = self.rules.ask.iter().find(whole).filter(|_| !bypass) {
@@ -61,24 +68,38 @@ impl<'a> Evaluation<'a> {
         }
         // What was written for this very line needs no understanding of it.
         match finding {
-            Finding::Unknown { .. } if self.rules.allow.iter().any(|r| whole(&r)) => Finding::Fine,
+            Finding::Unknown { .. } if self.allows_line(text, access) => Finding::Fine,
             finding => finding,
         }
     }
 
-    fn doubtful(&self, text: &str, Doubt(why): Doubt) -> Finding {
+    fn allows_line(&self, text: &str, access: Access) -> bool {
+        let whole = |rule: &Rule| rule.is_all_commands() || rule.is_line(text);
+        self.needed(access) <= Access::Workspace && self.rules.allow.iter().any(whole)
+    }
+
+    /// The least that a rule which allows must give for a command to run with this access.
+    /// Where there is no sandbox no rule gives more than another: each lets it run as it is.
+    fn needed(&self, access: Access) -> Access {
+        match self.sandbox.available {
+            true => access,
+            false => Access::Read,
+        }
+    }
+
+    fn doubtful(&self, text: &str, access: Access, Doubt(why): Doubt) -> Finding {
         let refuses = |rule: &&Rule| rule.refuses_text(text);
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
         }
-        if let Some((rule, Likeness::Yes)) = self.rules.denies_access(REACH, text, &[]) {
+        if let Some((rule, Likeness::Yes)) = self.rules.denies_access(access, text, &[]) {
             return denied(rule);
         }
         let words = match self.has_rules_for_paths() {
             true => shell::loose_words(text).concat(),
             false => Vec::new(),
         };
-        let named = self.named(words.iter(), &[self.folder().to_string()], PathAccess::Read);
+        let named = self.named(words.iter(), &[self.folder().to_string()], PathUse::Read);
         if let Some(finding @ Finding::Denied(_)) = named {
             return finding;
         }
@@ -87,7 +108,7 @@ impl<'a> Evaluation<'a> {
             format!("the command cannot be split with certainty: it has {why}"),
         );
         let asks = self.rules.ask.iter().find(refuses);
-        let by_access = self.rules.asks_for_access(REACH, text, &[]);
+        let by_access = self.rules.asks_for_access(access, text, &[]);
         let asks = asks.or(by_access.map(|(rule, _)| rule));
         match (finding, asks) {
             (Finding::Unknown { .. }, Some(rule)) => asked(rule),
@@ -95,22 +116,19 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn commands(&self, commands: &[SimpleCommand]) -> Finding {
-        let mut shell = Shell {
-            places: vec![self.folder().to_string()],
-            changed: false,
-        };
+    fn commands(&self, commands: &[SimpleCommand], access: Access) -> Finding {
+        let mut shell = Shell::in_folder(self.folder());
         let mut finding = Finding::Fine;
         for command in commands {
             let redirects = command.redirects.iter().map(|r| self.redirect(r, &shell));
             finding = redirects.fold(finding, Finding::and);
-            finding = finding.and(self.command(command, &shell));
+            finding = finding.and(self.command(command, access, &shell));
             self.run(command, &mut shell);
         }
         finding
     }
 
-    fn command(&self, command: &SimpleCommand, shell: &Shell) -> Finding {
+    fn command(&self, command: &SimpleCommand, access: Access, shell: &Shell) -> Finding {
         if command.words.is_empty() && command.assignments.is_empty() {
             return Finding::Fine;
         }
@@ -118,7 +136,7 @@ impl<'a> Evaluation<'a> {
             return denied(rule);
         }
         let part = std::slice::from_ref(command);
-        let refusal = self.rules.denies_access(REACH, "", part);
+        let refusal = self.rules.denies_access(access, "", part);
         if let Some((rule, Likeness::Yes)) = refusal {
             return denied(rule);
         }
@@ -147,15 +165,17 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
             return asked(rule);
         }
-        if let Some((rule, _)) = self.rules.asks_for_access(REACH, "", part) {
+        if let Some((rule, _)) = self.rules.asks_for_access(access, "", part) {
             return asked(rule);
         }
         let maybe = self.find(&self.rules.deny, command, Likeness::Maybe);
         if let Some(rule) = maybe.or(refusal.map(|(rule, _)| rule)) {
             return Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
         }
-        let is_granted = || self.rules.grants("", part).is_some();
-        if self.mode != Mode::Plan && (self.allows_command(command) || is_granted()) {
+        let needed = self.needed(access);
+        let is_allowed = || needed <= Access::Workspace && self.allows_command(command);
+        let is_granted = || self.rules.grants("", part) >= Some(needed);
+        if self.mode != Mode::Plan && (is_allowed() || is_granted()) {
             return Finding::Fine;
         }
         match (checked, reads) {
@@ -171,7 +191,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The rule that refuses a command, or one that it would run.
-    fn find(
+    pub(super) fn find(
         &self,
         rules: &'a [Rule],
         command: &SimpleCommand,
@@ -189,7 +209,12 @@ impl<'a> Evaluation<'a> {
 
     /// The strictest that rules for paths say of the words of a command, whatever it does with
     /// them. Of one that only looks, the files that it looks at are judged elsewhere.
-    fn arguments(&self, command: &SimpleCommand, looks: bool, shell: &Shell) -> Option<Finding> {
+    pub(super) fn arguments(
+        &self,
+        command: &SimpleCommand,
+        looks: bool,
+        shell: &Shell,
+    ) -> Option<Finding> {
         let (name, rest) = command.words.split_first()?;
         // What follows `HEAD:` is a path that git shows.
         if (looks && name.text != "git") || !self.has_rules_for_paths() {
@@ -212,18 +237,18 @@ impl<'a> Evaluation<'a> {
                 }
             }
             if changed.contains(&at) {
-                let named = self.named(words.iter(), &shell.places, PathAccess::Write);
+                let named = self.named(words.iter(), &shell.places, PathUse::Write);
                 finding = stricter(finding, named);
             }
             finding = stricter(
                 finding,
-                self.named(words.iter(), &shell.places, PathAccess::Read),
+                self.named(words.iter(), &shell.places, PathUse::Read),
             );
         }
         if harmless::runs_others(&command.words) != Likeness::No {
             let inner: Vec<&str> = rest.iter().map(|w| w.text.as_str()).collect();
             let words: Vec<String> = shell::loose_words(&inner.join(" ")).concat();
-            let named = self.named(words.iter(), &shell.places, PathAccess::Read);
+            let named = self.named(words.iter(), &shell.places, PathUse::Read);
             finding = stricter(finding, named);
         }
         finding
@@ -234,14 +259,14 @@ impl<'a> Evaluation<'a> {
         &self,
         words: impl Iterator<Item = &'w String>,
         places: &[String],
-        access: PathAccess,
+        path_use: PathUse,
     ) -> Option<Finding> {
         let mut asks = None;
         for path in words.flat_map(|word| paths_in(word)) {
             for place in places {
                 let spots = self.spots(place, path);
                 let refuses = |rule: &&Rule| {
-                    let is_named = |spot: &String| rule.refuses_path(access, spot, &self.bases);
+                    let is_named = |spot: &String| rule.refuses_path(path_use, spot, &self.bases);
                     rule.is_about_paths() && spots.iter().any(is_named)
                 };
                 if let Some(rule) = self.rules.deny.iter().find(refuses) {
@@ -268,7 +293,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// What the command looks at, or why it does more.
-    fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
+    pub(super) fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
         let mut reads = match goes_to(command) {
             Some(Ok(folder)) => Reads {
                 paths: vec![folder],
@@ -293,21 +318,21 @@ impl<'a> Evaluation<'a> {
     }
 
     fn check_reads(&self, reads: &Reads, shell: &Shell) -> Finding {
-        let access = if reads.recursive {
-            PathAccess::Grep
+        let path_use = if reads.recursive {
+            PathUse::Grep
         } else {
-            PathAccess::Read
+            PathUse::Read
         };
         let mut finding = Finding::Fine;
         for place in &shell.places {
             for path in &reads.paths {
-                finding = finding.and(self.path_from(place, access, path));
+                finding = finding.and(self.path_from(place, path_use, path));
                 if reads.files_only && (self.disk.is_folder)(&self.full(place, path)) {
                     finding = finding.and(self.unknown(true, through(path)));
                 }
             }
             for pattern in &reads.patterns {
-                finding = finding.and(self.pattern(place, access, pattern, reads.files_only));
+                finding = finding.and(self.pattern(place, path_use, pattern, reads.files_only));
             }
         }
         let guarded = self.rules.deny.iter().chain(&self.rules.ask);
@@ -319,13 +344,13 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Each file that a pattern of the shell matches, and the one that is named so.
-    fn pattern(&self, place: &str, access: PathAccess, pattern: &str, files_only: bool) -> Finding {
+    fn pattern(&self, place: &str, path_use: PathUse, pattern: &str, files_only: bool) -> Finding {
         let full = self.full(place, pattern);
         let (folder, below) = match path::below(&full, place) {
             Some(below) => (place, below),
             None => ("/", full.as_str()),
         };
-        let mut finding = self.path_from(place, access, pattern);
+        let mut finding = self.path_from(place, path_use, pattern);
         match (self.disk.matches)(folder, below) {
             Err(why) => {
                 let why = format!("which files `{pattern}` names is not known: {why}");
@@ -333,7 +358,7 @@ impl<'a> Evaluation<'a> {
             }
             Ok(names) => {
                 for name in &names {
-                    finding = finding.or_stricter(self.path_from(place, access, name));
+                    finding = finding.or_stricter(self.path_from(place, path_use, name));
                     if files_only && (self.disk.is_folder)(name) {
                         finding = finding.or_stricter(self.unknown(true, through(name)));
                     }
@@ -357,10 +382,10 @@ impl<'a> Evaluation<'a> {
         if harmless {
             return Finding::Fine;
         }
-        let access = if *writes {
-            PathAccess::Write
+        let path_use = if *writes {
+            PathUse::Write
         } else {
-            PathAccess::Read
+            PathUse::Read
         };
         let changed = if shell.changed {
             let why = "an earlier part may have changed the folder".to_string();
@@ -371,12 +396,12 @@ impl<'a> Evaluation<'a> {
         shell
             .places
             .iter()
-            .map(|place| self.path_from(place, access, &target.path()))
+            .map(|place| self.path_from(place, path_use, &target.path()))
             .fold(changed, Finding::and)
     }
 
     /// What is known after a command.
-    fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
+    pub(super) fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
         let Some(name) = command.words.first() else {
             shell.changed |= !command.assignments.iter().all(harmless::is_setting);
             return;
@@ -428,7 +453,7 @@ fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
 
 /// What a word of a command may name: itself, what follows `--file=`, `if=` or `HEAD:`, and what
 /// is attached to a letter, as in `-f.env`.
-fn paths_in(word: &str) -> impl Iterator<Item = &str> {
+pub(super) fn paths_in(word: &str) -> impl Iterator<Item = &str> {
     let attached = word
         .strip_prefix('-')
         .filter(|rest| !rest.starts_with('-'))

@@ -7,12 +7,13 @@ use proptest::prelude::*;
 
 const MODES: [Mode; 4] = Mode::ALL;
 
-fn place() -> Workspace {
+pub(super) fn place() -> Workspace {
     Workspace {
         folder: "/home/u/w".into(),
         root: "/home/u/w".into(),
         home: Some("/home/u".into()),
         readable: vec!["/data/runs".into()],
+        sandbox: Sandbox::default(),
         rewakes_own: vec!["/home/u/w/conf/rewake".into(), "/home/u/own".into()],
     }
 }
@@ -58,7 +59,7 @@ fn matches(folder: &str, pattern: &str) -> Result<Vec<String>, String> {
     Ok(found.map(|f| format!("{folder}/{f}")).collect())
 }
 
-const DISK: Disk = Disk {
+pub(super) const DISK: Disk = Disk {
     resolve,
     matches,
     is_folder: |path| path.ends_with("/dir") || path.ends_with("/dirs/in"),
@@ -69,7 +70,7 @@ const DISK: Disk = Disk {
 };
 
 /// Rules as `+allow`, `?ask`, `-deny`, between `;;`.
-fn rules(text: &str) -> Rules {
+pub(super) fn rules(text: &str) -> Rules {
     let mut rules = Rules::default();
     for rule in text.split(";;").map(str::trim).filter(|r| !r.is_empty()) {
         let (sign, rule) = rule.split_at(1);
@@ -83,9 +84,9 @@ fn rules(text: &str) -> Rules {
     rules
 }
 
-fn on_path(access: Access, path: &str) -> Permission {
+fn on_path(path_use: PathUse, path: &str) -> Permission {
     let path = path.to_string();
-    Permission::Path { access, path }
+    Permission::Path { path_use, path }
 }
 
 fn glob(pattern: &str) -> Permission {
@@ -112,7 +113,11 @@ fn back(tool: LookBack, reach: Reach) -> Permission {
 
 fn bash(line: &str) -> Permission {
     let line = line.to_string();
-    Permission::Command { line }
+    Permission::Command {
+        line,
+        access: None,
+        background: false,
+    }
 }
 
 fn decided(permission: &Permission, mode: Mode, rules: &Rules) -> Decision {
@@ -399,10 +404,10 @@ fn commands_with_rules() {
 #[test]
 #[rustfmt::skip]
 fn files() {
-    let edit = |name: &str| on_path(Access::Edit, name);
-    let write = |name: &str| on_path(Access::Write, name);
-    let read = |name: &str| on_path(Access::Read, name);
-    let grep = |name: &str| on_path(Access::Grep, name);
+    let edit = |name: &str| on_path(PathUse::Edit, name);
+    let write = |name: &str| on_path(PathUse::Write, name);
+    let read = |name: &str| on_path(PathUse::Read, name);
+    let grep = |name: &str| on_path(PathUse::Grep, name);
     for (input, rules, want) in [
         (read("src/a"), "", "++++"),
         (read("/home/u/w/src/a"), "", "++++"),
@@ -459,7 +464,7 @@ fn files() {
         (glob("{x,/etc}/*"), "", "???+"),
         (glob("src/{a,b}/*.rs"), "", "++++"),
         (glob("link/*"), "", "???+"),
-        (on_path(Access::Grep, "."), "", "++++"),
+        (on_path(PathUse::Grep, "."), "", "++++"),
         (Permission::None, "", "++++"),
         (skill("a"), "", "??-+"),
         (skill("a"), "+Edit", "??-+"),
@@ -490,8 +495,8 @@ fn files() {
 #[test]
 #[rustfmt::skip]
 fn rewakes_own_files_are_asked_about_whatever_the_rules() {
-    let edit = |name: &str| on_path(Access::Edit, name);
-    let write = |name: &str| on_path(Access::Write, name);
+    let edit = |name: &str| on_path(PathUse::Edit, name);
+    let write = |name: &str| on_path(PathUse::Write, name);
     let everything = "+Edit;;+Edit(**);;+Edit(~/**);;+Edit(//**);;+Edit(conf/rewake/config.toml);;+Write";
     for rules in ["", everything] {
         for input in [
@@ -513,7 +518,7 @@ fn rewakes_own_files_are_asked_about_whatever_the_rules() {
     }
     assert_eq!(signs(&write("conf/rewake/x"), "-Edit(conf/**)"), "----");
     assert_eq!(signs(&write("conf/rewaked/x"), ""), "?+-+");
-    assert_eq!(signs(&on_path(Access::Read, "conf/rewake/config.toml"), ""), "++++");
+    assert_eq!(signs(&on_path(PathUse::Read, "conf/rewake/config.toml"), ""), "++++");
     // A skill is saved in the workspace: asked about, as before.
     assert_eq!(signs(&skill("a"), everything), "??-+");
 }
@@ -525,7 +530,7 @@ fn the_repository_around_the_folder_is_the_workspace() {
         ..place()
     };
     let read = |path: &str| {
-        let permission = on_path(Access::Read, path);
+        let permission = on_path(PathUse::Read, path);
         decide(&permission, Mode::Default, &Rules::default(), &place, &DISK)
     };
     assert_eq!(read("../README.md"), Decision::Allow);
@@ -694,7 +699,7 @@ proptest! {
 
     #[test]
     fn plan_never_changes_a_file(path in "[a-z./~]{1,12}", rules in some_rules()) {
-        let permission = on_path(Access::Write, &path);
+        let permission = on_path(PathUse::Write, &path);
         prop_assert_eq!(strictness(&decided(&permission, Mode::Plan, &rules)), 2);
     }
 

@@ -138,3 +138,84 @@ fn is_literal(part: &SimpleCommand) -> bool {
     let mut words = part.words.iter().chain(values).chain(targets);
     words.all(|word| word.is_literal())
 }
+
+/// Commands that do little without the network, or without leave to leave the sandbox. The
+/// first that fits counts.
+#[rustfmt::skip]
+const NEED_MORE: &[(&[&str], Access)] = {
+    use Access::{Full, Network};
+    &[
+        (&["npm", "install"], Network), (&["npm", "i"], Network), (&["npm", "ci"], Network),
+        (&["npm", "update"], Network), (&["npx"], Network), (&["pnpm", "install"], Network),
+        (&["pnpm", "add"], Network), (&["yarn", "install"], Network), (&["yarn", "add"], Network),
+        (&["bun", "install"], Network), (&["cargo", "fetch"], Network), (&["cargo", "install"], Network),
+        (&["cargo", "update"], Network), (&["cargo", "add"], Network), (&["go", "get"], Network),
+        (&["go", "mod", "download"], Network), (&["pip", "install"], Network), (&["pip3", "install"], Network),
+        (&["uv", "sync"], Network), (&["uv", "add"], Network), (&["poetry", "install"], Network),
+        (&["bundle", "install"], Network), (&["composer", "install"], Network), (&["curl"], Network),
+        (&["wget"], Network), (&["git", "push"], Full), (&["git", "pull"], Full), (&["git", "fetch"], Full),
+        (&["git", "clone"], Full), (&["ssh"], Full), (&["scp"], Full), (&["sftp"], Full), (&["rsync"], Full),
+        (&["gh"], Full), (&["glab"], Full), (&["docker"], Full), (&["podman"], Full), (&["kubectl"], Full),
+        (&["gpg"], Full), (&["sudo"], Full), (&["apt"], Full), (&["apt-get"], Full), (&["brew"], Full),
+    ]
+};
+
+impl Rules {
+    /// What rules of the form `Bash(…)` do not give although their commands want it: each with
+    /// the rule that would, where there is none yet. To be said once at a start.
+    pub(crate) fn lacking(&self) -> Vec<(&Rule, Rule)> {
+        let lacking = self.allow.iter().filter_map(|rule| {
+            let needed = rule.needs()?;
+            let name = match needed {
+                Access::Full => "Full",
+                _ => "Network",
+            };
+            let what = rule.written.strip_prefix("Bash")?;
+            let wanted = Rule::parse(&format!("{name}{what}")).ok()?;
+            let is_given = |known: &Rule| {
+                known.level() >= Some(needed)
+                    && (known.scope == wanted.scope || known.scope == Scope::All)
+            };
+            (!self.allow.iter().any(is_given)).then_some((rule, wanted))
+        });
+        lacking.collect()
+    }
+}
+
+impl Rule {
+    /// More access than a rule of the form `Bash(…)` gives, for the command that it names.
+    fn needs(&self) -> Option<Access> {
+        if self.tool != Tool::Bash {
+            return None;
+        }
+        let words = &self.command()?.words;
+        let begins = |known: &[&str]| {
+            words.len() >= known.len() && words.iter().zip(known).all(|(word, known)| word == known)
+        };
+        let found = NEED_MORE.iter().find(|(known, _)| begins(known));
+        found.map(|(_, access)| *access)
+    }
+}
+
+/// One line for [`Rules::lacking`]; `None` when nothing is lacking.
+pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
+    const MOST: usize = 5;
+    let (first, _) = lacking.first()?;
+    let of: Vec<String> = lacking
+        .iter()
+        .take(MOST)
+        .map(|(_, wanted)| wanted.to_string())
+        .collect();
+    let more = match lacking.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let subject = match lacking.len() {
+        1 => format!("the rule {first} no longer gives"),
+        n => format!("{n} rules such as {first} no longer give"),
+    };
+    Some(format!(
+        "{subject} access to the network; to allow that, add to permissions.allow: {}{more}",
+        of.join(", ")
+    ))
+}

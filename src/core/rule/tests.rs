@@ -183,12 +183,12 @@ fn paths_are_anchored() {
     ] {
         let rule = rule(text);
         assert_eq!(
-            rule.allows_path(Access::Read, path, &bases()),
+            rule.allows_path(PathUse::Read, path, &bases()),
             allows,
             "{text} {path}"
         );
         assert_eq!(
-            rule.refuses_path(Access::Read, path, &bases()),
+            rule.refuses_path(PathUse::Read, path, &bases()),
             refuses,
             "{text} {path}"
         );
@@ -198,9 +198,9 @@ fn paths_are_anchored() {
 #[test]
 fn a_rule_covers_the_tools_it_names() {
     let covers = |text: &str, access| rule(text).allows_path(access, "/x", &bases());
-    assert!(covers("Edit", Access::Write) && covers("Edit", Access::Edit));
-    assert!(covers("Write", Access::Write) && !covers("Write", Access::Edit));
-    assert!(covers("Read", Access::Grep) && !covers("Grep", Access::Read));
+    assert!(covers("Edit", PathUse::Write) && covers("Edit", PathUse::Edit));
+    assert!(covers("Write", PathUse::Write) && !covers("Write", PathUse::Edit));
+    assert!(covers("Read", PathUse::Grep) && !covers("Grep", PathUse::Read));
     for (text, name, want) in [
         ("mcp__a__b", "mcp__a__b", true),
         ("mcp__a__b", "mcp__a__bc", false),
@@ -342,4 +342,50 @@ fn a_level_is_denied_from_there_on() {
         let found = rules.denies_access(access, line, &parts).map_or(No, |(_, likeness)| likeness);
         assert_eq!(found, want, "{line:?} {access} with {deny:?}");
     }
+}
+
+#[test]
+fn what_a_rule_no_longer_gives_is_said_with_the_one_that_would() {
+    let wanted = |allow: &str| {
+        let rules = rules(allow, "");
+        let lacking = rules.lacking();
+        let texts: Vec<String> = lacking.iter().map(|(_, w)| w.to_string()).collect();
+        texts.join(" ")
+    };
+    for (allow, want) in [
+        ("Bash(npm install:*)", "Network(npm install:*)"),
+        (
+            "Bash(npm install left-pad)",
+            "Network(npm install left-pad)",
+        ),
+        ("Bash(git push:*)", "Full(git push:*)"),
+        (
+            "Bash(docker:*);;Bash(curl:*)",
+            "Full(docker:*) Network(curl:*)",
+        ),
+        ("Bash(npm install:*);;Network(npm install:*)", ""),
+        ("Bash(curl:*);;Full(curl:*)", ""),
+        ("Bash(curl:*);;Network", ""),
+        ("Bash(git push:*);;Network(git push:*)", "Full(git push:*)"),
+        ("Bash(npm test:*);;Bash(git commit:*);;Bash", ""),
+        ("Bash(npm:*)", ""),
+        ("Network(curl:*);;Edit(curl)", ""),
+    ] {
+        assert_eq!(wanted(allow), want, "{allow}");
+    }
+    let notice = |allow: &str| grants::lacking_notice(&rules(allow, "").lacking());
+    assert_eq!(notice("Bash(npm test:*)"), None);
+    assert_eq!(
+        notice("Bash(npm install:*)").unwrap(),
+        "the rule Bash(npm install:*) no longer gives access to the network; to allow that, add to \
+         permissions.allow: Network(npm install:*)"
+    );
+    let many =
+        "Bash(curl:*);;Bash(wget:*);;Bash(npx:*);;Bash(npm i:*);;Bash(npm ci:*);;Bash(ssh:*)";
+    let many = notice(many).unwrap();
+    assert!(
+        many.starts_with("6 rules such as Bash(curl:*) no longer give"),
+        "{many}"
+    );
+    assert!(many.ends_with("Network(npm ci:*) and 1 more"), "{many}");
 }

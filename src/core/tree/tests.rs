@@ -101,6 +101,7 @@ fn known(log: &str, expected: &str) {
         'S' => Entry::Started {
             call,
             guard: Guard::Opaque,
+            access: None,
         },
         'F' => Entry::Finished {
             call,

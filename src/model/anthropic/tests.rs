@@ -75,6 +75,7 @@ fn request(messages: Vec<Message>) -> Request {
         max_tokens: 8000,
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     }
 }
 
@@ -362,7 +363,8 @@ fn a_whole_answer() {
             input: 10,
             cached: 200,
             cache_written: 30,
-            output: 42
+            output: 42,
+            billed_nanos: None,
         }
     );
     assert_eq!(

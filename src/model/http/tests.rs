@@ -55,6 +55,7 @@ fn request() -> Request {
         max_tokens: 100,
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     }
 }
 

@@ -80,6 +80,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         call: CALL,
         verdict,
         by,
+        access: None,
         rule: None,
     };
     let failure = Failure {
@@ -140,6 +141,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             Entry::Started {
                 call: CALL,
                 guard: Guard::Opaque,
+                access: None,
             },
             ("bash make ␊ make test: began", Detail),
         ),

@@ -1,24 +1,30 @@
 //! What the model reads of a command that is over, or runs in the background.
 
 use super::super::{Ran, fit};
+use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
-/// goes then, so the whole is kept as a blob.
-const TOLD_BYTES: usize = 2_000;
+/// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
+/// window.
+const TOLD_BYTES: usize = 1_200;
+
+/// The room for the lines that say how a command ended.
+const ENDING_BYTES: usize = 400;
 
 /// At most this much of an output is kept in the store.
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
 pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
-    let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => fit(text, inline_max_bytes),
-        Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
-    };
-    let (line, exit_code) = how(&ended.how);
+    let printed = printed(runs, ended, STORED_MAX_BYTES).unwrap_or_else(|why| format!("[{why}]"));
+    let of_sandbox = hint::lines(ended, &printed);
+    let told: usize = of_sandbox.iter().map(String::len).sum();
+    let room = inline_max_bytes.saturating_sub(ENDING_BYTES + told);
+    let (output, blobs) = fit(printed, room);
+    let (line, exit_code) = how(ended);
     let fact = Some(Fact::Ran {
         exit_code,
         took_ms: ended.took_ms,
@@ -34,6 +40,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
         },
         How::Stopped | How::Lost { .. } => Outcome::Interrupted { output, why: line },
     };
+    let outcome = with_lines(outcome, &of_sandbox);
     Ran {
         outcome,
         fact,
@@ -53,6 +60,28 @@ pub(crate) fn after_restart(mut ran: Ran) -> Ran {
         other => other,
     };
     ran
+}
+
+/// What the sandbox has to say, behind what the command printed.
+fn with_lines(outcome: Outcome, lines: &[String]) -> Outcome {
+    let with = |output| {
+        lines
+            .iter()
+            .fold(output, |output, line| with_line(output, line))
+    };
+    match outcome {
+        Outcome::Done { output } => Outcome::Done {
+            output: with(output),
+        },
+        Outcome::Error { output } => Outcome::Error {
+            output: with(output),
+        },
+        Outcome::Interrupted { output, why } => Outcome::Interrupted {
+            output: with(output),
+            why,
+        },
+        other => other,
+    }
 }
 
 fn with_line(mut output: Output, line: &str) -> Output {
@@ -108,7 +137,7 @@ pub(crate) fn background_end(
             blobs: Vec::new(),
         };
     }
-    let (line, exit_code) = how(&ended.how);
+    let (line, exit_code) = how(ended);
     let (last, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
@@ -117,7 +146,10 @@ pub(crate) fn background_end(
         }
         Err(why) => (why, Vec::new()),
     };
-    let text = format!("the background command {id} ({command}) ended: {line}; {last}");
+    let mut text = format!("the background command {id} ({command}) ended: {line}; {last}");
+    for line in hint::lines(ended, &text) {
+        text.push_str(&format!("\n[{line}]"));
+    }
     BackgroundEnd {
         exit_code,
         text,
@@ -145,24 +177,30 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
 }
 
 /// How a command that is over is told in one line, and whether it did what it was to do.
-fn how(how: &How) -> (String, Option<i32>) {
-    match how {
+fn how(ended: &Ended) -> (String, Option<i32>) {
+    match &ended.how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
-        How::TimedOut => ("ended by rewake: it ran longer than its time limit".into(), None),
+        How::TimedOut => (
+            format!(
+                "ended by rewake after {} s: it ran longer than its time limit",
+                ended.took_ms / 1_000
+            ),
+            None,
+        ),
         How::Stopped => ("stopped".into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(
-                "its keeper was killed, so its end is not known; its processes still run (group \
-                 {group}; rewake ps stops them); it may or may not have done its work; look before \
-                 you repeat it"
+                "what collected its output was killed, so its end is not known; its processes still \
+                 run: `ps -o pid,args -g {group}` shows them, `kill -- -{group}` ends them; it may or \
+                 may not have done its work; look before you repeat it"
             ),
             None,
         ),
         How::Lost { group: None } => (
-            "its keeper was killed or the machine went down; it may or may not have done its work; \
-             look before you repeat it"
+            "what collected its output was killed or the machine went down; it may or may not have \
+             done its work; look before you repeat it"
                 .into(),
             None,
         ),

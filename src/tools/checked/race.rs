@@ -25,7 +25,12 @@ struct Swapping {
 fn swap(folder: &Path, aside: &Path, link_to: &Path, turn: u64) {
     thread::sleep(Duration::from_micros(turn * 37 % 900));
     fs::rename(folder, aside).unwrap();
-    symlink(link_to, folder).unwrap();
+    while let Err(error) = symlink(link_to, folder) {
+        // A write makes the folders that are missing.
+        assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+        // It may be at it just now.
+        let _ = fs::remove_dir_all(folder);
+    }
     thread::sleep(Duration::from_micros(turn * 61 % 300));
     fs::remove_file(folder).unwrap();
     fs::rename(aside, folder).unwrap();

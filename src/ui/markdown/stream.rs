@@ -212,7 +212,8 @@ impl Layout {
                 }
             } else if let Some(next) = blocks.get(n + 1) {
                 let next = base + next.bytes.start;
-                if is_boundary(text, bytes.end, next) {
+                let is_last = n + 2 == blocks.len();
+                if is_boundary(text, bytes.end, next) && !(is_last && may_define(text, next)) {
                     self.freeze_blocks(text, next, code);
                 }
             }
@@ -388,6 +389,12 @@ fn is_boundary(text: &str, end: usize, next: usize) -> bool {
     let between = text.get(end..next).unwrap_or_default();
     let blank_line = text[..next].trim_end_matches([' ', '\t']).ends_with("\n\n");
     between.trim().is_empty() || blank_line
+}
+
+/// Whether the open block that begins here may turn out to define a link. Until its title is
+/// closed it looks like a paragraph, and then there is no block here at all.
+fn may_define(text: &str, start: usize) -> bool {
+    line_at(text, start).trim_start().starts_with('[')
 }
 
 fn line_at(text: &str, start: usize) -> &str {

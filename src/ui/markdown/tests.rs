@@ -188,6 +188,13 @@ fn a_definition_may_go_on() {
     assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
 }
 
+/// While its title is open it is a paragraph, and so a block of its own.
+#[test]
+fn a_definition_is_the_same_however_its_text_came() {
+    let text = "text\n\n[b]: /y 'title\n    goes on'\n";
+    assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
+}
+
 #[test]
 fn frozen_code_gets_its_colours_when_they_come() {
     let text = format!("a\n\n```rust\n{}```\n\nb\n", "fn f() {}\n".repeat(100));

@@ -14,6 +14,8 @@ pub struct Provider {
     pub models: Vec<String>,
     /// What makes it ready.
     pub hint: String,
+    /// It is shown at once, not only with all the others.
+    pub is_usual: bool,
 }
 
 /// The first screen of a person who has no model yet.
@@ -24,6 +26,8 @@ pub struct FirstRun {
     pub providers: Vec<Provider>,
     /// Among the rows: the models that can be used, then the demo.
     pub at: usize,
+    /// The providers that are not usual are shown, in place of those that are.
+    pub shows_others: bool,
 }
 
 /// What a key came to.
@@ -44,7 +48,19 @@ impl FirstRun {
             why,
             providers,
             at: 0,
+            shows_others: false,
         }
+    }
+
+    /// The providers that are shown now.
+    pub fn shown(&self) -> impl Iterator<Item = &Provider> {
+        let is_shown = |p: &&Provider| p.is_usual != self.shows_others;
+        self.providers.iter().filter(is_shown)
+    }
+
+    /// Whether there are more providers than the usual ones.
+    pub fn has_others(&self) -> bool {
+        self.providers.iter().any(|p| !p.is_usual)
     }
 
     /// The models that can be chosen.
@@ -64,6 +80,7 @@ impl FirstRun {
             KeyCode::Char('c' | 'd') if ctrl => return Setup::Quit,
             KeyCode::Char('q') | KeyCode::Esc => return Setup::Quit,
             KeyCode::Char('d') => return Setup::Demo,
+            KeyCode::Char('m') => self.shows_others = !self.shows_others && self.has_others(),
             KeyCode::Enter => {
                 return match models.get(self.at) {
                     Some(model) => Setup::Model(model.to_string()),

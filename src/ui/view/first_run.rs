@@ -24,18 +24,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.extend(wrap(&spans, columns, &first, &rest, Break::Words));
     };
     put(&first.why, theme.warn, "");
-    put("This was looked for:", theme.text, "");
-    for provider in &first.providers {
+    let title = match first.shows_others {
+        false => "This was looked for:",
+        true => "These are known by name too:",
+    };
+    put(title, theme.text, "");
+    for provider in first.shown() {
         let (mark, style) = match provider.is_ready {
             true => ("✓ ", theme.ok),
             false => ("· ", theme.dim),
         };
-        put(
-            &format!("{}: {}", provider.name, provider.found),
-            style,
-            mark,
-        );
-        if !provider.is_ready {
+        let said = match first.shows_others {
+            false => &provider.found,
+            true => &provider.hint,
+        };
+        put(&format!("{}: {said}", provider.name), style, mark);
+        if !provider.is_ready && !first.shows_others {
             put(&provider.hint, theme.dim, "    ");
         }
     }
@@ -54,7 +58,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::styled(format!("{mark}{}", clean_line(&row)), style));
     }
     lines.push(Line::default());
-    lines.push(Line::from(asking_keys(app, "Enter chooses · q quits")));
+    let keys = match (first.has_others(), first.shows_others) {
+        (false, _) => "Enter chooses · q quits",
+        (true, false) => "Enter chooses · m more providers · q quits",
+        (true, true) => "Enter chooses · m back · q quits",
+    };
+    lines.push(Line::from(asking_keys(app, keys)));
     lines.extend(words_below(app, columns));
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     // The choice that is made and the keys stay in sight.

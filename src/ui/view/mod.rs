@@ -294,7 +294,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         Phase::Resting(why) if app.goes_on() => {
             let what = match why {
                 Why::Halted | Why::CrashLoop => "stopped",
-                Why::Idle | Why::Turns | Why::Nonsense => "waiting",
+                Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit => "waiting",
             };
             let text = format!("{what} · Enter goes on, or say something");
             (text, theme.warn)

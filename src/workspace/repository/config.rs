@@ -7,6 +7,8 @@ pub(super) struct Settings {
     pub worktrees: Vec<String>,
     /// Every `core.hooksPath`.
     pub hooks: Vec<String>,
+    /// Each as section and name, without what stands between.
+    all: Vec<(String, String)>,
     sha256: bool,
 }
 
@@ -48,6 +50,35 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("pull", &["*"]), ("push", &["*"]), ("rebase", &["*"]), ("receive", &["*"]), ("rerere", &["*"]),
     ("status", &["*"]), ("tag", &["*"]), ("transfer", &["*"]), ("url", &["*"]), ("user", &["*"]),
 ];
+
+/// What git itself writes when it makes, clones or adds a repository, and who commits there.
+#[rustfmt::skip]
+const MADE_BY_GIT: &[(&str, &[&str])] = &[
+    ("core", &[
+        "autocrlf", "bare", "eol", "filemode", "ignorecase", "logallrefupdates", "precomposeunicode",
+        "repositoryformatversion", "symlinks", "worktree",
+    ]),
+    ("extensions", &["objectformat", "refstorage", "relativeworktrees"]),
+    ("remote", &["fetch", "tagopt", "url"]), ("branch", &["merge", "rebase", "remote"]),
+    ("submodule", &["active", "url"]), ("user", &["email", "name"]), ("commit", &["gpgsign"]),
+    ("init", &["defaultbranch"]), ("gc", &["auto"]), ("advice", &["*"]),
+];
+
+/// The error names the first setting that is something else.
+pub(super) fn is_as_git_makes_it(text: &str) -> Result<(), String> {
+    let mut settings = Settings::default();
+    settings.add(text)?;
+    let is_listed = |(section, name): &(String, String)| {
+        MADE_BY_GIT
+            .iter()
+            .filter(|(listed, _)| listed == section)
+            .any(|(_, names)| names.iter().any(|listed| *listed == "*" || listed == name))
+    };
+    match settings.all.iter().find(|setting| !is_listed(setting)) {
+        None => Ok(()),
+        Some((section, name)) => Err(format!("`{section}.{name}` may run a program")),
+    }
+}
 
 /// In these a name after the section is that of a driver, which may be a program.
 const OF_DRIVERS: [&str; 2] = ["diff", "merge"];
@@ -91,6 +122,7 @@ impl Settings {
     }
 
     fn setting(&mut self, section: &Section, name: &str, value: &str) -> Result<(), String> {
+        self.all.push((section.name.clone(), name.to_string()));
         let full = format!("{}.{name}", section.shown);
         let runs = || format!("`{full}` may run a program or lead out of the repository");
         // Quotes and comments would make another value of it.

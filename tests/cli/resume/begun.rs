@@ -2,17 +2,24 @@
 //! log and the run folder that it leaves are made by hand.
 
 use rewake::command::{Spec, boot_id, default_shell};
+use rewake::core::access::Access;
 use rewake::core::entry::*;
 
 use super::scene::*;
-use crate::support::Says;
+use crate::support::{Says, skip};
 
 const COMMAND: &str = "echo begun >> effects; echo it ran";
 
 /// A session whose last entry is the `Started` of [`COMMAND`] in this boot. Gives its run.
 fn started(boot: &str) -> (Scene, String) {
+    started_with(boot, COMMAND, "bypassPermissions", None)
+}
+
+/// The same of a command with this access, in a session of this mode.
+fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -> (Scene, String) {
     let scene = Scene::new(|seen| Says::text(format!("answer {}", seen.turn)).into());
-    scene.live(&["-p", "hello", "--yolo"]).wait(LIMIT).expect(0);
+    let hello = ["-p", "hello", "--permission-mode", mode];
+    scene.live(&hello).wait(LIMIT).expect(0);
     let store = scene.store();
     let session = store.newest(None).unwrap().expect("a session").id;
     drop(store);
@@ -24,7 +31,7 @@ fn started(boot: &str) -> (Scene, String) {
     let mut call = CallId { reply: 0, index: 0 };
     scene.append(|seq| {
         call.reply = seq;
-        let arguments = serde_json::json!({"command": COMMAND}).to_string();
+        let arguments = serde_json::json!({"command": command}).to_string();
         Entry::Replied {
             blocks: vec![Block::call("bash", arguments)],
             usage: Usage::default(),
@@ -35,7 +42,7 @@ fn started(boot: &str) -> (Scene, String) {
         }
     });
     let spec = Spec {
-        command: COMMAND.into(),
+        command: command.into(),
         folder: scene.home.workspace(),
         timeout_ms: u64::MAX,
         output_cap_bytes: 1_000_000,
@@ -55,6 +62,7 @@ fn started(boot: &str) -> (Scene, String) {
             boot: boot.into(),
             background: false,
         },
+        access,
     });
     (scene, run)
 }
@@ -107,4 +115,87 @@ fn what_was_begun_in_another_boot_is_never_run_again() {
         &["may or may not", "look before you repeat it"],
     );
     scene.server.assert_no_violations();
+}
+
+/// Writes here, and where only a command without a sandbox may.
+const REACHES: &str = "echo begun >> effects; echo x > $HOME/outside; echo it ran";
+
+fn has_sandbox(scene: &Scene) -> bool {
+    let doctor = scene.home.run(["doctor"]);
+    let has = doctor.stdout.contains("protected files are held");
+    if !has {
+        skip("Landlock, seccomp and user namespaces");
+    }
+    has
+}
+
+#[test]
+fn what_was_not_begun_runs_with_the_access_that_was_recorded() {
+    let access = Some(Access::Workspace);
+    let (scene, _) = started_with(&boot_id(), REACHES, "acceptEdits", access);
+    if !has_sandbox(&scene) {
+        return;
+    }
+    scene.go_on().expect(0);
+    assert_eq!(scene.effects(), 1);
+    let started = scene.entries("started");
+    assert_eq!(started.len(), 2, "{started:?}");
+    assert_eq!(started[1]["access"], "workspace");
+    assert_has(&scene.last_result(), &["it ran", "outside"]);
+    assert!(!scene.home.user().join("outside").exists());
+    scene.server.assert_no_violations();
+}
+
+/// Neither with what was recorded, for the mode gives it no more, nor with less, unasked.
+#[test]
+fn what_was_not_begun_does_not_run_with_what_the_mode_gives_no_more() {
+    let modes = [
+        ("acceptEdits", "default", Some(Access::Workspace)),
+        ("bypassPermissions", "acceptEdits", Some(Access::Full)),
+        // A log of an older version: it was to run without a sandbox.
+        ("bypassPermissions", "default", None),
+    ];
+    for (before, now, access) in modes {
+        let (scene, _) = started_with(&boot_id(), REACHES, before, access);
+        if !has_sandbox(&scene) {
+            return;
+        }
+        let again = ["-p", "-c", "--permission-mode", now];
+        scene.live(&again).wait(LIMIT).expect(0);
+        assert_eq!(scene.effects(), 0, "{before} {now}");
+        assert!(!scene.home.user().join("outside").exists());
+        assert_eq!(scene.entries("started").len(), 1);
+        assert_has(
+            &scene.last_result(),
+            &["not run", "do not give that any more"],
+        );
+        assert!(scene.the_run().is_none(), "a run folder is left");
+        scene.server.assert_no_violations();
+    }
+}
+
+/// The keeper of the command has the sandbox: it stays when the agent is gone.
+#[test]
+fn a_command_that_outlived_its_agent_still_has_its_sandbox() {
+    let command = format!(
+        "{}; touch $HOME/outside",
+        waits_for_go().replace("; exit 7", "")
+    );
+    let scene = Scene::with_command(&command);
+    if !has_sandbox(&scene) {
+        return;
+    }
+    let accept = ["-p", "do it", "--permission-mode", "acceptEdits"];
+    let mut live = scene.live(&accept);
+    scene.until(|| scene.effects() == 1);
+    live.kill();
+    live.wait(LIMIT);
+    std::fs::write(scene.home.path("go"), "").unwrap();
+    scene.go_on().expect(0);
+    assert_eq!(scene.effects(), 1);
+    assert_has(
+        &scene.last_result(),
+        &["last words", "looks like the sandbox"],
+    );
+    assert!(!scene.home.user().join("outside").exists());
 }

@@ -26,11 +26,11 @@ fn assert_interrupted(scene: &Scene, run: Run, group: u32) {
         &told,
         &[
             "first words",
-            "its keeper was killed",
+            "what collected its output was killed",
             "look before you repeat it",
         ],
     );
-    assert_has(&told, &[&format!("group {group}")]);
+    assert_has(&told, &[&format!("`kill -- -{group}` ends them")]);
     let listed = scene.home.run(["ps"]).expect(0).stdout;
     assert_has(&listed, &[&format!("left behind, group {group}")]);
     scene.go();

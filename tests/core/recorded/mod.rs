@@ -4,6 +4,8 @@
 //! The bodies were written for these tests; their shapes are those of the providers that they
 //! are named after.
 
+mod costs;
+
 use rewake::config::Quirks;
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
@@ -239,6 +241,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         max_tokens: 1_000,
         effort: Effort::Default,
         temperature: None,
+        schema: None,
     };
     let target = Target {
         model: "m",

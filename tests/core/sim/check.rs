@@ -56,7 +56,6 @@ fn check_memories(dir: &Path, session: &str, records: &[Record]) {
     assert_eq!(rows, kept, "memories kept, and rows of them");
 }
 
-/// The invariants of a session that is at rest.
 /// Before an effect began, the files before it were durable.
 fn check_files(store: &Store, records: &[Record], outside: &Outside) {
     for record in records {
@@ -78,6 +77,7 @@ fn check_files(store: &Store, records: &[Record], outside: &Outside) {
     }
 }
 
+/// The invariants of a session that is at rest.
 pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
     let store = Store::open(dir).expect("the store opens");
     let (_, records) = store.load(session).expect("the session loads");

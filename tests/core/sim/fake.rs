@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::core::request::{Part, Request};
 use rewake::core::state::Background;
@@ -68,6 +69,16 @@ impl Script {
             ],
             vec![Block::text("done")],
         ])
+    }
+
+    /// A look around, then answers of which one is an object with `n`.
+    pub fn structured(fits_at: usize) -> Script {
+        let answer = |at| match at == fits_at {
+            true => vec![Block::text(r#"{"n": 1}"#)],
+            false => vec![Block::text(format!("answer {at}"))],
+        };
+        let look = vec![call("read", r#"{"path":"a"}"#)];
+        Script(std::iter::once(look).chain((0..12).map(answer)).collect())
     }
 
     pub fn random(seed: u64) -> Script {
@@ -215,6 +226,8 @@ pub struct Outside {
     pub upgraded: bool,
     /// The session's own model is always overloaded.
     pub overloaded: bool,
+    /// The answer has to fit a schema.
+    pub has_schema: bool,
     /// The models that were asked.
     pub asked: Vec<String>,
     /// Answers in the log.
@@ -253,6 +266,7 @@ impl Outside {
             summariser_fails: false,
             upgraded: false,
             overloaded: false,
+            has_schema: false,
             asked: Vec::new(),
             replies: 0,
             edits: 0,
@@ -353,6 +367,9 @@ impl Outside {
         }
     }
 }
+
+/// What each command is given.
+pub const ACCESS: Access = Access::Workspace;
 
 pub struct Fake {
     outside: Rc<RefCell<Outside>>,
@@ -566,6 +583,7 @@ impl World for Fake {
     async fn prepare(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         _at: Option<&Path>,
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
@@ -577,7 +595,10 @@ impl World for Fake {
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),
-            Ok(Work::Run(command)) => Ok(outside.prepare_run(call.id, command.background)),
+            Ok(Work::Run(command)) => {
+                assert_eq!(access, Some(ACCESS), "a command without its access");
+                Ok(outside.prepare_run(call.id, command.background))
+            }
             _ => Ok(Guard::Opaque),
         }
     }
@@ -638,7 +659,16 @@ impl World for Fake {
         }
     }
 
-    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+    async fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+        stop: bool,
+    ) -> Settled {
+        if matches!(guard, Guard::Supervised { .. }) {
+            assert_eq!(access, Some(ACCESS), "the access was not recorded");
+        }
         match guard {
             Guard::Checked { before, after, .. } => {
                 let now = self.outside.borrow().files.get("f").map(|t| hash(t));

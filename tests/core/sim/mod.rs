@@ -21,7 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use check::{check_acknowledged, check_end};
-use fake::{Fake, Outside, Rng, Script};
+use fake::{ACCESS, Fake, Outside, Rng, Script};
 use person::Person;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
@@ -29,7 +29,7 @@ use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
 use rewake::core::permission::Permission;
-use rewake::core::policy::Decision;
+use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
@@ -62,6 +62,8 @@ struct Case {
     upgraded: bool,
     /// The model cannot be asked, and there is another.
     overloaded: bool,
+    /// The answer has to fit a schema, and this one of the answers does, from 0.
+    fits_at: Option<usize>,
 }
 
 /// The version that takes a session up.
@@ -78,11 +80,16 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
-        permission_check: std::sync::Arc::new(|permission, _| match permission {
-            Permission::Command { line } if line.contains("denied") => Decision::Deny {
-                reason: "no".into(),
-            },
-            _ => Decision::Allow,
+        permission_check: std::sync::Arc::new(|permission, _| {
+            let decision = match permission {
+                Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
+                    reason: "no".into(),
+                },
+                _ => Decision::Allow,
+            };
+            // Every command gets the same access; the world checks that it is recorded.
+            let access = matches!(permission, Permission::Command { .. }).then_some(ACCESS);
+            Judgement { decision, access }
         }),
         interactive: false,
         max_turns: None,
@@ -98,6 +105,8 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if let Some(at) = case.fits_at {
+        Script::structured(at)
     } else {
         Script::all_classes()
     };
@@ -110,6 +119,7 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().summariser_fails = case.summariser_fails;
     outside.borrow_mut().upgraded = case.upgraded;
     outside.borrow_mut().overloaded = case.overloaded;
+    outside.borrow_mut().has_schema = case.fits_at.is_some();
 
     let session = begin(dir.path());
     go_on(case, dir.path(), &session, &outside);
@@ -224,6 +234,12 @@ fn one_process(
             settings.chosen =
                 (state.mode != Mode::AcceptEdits).then(|| Choice::of_mode(Mode::AcceptEdits));
         }
+        if outside.borrow().has_schema && state.structured.is_none() {
+            settings.chosen = Some(Choice {
+                schema: Some(serde_json::json!({ "type": "object", "required": ["n"] })),
+                ..Choice::default()
+            });
+        }
         let world = Rc::new(Fake::new(Rc::clone(outside)));
         let mut engine = Engine::new(Log { store, head, state }, world, settings, inbox, on_event);
         let life = async {
@@ -272,6 +288,7 @@ fn check_results(records: &[Record]) {
             Entry::Started {
                 call,
                 guard: Guard::Opaque,
+                ..
             } => opaque.push(*call),
             Entry::Finished {
                 call,
@@ -490,6 +507,40 @@ fn every_boundary_of_a_fallback() {
     }
 }
 
+/// Answers that do not fit their schema, with a crash at every pair of boundaries: each is looked
+/// at once and told of once, three times in all, however often the process dies between.
+#[test]
+fn every_boundary_of_a_repair() {
+    for fits_at in [0, 2, 3, 9] {
+        let structured = Case {
+            fits_at: Some(fits_at),
+            ..Case::default()
+        };
+        let last = run(&structured).boundaries;
+        for first in 0..=last {
+            for second in [0, first + 1, first + 2, first + 4] {
+                let ran = run(&Case {
+                    crashes: vec![first, second],
+                    ..structured.clone()
+                });
+                check_repairs(&ran.records, fits_at);
+            }
+        }
+    }
+}
+
+fn check_repairs(records: &[Record], fits_at: usize) {
+    let of = |is: &dyn Fn(&Entry) -> bool| records.iter().filter(|r| is(&r.entry)).count();
+    let answers = fits_at.min(3) + 1;
+    let looked = of(&|e| matches!(e, Entry::Checked { .. }));
+    let told = of(&|e| matches!(e, Entry::Checked { told: Some(_), .. }));
+    let fits = of(&|e| matches!(e, Entry::Checked { unfit: None, .. }));
+    // The first answer has a call, and is none yet.
+    let replied = of(&|e| matches!(e, Entry::Replied { .. })) - 1;
+    assert_eq!((replied, looked, told), (answers, answers, answers - 1));
+    assert_eq!(fits, usize::from(fits_at <= 3));
+}
+
 /// Random answers, crashes, power cuts, stops, messages and forks.
 fn random(seeds: std::ops::Range<u64>) {
     for seed in seeds {
@@ -510,6 +561,7 @@ fn random(seeds: std::ops::Range<u64>) {
             summariser_fails: rng.below(2) == 0,
             upgraded: seed % 4 == 0,
             overloaded: seed % 5 == 0,
+            fits_at: None,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

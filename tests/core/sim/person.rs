@@ -11,8 +11,8 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
-use rewake::core::permission::{Access, Permission};
-use rewake::core::policy::Decision;
+use rewake::core::permission::{PathUse, Permission};
+use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, Rest};
@@ -21,7 +21,7 @@ use rewake::store::{InboxId, Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::check::{check_acknowledged, check_end};
-use super::fake::{Fake, Outside, Script};
+use super::fake::{ACCESS, Fake, Outside, Script};
 use super::stage::{begin, fresh_store, settings};
 
 pub const OTHER_MODEL: &str = "test/other";
@@ -173,21 +173,26 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 /// Asks about commands, a change and what is far away: several calls of each answer.
 fn policy() -> Policy {
     Policy {
-        permission_check: Arc::new(|permission, _| match permission {
-            Permission::Command { line } if line.contains("denied") => Decision::Deny {
-                reason: "no".into(),
-            },
-            Permission::Command { line } if line == "server" => Decision::Allow,
-            Permission::Command { .. }
-            | Permission::Foreign { .. }
-            | Permission::Path {
-                access: Access::Write,
-                ..
-            } => Decision::Ask {
-                why: "it does something".into(),
-                rule: None,
-            },
-            _ => Decision::Allow,
+        permission_check: Arc::new(|permission, _| {
+            let decision = match permission {
+                Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
+                    reason: "no".into(),
+                },
+                Permission::Command { line, .. } if line == "server" => Decision::Allow,
+                Permission::Command { .. }
+                | Permission::Foreign { .. }
+                | Permission::Path {
+                    path_use: PathUse::Write,
+                    ..
+                } => Decision::Ask {
+                    why: "it does something".into(),
+                    rule: None,
+                },
+                _ => Decision::Allow,
+            };
+            // Every command gets the same access; the world checks that it is recorded.
+            let access = matches!(permission, Permission::Command { .. }).then_some(ACCESS);
+            Judgement { decision, access }
         }),
         interactive: true,
         max_turns: None,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rewake::command::{RunInfo, RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
+use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Guard, Outcome};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
@@ -50,6 +51,7 @@ impl Bench {
             timeout_ms: 60_000,
             output_cap_bytes: 100_000,
             env_remove: vec![],
+            sandbox: None,
         };
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
         let models = Models::new(Config::default(), env);
@@ -97,7 +99,10 @@ impl Bench {
             let bytes = std::fs::read(path).ok()?;
             Some(blake3::hash(&bytes).to_hex().to_string())
         };
-        self.machine().prepare(call, None, &seen).await.unwrap()
+        self.machine()
+            .prepare(call, Some(Access::Full), None, &seen)
+            .await
+            .unwrap()
     }
 
     /// Begins the call in a process that dies as soon as something is so.

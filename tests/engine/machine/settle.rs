@@ -16,11 +16,11 @@ use super::bench::{Bench, bash, call, done, interrupted, meanwhile, run_of, unti
 impl Bench {
     /// Settles the call in another process.
     async fn settle(&self, call: &ToolCall, guard: &Guard) -> Settled {
-        self.machine().settle(call, guard, false).await
+        self.machine().settle(call, guard, None, false).await
     }
 
     async fn settle_stopped(&self, call: &ToolCall, guard: &Guard) -> Settled {
-        self.machine().settle(call, guard, true).await
+        self.machine().settle(call, guard, None, true).await
     }
 
     /// The keeper of a process that is dead comes late.

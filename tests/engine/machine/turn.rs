@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use rewake::command::{RunInfo, RunState};
 use rewake::config::Config;
+use rewake::core::access::Access;
 use rewake::core::budget::Budget;
 use rewake::core::entry::*;
 use rewake::core::next::Why;
-use rewake::core::policy::Decision;
+use rewake::core::policy::{Decision, Judgement};
 use rewake::core::request::{Request, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::{Background, State};
@@ -138,7 +139,10 @@ impl Turn {
         });
         let settings = Settings {
             policy: Policy {
-                permission_check: std::sync::Arc::new(|_, _| Decision::Allow),
+                permission_check: std::sync::Arc::new(|_, _| Judgement {
+                    decision: Decision::Allow,
+                    access: Some(Access::Full),
+                }),
                 interactive: false,
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
@@ -232,10 +236,11 @@ impl World for Mortal {
     async fn prepare(
         &self,
         call: &ToolCall,
+        access: Option<Access>,
         at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
-        self.machine.prepare(call, at, seen).await
+        self.machine.prepare(call, access, at, seen).await
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
@@ -256,8 +261,14 @@ impl World for Mortal {
         act.await
     }
 
-    async fn settle(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
-        self.machine.settle(call, guard, stop).await
+    async fn settle(
+        &self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+        stop: bool,
+    ) -> Settled {
+        self.machine.settle(call, guard, access, stop).await
     }
 
     async fn discard(&self, guard: &Guard) {

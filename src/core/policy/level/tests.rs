@@ -1,0 +1,270 @@
+//! Tables of `(line, access, rules) -> what each mode decides`, for each kind of system.
+
+use proptest::prelude::*;
+
+use super::super::tests::{DISK, place, rules};
+use super::super::{Decision, Judgement, Workspace, judge};
+use super::*;
+use crate::core::permission::Permission;
+
+/// A kernel with all that is needed.
+const WHOLE: Sandbox = Sandbox {
+    available: true,
+    read: true,
+    workspace: true,
+    hides: true,
+};
+
+/// Protected files are only compared afterwards.
+const WATCHED: Sandbox = Sandbox {
+    workspace: false,
+    hides: false,
+    ..WHOLE
+};
+
+/// The sandbox is applied, and nothing runs unasked because of it.
+const OLD: Sandbox = Sandbox {
+    read: false,
+    ..WATCHED
+};
+
+fn judged(
+    line: &str,
+    access: Option<Access>,
+    mode: Mode,
+    text: &str,
+    sandbox: Sandbox,
+) -> Judgement {
+    judged_so(line, access, false, mode, text, sandbox)
+}
+
+fn judged_so(
+    line: &str,
+    access: Option<Access>,
+    background: bool,
+    mode: Mode,
+    text: &str,
+    sandbox: Sandbox,
+) -> Judgement {
+    let permission = Permission::Command {
+        line: line.to_string(),
+        access,
+        background,
+    };
+    let place = Workspace { sandbox, ..place() };
+    judge(&permission, mode, &rules(text), &place, &DISK)
+}
+
+/// What one makes of protected files is told at its end and not undone: a person may have made it.
+#[test]
+fn a_command_in_the_background_writes_in_the_workspace_only_when_that_was_allowed() {
+    let judged = |access, text| {
+        let mode = Mode::AcceptEdits;
+        let judgement = judged_so("npm run dev", access, true, mode, text, WHOLE);
+        (
+            matches!(judgement.decision, Decision::Allow),
+            judgement.access,
+        )
+    };
+    assert_eq!(judged(None, ""), (true, Some(Access::Read)));
+    let workspace = Some(Access::Workspace);
+    assert_eq!(judged(workspace, ""), (false, workspace));
+    let rule = "+Bash(npm run dev:*)";
+    assert_eq!(judged(None, rule), (true, workspace));
+    assert_eq!(judged(workspace, rule), (true, workspace));
+}
+
+/// Each mode's decision and the first letter of the access, in the order of `Mode::ALL`.
+fn signs(line: &str, access: Option<Access>, text: &str, sandbox: Sandbox) -> String {
+    let sign = |mode: &Mode| {
+        let judgement = judged(line, access, *mode, text, sandbox);
+        let decision = match judgement.decision {
+            Decision::Allow => '+',
+            Decision::Ask { .. } => '?',
+            Decision::Deny { .. } => '-',
+        };
+        let access = judgement.access.map_or("", Access::name);
+        format!("{decision}{}", &access[..1])
+    };
+    Mode::ALL.iter().map(sign).collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn check(sandbox: Sandbox, rows: &[(&str, Option<Access>, &str, &str)]) {
+    for (line, access, rules, want) in rows {
+        let found = signs(line, *access, rules, sandbox);
+        assert_eq!(
+            found, *want,
+            "{line:?} {access:?} with {rules:?} in {sandbox:?}"
+        );
+    }
+}
+
+const READ: Option<Access> = Some(Access::Read);
+const WORKSPACE: Option<Access> = Some(Access::Workspace);
+const NETWORK: Option<Access> = Some(Access::Network);
+const FULL: Option<Access> = Some(Access::Full);
+
+#[test]
+#[rustfmt::skip]
+fn with_a_sandbox_any_line_runs_unasked_in_what_the_mode_gives() {
+    // default, acceptEdits, plan, bypassPermissions
+    for line in ["ls", "cat src/*.rs", "rm -rf /", "for f in *; do sed -n 1p $f; done", "$X", "cat /etc/passwd",
+                 "echo x > .git/config", "curl x", "cargo test", "find . -exec sh -c x \\;", "python3 - <<E\nx\nE"] {
+        check(WHOLE, &[
+            (line, None, "", "+r +w +r +f"),
+            (line, READ, "", "+r +r +r +r"),
+            (line, NETWORK, "", "?n ?n -n +n"),
+            (line, FULL, "", "?f ?f -f +f"),
+        ]);
+    }
+    check(WHOLE, &[
+        ("touch x", WORKSPACE, "", "?w +w -w +w"),
+        ("ls", WORKSPACE, "", "+w +w -w +w"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_is_only_watched_gives_read_and_an_old_kernel_gives_nothing() {
+    check(WATCHED, &[
+        ("rm x", None, "", "+r +r +r +f"),
+        ("touch x", WORKSPACE, "", "?w ?w -w +w"),
+        // What the mode gave before there was a sandbox.
+        ("ls > x", None, "", "+r +w +r +f"),
+        ("npm test", WORKSPACE, "+Bash(npm test:*)", "+w +w -w +w"),
+    ]);
+    check(OLD, &[
+        ("ls", None, "", "+w +w +r +f"),
+        ("rm x", None, "", "?w ?w -r +f"),
+        ("rm x", READ, "", "?r ?r -r +r"),
+        ("sed -n 1p a", READ, "", "?r ?r -r +r"),
+        ("npm test", None, "+Bash(npm test:*)", "+w +w -r +f"),
+        ("rm x", FULL, "", "?f ?f -f +f"),
+    ]);
+    check(Sandbox::default(), &[
+        ("ls", None, "", "+f +f +f +f"),
+        ("rm x", None, "", "?f ?f -f +f"),
+        ("rm x", READ, "", "?f ?f -f +f"),
+        ("npm test", READ, "+Bash(npm test:*)", "+f +f -f +f"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_bash_rule_gives_at_most_workspace() {
+    check(WHOLE, &[
+        ("npm test", None, "+Bash(npm test:*)", "+w +w +r +f"),
+        ("npm test", WORKSPACE, "+Bash(npm test:*)", "+w +w -w +w"),
+        ("npm test", NETWORK, "+Bash(npm test:*)", "?n ?n -n +n"),
+        ("npm test", FULL, "+Bash(npm test:*)", "?f ?f -f +f"),
+        ("npm test", FULL, "+Bash", "?f ?f -f +f"),
+        ("npm test", READ, "+Bash(npm test:*)", "+r +r +r +r"),
+        ("npm test; rm x", None, "+Bash(npm test:*)", "+r +w +r +f"),
+        ("npm test; rm x", WORKSPACE, "+Bash(npm test:*)", "?w +w -w +w"),
+        ("ls > src/log", None, "+Edit(src/**)", "+w +w +r +f"),
+        // What is on the list anyway gets no more because of a rule.
+        ("ls", None, "+Bash(ls:*)", "+r +w +r +f"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn network_and_full_rules_give_that_much() {
+    check(WHOLE, &[
+        ("npm i", None, "+Network(npm i:*)", "+n +n +r +f"),
+        ("npm i", NETWORK, "+Network(npm i:*)", "+n +n -n +n"),
+        ("npm i", FULL, "+Network(npm i:*)", "?f ?f -f +f"),
+        ("npm i", WORKSPACE, "+Network(npm i:*)", "+w +w -w +w"),
+        ("docker ps", None, "+Full(docker:*)", "+f +f +r +f"),
+        // Each part needs a rule of that level, and each word is to be literal.
+        ("npm i && rm x", NETWORK, "+Network(npm i:*)", "?n ?n -n +n"),
+        ("npm i && npm test", None, "+Network(npm i:*);;+Bash(npm test:*)", "+w +w +r +f"),
+        ("npm i $X", NETWORK, "+Network(npm i:*)", "?n ?n -n +n"),
+        // What it writes is judged for itself.
+        ("npm i > /etc/x", FULL, "+Full(npm i:*)", "?f ?f -f +f"),
+        // More than the mode gives only where no rule refuses it.
+        ("docker ps", None, "+Full(docker:*);;-Full", "+n +n +r -f"),
+        ("docker ps", FULL, "+Full(docker:*);;-Full", "-f -f -f -f"),
+        ("docker ps", FULL, "+Full(docker:*);;?Full(docker:*)", "?f ?f -f +f"),
+        ("ls", None, "-Full", "+r +w +r -f"),
+        ("ls", None, "-Network", "+r +w +r -f"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn rules_that_deny_or_ask_hold_in_the_sandbox() {
+    check(WHOLE, &[
+        ("rm x", None, "-Bash(rm:*)", "-r -w -r -f"),
+        ("ls; (rm x)", None, "-Bash(rm:*)", "-r -w -r -f"),
+        ("for i in 1; do rm x; done", None, "-Bash(rm:*)", "-r -w -r -f"),
+        ("git $X", None, "-Bash(git push:*)", "?r ?w ?r +f"),
+        ("ls", None, "-Bash", "-r -w -r -f"),
+        ("ls", None, "?Bash", "?r ?w ?r +f"),
+        ("git push", FULL, "-Bash(git push:*)", "-f -f -f -f"),
+        ("git log", None, "?Bash(git:*)", "?r ?w ?r +f"),
+        ("sed -n p .env", None, "-Read(.env)", "-r -w -r -f"),
+        ("cp ./.env x", None, "-Read(.env)", "-r -w -r -f"),
+        ("x --file=src/.env", None, "-Read(.env)", "-r -w -r -f"),
+        ("(sed -n p .env)", None, "-Read(.env)", "-r -w -r -f"),
+        ("cat *.env", None, "-Read(k.env)", "-r -w -r -f"),
+        ("cat .env", None, "-Read", "-r -w -r -f"),
+        ("sed p < .env", None, "-Read(.env)", "-r -w -r -f"),
+        ("cd src && sed p .env", None, "-Read(./src/.env)", "-r -w -r -f"),
+        ("echo .env", None, "-Read(.env)", "+r +w +r +f"),
+        ("cat a", None, "?Read(a)", "?r ?w ?r +f"),
+        ("grep -r KEY .", None, "-Read(.env)", "+r +w +r +f"),
+        ("make a", None, "-Edit(a)", "+r -w +r -f"),
+        ("echo x > a", None, "-Edit(a)", "-r -w -r -f"),
+    ]);
+    check(WATCHED, &[("grep -r KEY .", None, "-Read(.env)", "?r ?r ?r +f")]);
+}
+
+#[test]
+fn a_question_names_the_access_and_why() {
+    let why = |line: &str, access, mode| match judged(line, access, mode, "", WHOLE).decision {
+        Decision::Ask { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    let asked = why("npm test", WORKSPACE, Mode::Default);
+    assert!(asked.starts_with("writes in the workspace; "), "{asked}");
+    assert!(asked.contains("`npm`"), "{asked}");
+    let asked = why("npm install", NETWORK, Mode::AcceptEdits);
+    assert!(asked.contains("uses the network; services on this machine and cloud metadata"));
+    assert_eq!(
+        why("docker ps", FULL, Mode::Default),
+        "runs without a sandbox"
+    );
+    let denied = judged("touch x", WORKSPACE, Mode::Plan, "", WHOLE).decision;
+    let Decision::Deny { reason } = denied else {
+        panic!("{denied:?}")
+    };
+    assert!(
+        reason.contains("plan mode is on") && reason.contains("access read"),
+        "{reason}"
+    );
+}
+
+proptest! {
+    /// What a call names is what it gets, whatever else is so; without a sandbox it is `full`.
+    #[test]
+    fn the_access_is_the_one_that_is_asked_for(line in "[a-z $;|>*./-]{0,20}", mode in 0_usize..4, level in 0_usize..4) {
+        let asked = Access::ALL[level];
+        for sandbox in [WHOLE, WATCHED, OLD] {
+            let judged = judged(&line, Some(asked), Mode::ALL[mode], "+Bash", sandbox);
+            prop_assert_eq!(judged.access, Some(asked));
+        }
+        let judged = judged(&line, Some(asked), Mode::ALL[mode], "+Bash", Sandbox::default());
+        prop_assert_eq!(judged.access, Some(Access::Full));
+    }
+
+    /// Nothing without a sandbox, or with the network, runs unasked because of a mode but one.
+    #[test]
+    fn beyond_workspace_it_is_always_asked(line in "[a-z $;|>*./-]{0,20}", mode in 0_usize..3, level in 2_usize..4) {
+        for sandbox in [WHOLE, WATCHED, OLD] {
+            let judged = judged(&line, Some(Access::ALL[level]), Mode::ALL[mode], "+Bash", sandbox);
+            prop_assert!(judged.decision != Decision::Allow);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! An answer that is to be JSON of a schema: what is owed of it, and how often it was mended.
+//!
+//! The schema comes with a [`Choice`](super::entry::Choice) and holds until an answer fits it.
+//! Whether one fits is looked up outside, and what came of it is
+//! [`Entry::Checked`](super::entry::Entry::Checked).
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::entry::{Block, Seq, StopReason, Unfit};
+
+/// How often the model is told what is wrong with its answer to one message.
+pub const MAX_REPAIRS: u32 = 3;
+
+/// What is so of the answer that is to fit a schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Structured {
+    pub schema: Value,
+    /// How often the model was told that its answer does not fit, since the user last spoke.
+    pub repairs: u32,
+    pub standing: Standing,
+}
+
+/// How far it is with the answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// There is none yet.
+    Owed,
+    /// The answer at this entry is there, and nobody looked at it.
+    Unchecked(Seq),
+    /// This JSON fits, as the model wrote it.
+    Fits(String),
+    /// The last answer that the model was to give does not fit.
+    GivenUp(Unfit),
+}
+
+impl Structured {
+    /// Of a schema that nothing was answered to.
+    pub fn new(schema: Value) -> Structured {
+        Structured {
+            schema,
+            repairs: 0,
+            standing: Standing::Owed,
+        }
+    }
+
+    /// Whether the model may be told once more what is wrong.
+    pub fn may_repair(&self) -> bool {
+        self.repairs < MAX_REPAIRS
+    }
+}
+
+/// The JSON of an answer: all its words, else the last of its texts (the others speak of it),
+/// each without the code fence around it. As the model wrote it.
+///
+/// # Errors
+/// When there is none: why, for the model and for a person.
+pub fn json_of(blocks: &[Block], stop: StopReason) -> Result<String, String> {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text.as_str()),
+            Block::Thinking { .. } | Block::Call { .. } => None,
+        })
+        .collect();
+    let all = texts.concat();
+    let last = texts.last().copied().unwrap_or_default();
+    let all = unfenced(&all);
+    match [all, unfenced(last)].into_iter().find(|t| is_json(t)) {
+        Some(json) => Ok(json.to_string()),
+        None => Err(why_none(all, stop)),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// The text in a code fence that is all there is.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let inner = || {
+        let (language, rest) = text.strip_prefix("```")?.split_once('\n')?;
+        let inner = rest.strip_suffix("```")?;
+        let is_word = language.trim().chars().all(char::is_alphanumeric);
+        (is_word && !inner.contains("\n```")).then_some(inner)
+    };
+    // The closing fence stands on a line of its own.
+    inner().map_or(text, str::trim)
+}
+
+fn why_none(text: &str, stop: StopReason) -> String {
+    if stop == StopReason::MaxTokens {
+        return "the answer was cut by the output limit before its end: it has to be shorter"
+            .into();
+    }
+    let begins = text.find(['{', '[']);
+    let words_before = begins.filter(|at| *at > 0 && !text.starts_with('"'));
+    match serde_json::from_str::<IgnoredAny>(text) {
+        _ if text.is_empty() => "the answer has no text".into(),
+        Err(_) if words_before.is_some() => {
+            "there is text before the JSON: the answer has to be the JSON alone".into()
+        }
+        Err(error)
+            if error.is_syntax() && begins == Some(0) && error.to_string().contains("trailing") =>
+        {
+            "there is text behind the JSON: the answer has to be the JSON alone".into()
+        }
+        Err(error) => format!("the answer is not JSON: {error}"),
+        Ok(_) => "the answer is not JSON".into(),
+    }
+}
+
+/// What the model reads of an answer that does not fit.
+pub fn repair(unfit: &Unfit) -> String {
+    format!(
+        "Your answer does not fit the JSON Schema that it has to fit.\n\
+         {unfit}\n\
+         Give the whole answer again, as the JSON alone: no words before or behind it. Where you have a tool \
+         for the answer, call it."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> Result<String, String> {
+        let blocks: Vec<Block> = texts.iter().map(|text| Block::text(*text)).collect();
+        json_of(&blocks, StopReason::EndTurn)
+    }
+
+    #[test]
+    fn the_json_of_an_answer_is_as_the_model_wrote_it() {
+        for (texts, json) in [
+            (&["{\"a\": 1.50}"][..], "{\"a\": 1.50}"),
+            (&[" \n[1, 2]\n"], "[1, 2]"),
+            (&["{\"a\":", " 1}"], "{\"a\": 1}"),
+            (&["```json\n{\"a\": 1}\n```"], "{\"a\": 1}"),
+            (&["```\n{}\n```\n"], "{}"),
+            (&["Here it is.", "{\"a\": 1}"], "{\"a\": 1}"),
+            (&["Here it is.", "```json\n{}\n```"], "{}"),
+            (&["\"`[`\""], "\"`[`\""),
+        ] {
+            assert_eq!(of(texts).as_deref(), Ok(json), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_says_why() {
+        for (texts, why) in [
+            (&["Sure! {\"a\": 1}"][..], "before the JSON"),
+            (&["{\"a\": 1} I hope that helps."], "behind the JSON"),
+            (
+                &["```json\n{}\n```\nand\n```json\n{}\n```"],
+                "before the JSON",
+            ),
+            (&["{\"a\": 1"], "not JSON: EOF"),
+            (&["It is done."], "not JSON"),
+            (&[], "no text"),
+            (&["  "], "no text"),
+        ] {
+            let found = of(texts).unwrap_err();
+            assert!(found.contains(why), "{texts:?}: {found}");
+        }
+        let cut = json_of(&[Block::text("{\"a\": ")], StopReason::MaxTokens).unwrap_err();
+        assert!(cut.contains("output limit"), "{cut}");
+    }
+}

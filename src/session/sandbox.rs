@@ -1,0 +1,90 @@
+//! The sandbox of a session's commands: what this system gives, and what a profile is made from.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::AppContext;
+use crate::command::own_exe;
+use crate::config::SandboxUse;
+use crate::core::policy::Sandbox;
+use crate::sandbox::Kernel;
+use crate::tools::Hidden;
+use crate::world::confine::Confine;
+
+/// What the kernel has, asked once: it does not change while a process lives. What cannot be
+/// asked has nothing.
+fn kernel() -> Kernel {
+    static KERNEL: OnceLock<Kernel> = OnceLock::new();
+    *KERNEL.get_or_init(|| {
+        let probed = own_exe().map_err(|e| e.to_string());
+        let probed = probed.and_then(|exe| Kernel::probe(&exe));
+        probed.unwrap_or_else(|why| {
+            tracing::warn!(why, "no sandbox for commands");
+            Kernel::default()
+        })
+    })
+}
+
+/// Whether commands below `full` run in a sandbox or not at all.
+fn is_used(ctx: &AppContext) -> bool {
+    match ctx.config().sandbox.enabled {
+        SandboxUse::Never => false,
+        SandboxUse::Always => true,
+        SandboxUse::Auto => kernel().can_sandbox(),
+    }
+}
+
+/// What the policy needs to know of it.
+pub(super) fn given(ctx: &AppContext) -> Sandbox {
+    if !is_used(ctx) {
+        return Sandbox::default();
+    }
+    let kernel = kernel();
+    let unasked = kernel.unasked();
+    let root = real(&ctx.here.root);
+    // All of the home folder is no workspace that a command may write to.
+    let holds_home = ctx
+        .env
+        .home()
+        .is_some_and(|home| real(home).starts_with(&root));
+    Sandbox {
+        available: true,
+        read: unasked.read,
+        workspace: unasked.workspace && !holds_home,
+        hides: kernel.mounts,
+    }
+}
+
+/// None: no command runs in a sandbox.
+pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> Option<Confine> {
+    if !is_used(ctx) {
+        return None;
+    }
+    let (config, paths) = (ctx.config(), &ctx.paths);
+    let workspace = ctx.here.root.clone();
+    let project = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
+    // A temporary folder inside a workspace that holds rewake's own folders would be hidden
+    // with them.
+    let tmp = match real(&paths.data_dir).starts_with(real(&workspace)) {
+        true => None,
+        false => Some(paths.data_dir.join("tmp").join(session)),
+    };
+    Some(Confine {
+        kernel: kernel(),
+        workspace,
+        home: ctx.env.home().map(PathBuf::from),
+        more_read: config.sandbox.read.clone(),
+        more_write: config.sandbox.write.clone(),
+        pass_env: config.shell.pass_env.clone(),
+        private: [&paths.config_dir, &paths.data_dir, &paths.state_dir].map(PathBuf::clone),
+        tmp,
+        session: session.to_string(),
+        caches: paths.data_dir.join("caches").join(&project[..16]),
+        quarantine: paths.data_dir.join("quarantine"),
+        hidden,
+    })
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}

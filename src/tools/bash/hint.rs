@@ -1,0 +1,234 @@
+//! What the sandbox has to say of a command that is over: what it left running, what was undone,
+//! and, of a failure that looks like the sandbox, which access would do.
+
+use crate::command::{Ended, How};
+use crate::core::access::Access;
+
+/// Of the output this much of the end is looked at.
+const LOOKED_AT_BYTES: usize = 16 * 1024;
+
+/// Words by which programs say that the network is not there.
+const NO_NETWORK: [&str; 12] = [
+    "could not resolve host",
+    "couldn't resolve host",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "no address associated with hostname",
+    "network is unreachable",
+    "network unreachable",
+    "address family not supported",
+    "enotfound",
+    "eai_again",
+    "failed to lookup address",
+    "no route to host",
+];
+
+/// And that they may not do what they tried.
+const NOT_PERMITTED: [&str; 8] = [
+    "permission denied",
+    "operation not permitted",
+    "read-only file system",
+    "eacces",
+    "eperm",
+    "erofs",
+    "permissionerror",
+    "device or resource busy",
+];
+
+/// A program of the wrong kind is killed by the filter of calls.
+const BAD_CALL: i32 = 31;
+
+/// One line for each thing, without brackets. `printed` is what the command printed.
+pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some(after) = &ended.sandbox else {
+        return lines;
+    };
+    if let Some(limit) = &after.limit {
+        lines.push(format!("ended by the sandbox: {limit}"));
+    }
+    if !after.changed.is_empty() {
+        let more = match after.more_changed {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        lines.push(format!(
+            "protected files may not be changed; what the command did to them was undone: {}{more}",
+            after.changed.join(", ")
+        ));
+    }
+    if !after.found_changed.is_empty() {
+        let more = match after.more_changed {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        lines.push(format!(
+            "while it ran, these protected files were made or changed, by it or by somebody else; \
+             they are as they were found: {}{more}",
+            after.found_changed.join(", ")
+        ));
+    }
+    if after.ended > 0 {
+        lines.push(format!(
+            "{} that it left running ended with it; for a server use `background`",
+            processes(after.ended)
+        ));
+    }
+    if after.survivors > 0 {
+        lines.push(format!("it left {} running", processes(after.survivors)));
+    }
+    if let (Some(access), true) = (ended.access, failed(&ended.how)) {
+        lines.extend(hint(access, &ended.how, printed));
+    }
+    lines
+}
+
+fn processes(count: u32) -> String {
+    match count {
+        1 => "1 process".to_string(),
+        n => format!("{n} processes"),
+    }
+}
+
+fn failed(how: &How) -> bool {
+    matches!(how, How::Exited(code) if *code != 0) || matches!(how, How::Signalled(_))
+}
+
+/// Which rule of the sandbox a failure looks like, and what would do.
+fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
+    let start = printed.len().saturating_sub(LOOKED_AT_BYTES);
+    let start = (start..=printed.len()).find(|at| printed.is_char_boundary(*at))?;
+    let end = printed[start..].to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| end.contains(word));
+    let (rule, would_do) = if *how == How::Signalled(BAD_CALL) {
+        (
+            "a system call or a 32-bit program that it does not let through",
+            "full",
+        )
+    } else if access < Access::Network && says(&NO_NETWORK) {
+        match access {
+            Access::Read => (
+                "there is no network",
+                "workspace (loopback alone) or network",
+            ),
+            _ => ("only the loopback network", "network"),
+        }
+    } else if says(&NOT_PERMITTED) {
+        match access {
+            Access::Read => ("only $TMPDIR can be written", "workspace"),
+            Access::Workspace => (
+                "only the workspace can be written, but for protected files such as .git/config; \
+                 no Unix sockets",
+                "full",
+            ),
+            Access::Network => (
+                "only the workspace and the package caches can be written, but for protected \
+                 files; no Unix sockets",
+                "full",
+            ),
+            Access::Full => return None,
+        }
+    } else {
+        return None;
+    };
+    Some(format!(
+        "this looks like the sandbox: with access {access} {rule}; access {would_do} would do, if \
+         it is needed"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Aftermath;
+
+    fn ended(access: Access, how: How, after: Aftermath) -> Ended {
+        Ended {
+            how,
+            took_ms: 1,
+            ended_at_ms: 1,
+            bytes_total: 0,
+            bytes_kept: 0,
+            output: "/run/output".into(),
+            write_error: None,
+            sandbox: Some(after),
+            access: Some(access),
+        }
+    }
+
+    fn told(access: Access, how: How, printed: &str) -> String {
+        lines(&ended(access, how, Aftermath::default()), printed).join("\n")
+    }
+
+    #[test]
+    fn a_failure_that_looks_like_the_sandbox_names_the_access_that_would_do() {
+        let table = [
+            (
+                Access::Read,
+                "touch: cannot touch 'x': Permission denied",
+                "access workspace would",
+            ),
+            (
+                Access::Read,
+                "fatal: Unable to create index.lock: Read-only file system",
+                "access workspace would",
+            ),
+            (
+                Access::Read,
+                "curl: (6) Could not resolve host: x",
+                "network would do",
+            ),
+            (
+                Access::Workspace,
+                "getaddrinfo ENOTFOUND x",
+                "access network would",
+            ),
+            (
+                Access::Workspace,
+                "could not lock config file: Device or resource busy",
+                "access full would",
+            ),
+            (
+                Access::Network,
+                "connect: Operation not permitted",
+                "access full would",
+            ),
+        ];
+        for (access, printed, want) in table {
+            let line = told(access, How::Exited(1), printed);
+            assert!(line.contains(want), "{printed}: {line}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert_eq!(told(access, How::Exited(0), printed), "", "it did not fail");
+        }
+        assert!(told(Access::Read, How::Signalled(31), "").contains("access full"));
+        assert_eq!(told(Access::Read, How::Exited(1), "1 test failed"), "");
+        let far = format!("permission denied{}", "é".repeat(LOOKED_AT_BYTES));
+        assert_eq!(told(Access::Read, How::Exited(1), &far), "");
+    }
+
+    #[test]
+    fn what_the_sandbox_did_is_told_in_a_line_each() {
+        let after = Aftermath {
+            survivors: 2,
+            ended: 1,
+            changed: vec![".git/config (it is as it was)".into()],
+            more_changed: 3,
+            found_changed: vec![".mcp.json".into()],
+            limit: Some("more than 10 processes".into()),
+        };
+        let lines = lines(&ended(Access::Workspace, How::Exited(0), after), "");
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert!(lines[0].contains("more than 10 processes"));
+        assert!(lines[1].contains(".git/config") && lines[1].contains("and 3 more"));
+        assert!(lines[2].contains(".mcp.json") && lines[2].contains("somebody else"));
+        assert!(lines[3].starts_with("1 process"));
+        assert!(lines[4].contains("2 processes"));
+    }
+
+    #[test]
+    fn a_command_without_a_sandbox_is_told_as_it_was() {
+        let mut ended = ended(Access::Read, How::Exited(1), Aftermath::default());
+        ended.sandbox = None;
+        assert!(lines(&ended, "Permission denied").is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! The sandbox of one command of a session: from its access to the profile that its keeper
+//! applies. What cannot be made is an error, and the command does not run.
+
+use std::collections::VecDeque;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::core::access::Access;
+use crate::sandbox::{Kernel, Profile, Repository, Request};
+use crate::tools::Hidden;
+
+/// So many entries of the workspace are looked at for what the rules keep from being read, and
+/// so many files are hidden.
+const MAX_LOOKED_AT: usize = 50_000;
+const MAX_HIDDEN: usize = 200;
+
+/// What the profiles of a session are made from.
+#[derive(Debug, Clone)]
+pub struct Confine {
+    pub kernel: Kernel,
+    /// The root of the workspace.
+    pub workspace: PathBuf,
+    pub home: Option<PathBuf>,
+    pub more_read: Vec<PathBuf>,
+    pub more_write: Vec<PathBuf>,
+    pub pass_env: Vec<String>,
+    /// rewake's own folders.
+    pub private: [PathBuf; 3],
+    /// The temporary folder of the session. None: one in the system's.
+    pub tmp: Option<PathBuf>,
+    pub session: String,
+    /// Of this project.
+    pub caches: PathBuf,
+    pub quarantine: PathBuf,
+    /// The rules that keep files from being read.
+    pub hidden: Arc<Hidden>,
+}
+
+impl Confine {
+    /// `shown` are files of rewake's own that the command may read.
+    pub fn profile(&self, access: Access, shown: &[PathBuf]) -> Result<Box<Profile>, String> {
+        let tmp = self.make_tmp()?;
+        make_private(&self.caches)?;
+        let (denied, all) = self.denied();
+        let request = Request {
+            access,
+            workspace: &self.workspace,
+            repository: Repository::of(&self.workspace),
+            home: self.home.as_deref(),
+            more_read: &self.more_read,
+            more_write: &self.more_write,
+            pass_env: &self.pass_env,
+            denied: &denied,
+            private: &self.private,
+            shown,
+            tmp: &tmp,
+            caches: &self.caches,
+            quarantine: &self.quarantine,
+            kernel: self.kernel,
+        };
+        let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
+        if !all {
+            let gap =
+                "not every file that a rule keeps from being read is hidden: there are too many";
+            profile.gaps.push(gap.to_string());
+        }
+        Ok(Box::new(profile))
+    }
+
+    fn make_tmp(&self) -> Result<PathBuf, String> {
+        if let Some(tmp) = &self.tmp {
+            return make_private(tmp).map(|()| tmp.clone());
+        }
+        let uid = rustix::process::getuid().as_raw();
+        let name = format!("rewake-{uid}-{}", self.session);
+        let tmp = std::env::temp_dir().join(name);
+        make_private(&tmp)?;
+        // Everybody may make files there: it has to be ours.
+        let found = std::fs::symlink_metadata(&tmp).map_err(|e| cannot(&tmp, &e))?;
+        match found.is_dir() && found.uid() == uid && found.mode() & 0o077 == 0 {
+            true => Ok(tmp),
+            false => Err(format!("{} belongs to somebody else", tmp.display())),
+        }
+    }
+
+    /// The files of the workspace that a rule denies to read or asks about: nobody can be asked
+    /// by a command that is at it. False: there are more.
+    fn denied(&self) -> (Vec<PathBuf>, bool) {
+        let rules = &self.hidden.rules;
+        let mut guards = rules.deny.iter().chain(&rules.ask);
+        if !guards.any(|rule| rule.is_about_reading() && rule.is_about_paths()) {
+            return (Vec::new(), true);
+        }
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        let mut folders = VecDeque::from([self.workspace.clone()]);
+        while let Some(folder) = folders.pop_front() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                looked_at += 1;
+                if looked_at > MAX_LOOKED_AT || found.len() >= MAX_HIDDEN {
+                    return (found, false);
+                }
+                let path = entry.path();
+                if self
+                    .hidden
+                    .rules
+                    .guard(&path.to_string_lossy(), &self.hidden.bases)
+                {
+                    found.push(path);
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push_back(path);
+                }
+            }
+        }
+        (found, true)
+    }
+}
+
+fn make_private(folder: &Path) -> Result<(), String> {
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(|e| cannot(folder, &e))
+}
+
+fn cannot(folder: &Path, error: &std::io::Error) -> String {
+    format!("cannot make {}: {error}", folder.display())
+}

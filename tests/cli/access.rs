@@ -1,0 +1,364 @@
+//! What commands of the model may do: the real binary, real commands in the real sandbox.
+//!
+//! On a kernel without all that a sandbox needs there is nothing to see here: then the tests
+//! say that they are skipped.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Home, git, skip};
+use crate::{calling, play, results, scripted, step, streamed};
+
+/// As many calls of one answer are run.
+const CALLS: usize = 32;
+
+/// Whether this kernel gives everything.
+fn has_sandbox(home: &Home) -> bool {
+    let doctor = home.run(["doctor"]);
+    let all = ["protected files are held", "a network of its own"];
+    let has = all.iter().all(|word| doctor.stdout.contains(word));
+    if !has {
+        skip("Landlock version 6, seccomp and user namespaces");
+    }
+    has
+}
+
+fn with(command: &str, access: &str) -> (&'static str, Value) {
+    ("bash", json!({"command": command, "access": access}))
+}
+
+fn bash(command: &str) -> (&'static str, Value) {
+    crate::bash(command)
+}
+
+/// The kind and the text of what came of each call.
+#[track_caller]
+fn ran(home: &Home, calls: &[(&str, Value)], args: &[&str]) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for chunk in calls.chunks(CALLS) {
+        play(home, &[step("", chunk), step("done", &[])]);
+        let run = streamed(home, &[&["-p", "x"], args].concat()).expect(0);
+        let results = results(&run);
+        assert_eq!(results.len(), chunk.len());
+        all.extend(results);
+    }
+    all
+}
+
+const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];
+const PLAN: [&str; 2] = ["--permission-mode", "plan"];
+
+#[track_caller]
+fn has(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn in_default_mode_any_line_reads_and_none_writes_or_leaves() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    fs::create_dir(home.path("src")).unwrap();
+    fs::write(home.path("src/a.rs"), "fn a() {}\n").unwrap();
+    fs::create_dir(home.user().join(".ssh")).unwrap();
+    fs::write(home.user().join(".ssh/id"), "SECRET\n").unwrap();
+    fs::write(home.user().join("notes"), "SECRET\n").unwrap();
+    let outside = home.user();
+    for args in [&[][..], &PLAN[..]] {
+        let ran = ran(
+            &home,
+            &[
+                bash("cat src/*.rs; for f in src/*; do sed -n 1p \"$f\"; done"),
+                bash("touch x"),
+                bash(&format!("cat {}/.ssh/id {0}/notes", outside.display())),
+                bash(
+                    "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))' || exec 3<>/dev/tcp/127.0.0.1/9",
+                ),
+                bash("echo kept > $TMPDIR/a && cat $TMPDIR/a"),
+                bash("sleep 60 & echo $!"),
+                with("touch x", "root"),
+            ],
+            args,
+        );
+        assert_eq!(ran[0], ("done".into(), "fn a() {}\nfn a() {}\n".into()));
+        has(
+            &ran[1].1,
+            &["looks like the sandbox", "access workspace would do"],
+        );
+        assert!(!ran[2].1.contains("SECRET"), "{}", ran[2].1);
+        has(&ran[3].1, &["exit code"]);
+        assert_eq!(ran[4].1, "kept\n");
+        has(&ran[5].1, &["1 process that it left running ended with it"]);
+        assert_eq!(ran[6].0, "error");
+        has(&ran[6].1, &["there are read, workspace, network, full"]);
+    }
+    assert!(!home.path("x").exists());
+}
+
+#[test]
+fn more_than_the_mode_gives_is_asked_for_and_says_what_it_is() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let calls = [
+        with("touch x", "workspace"),
+        with("touch x", "network"),
+        with("touch x", "full"),
+    ];
+    let asked = ran(&home, &calls, &[]);
+    let words = [
+        "writes in the workspace",
+        "uses the network",
+        "without a sandbox",
+    ];
+    for ((kind, text), word) in asked.iter().zip(words) {
+        assert_eq!(kind, "denied", "{text}");
+        has(text, &[word, "nobody is there to be asked"]);
+    }
+    for (kind, text) in ran(&home, &calls, &PLAN) {
+        assert_eq!(kind, "denied", "{text}");
+        has(&text, &["plan mode is on"]);
+    }
+    assert!(!home.path("x").exists());
+    let rule = ["--set", "permissions.allow=[\"Bash(touch:*)\"]"];
+    let by_rule = ran(&home, &[bash("touch y"), with("touch x", "full")], &rule);
+    assert_eq!(by_rule[0].0, "done", "{by_rule:?}");
+    assert_eq!(by_rule[1].0, "denied", "{by_rule:?}");
+    assert!(home.path("y").exists() && !home.path("x").exists());
+}
+
+#[test]
+fn in_accept_edits_the_workspace_is_written_and_what_is_protected_is_not() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    git(&home.workspace(), &["init", "-q"]);
+    let config = fs::read_to_string(home.path(".git/config")).unwrap();
+    let ran = ran(
+        &home,
+        &[
+            bash("touch x && git add x && git -c user.name=a -c user.email=a@b commit -qm x"),
+            bash("echo evil > .git/hooks/pre-commit"),
+            bash("git config core.fsmonitor ./evil"),
+            bash(&format!("touch {}/x", home.user().display())),
+            bash("exec 3<>/dev/tcp/192.0.2.1/80"),
+            with("true", "full"),
+        ],
+        &ACCEPT,
+    );
+    assert_eq!(ran[0].0, "done", "{ran:?}");
+    assert!(!ran[0].1.contains("exit code"), "{}", ran[0].1);
+    for (_, text) in &ran[1..5] {
+        has(text, &["exit code"]);
+    }
+    assert_eq!(ran[5].0, "denied");
+    assert!(home.path("x").exists() && !home.user().join("x").exists());
+    assert!(!home.path(".git/hooks/pre-commit").exists());
+    assert_eq!(
+        fs::read_to_string(home.path(".git/config")).unwrap(),
+        config
+    );
+}
+
+/// Also where no rule speaks of the words of the line.
+#[test]
+fn what_a_rule_keeps_from_being_read_is_hidden_from_commands() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    fs::create_dir(home.path("a")).unwrap();
+    fs::write(home.path("a/.env"), "SECRET=1\n").unwrap();
+    fs::write(home.path("a/b"), "SECRET=2\n").unwrap();
+    let rule = ["--set", "permissions.deny=[\"Read(.env)\"]"];
+    let lines = [
+        bash("cat a/.env"),
+        bash("sed -n p a/.env"),
+        bash("cat a/.e*; cat a/.[e]nv; x=.en; cat a/${x}v"),
+        bash("grep -r SECRET ."),
+        bash("python3 -c 'print(open(\"a/.\" + \"env\").read())'"),
+    ];
+    let ran = ran(&home, &lines, &rule);
+    assert_eq!((ran[0].0.as_str(), ran[1].0.as_str()), ("denied", "denied"));
+    for (_, text) in &ran {
+        assert!(!text.contains("SECRET=1"), "{text}");
+    }
+    has(&ran[3].1, &["a/b:SECRET=2"]);
+}
+
+#[test]
+fn without_a_sandbox_the_short_list_holds_and_with_one_that_cannot_be_nothing_runs() {
+    let home = scripted(&[]);
+    let off = ["--set", "sandbox.enabled=false"];
+    let off = ran(
+        &home,
+        &[
+            bash("echo a"),
+            bash("cat *.rs; for f in *; do echo $f; done"),
+        ],
+        &off,
+    );
+    assert_eq!((off[0].0.as_str(), off[1].0.as_str()), ("done", "denied"));
+    if !has_sandbox(&home) {
+        return;
+    }
+    // The temporary folder cannot be made.
+    fs::write(home.rewake_home().join("tmp"), "").unwrap();
+    let none = ran(&home, &[bash("echo it ran > $HOME/x; echo it ran")], &[]);
+    assert_eq!(none[0].0, "error");
+    has(
+        &none[0].1,
+        &["not run: cannot put up the sandbox for access read"],
+    );
+    assert!(!none[0].1.contains("it ran"), "{}", none[0].1);
+}
+
+#[test]
+fn the_access_of_a_command_is_recorded() {
+    let home = calling(&[bash("true"), with("true", "workspace")]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let run = streamed(&home, &[&["-p", "x"][..], &ACCEPT].concat()).expect(0);
+    let events = run.events();
+    let started = events.iter().filter(|e| e["type"] == "entry.started");
+    let access: Vec<&str> = started.filter_map(|e| e["access"].as_str()).collect();
+    assert_eq!(access, ["workspace", "workspace"], "{events:?}");
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Lines whose program is on this machine.
+fn possible<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let programs = [
+        "jq", "rg", "tree", "bc", "cargo", "rustc", "node", "npm", "python3", "go", "make", "gcc",
+        "perl", "ruby", "xxd", "pytest",
+    ];
+    let runs = |line: &str| {
+        let named = programs
+            .iter()
+            .filter(|p| line.split_whitespace().any(|w| w == **p));
+        named.into_iter().all(|program| is_there(program))
+    };
+    lines.iter().copied().filter(|line| runs(line)).collect()
+}
+
+/// The toolchains of whoever runs the tests, where the home of the test has them.
+fn toolchains(home: &Home) {
+    let Some(real) = std::env::var_os("HOME") else {
+        return;
+    };
+    for name in [".cargo", ".rustup", ".pyenv", ".nvm"] {
+        let folder = Path::new(&real).join(name);
+        if folder.is_dir() {
+            symlink(folder, home.user().join(name)).unwrap();
+        }
+    }
+}
+
+fn project(home: &Home) {
+    toolchains(home);
+    let name = "[user]\nname = a\nemail = a@b.c\n";
+    fs::write(home.user().join(".gitconfig"), name).unwrap();
+    let folder = home.workspace();
+    git(&folder, &["init", "-q"]);
+    for (name, text) in [
+        (
+            "Cargo.toml",
+            "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+        ),
+        (
+            "src/main.rs",
+            "fn main() { println!(\"x\"); }\n#[test]\nfn one() {}\n#[test]\nfn net() {\n    let l = std::net::TcpListener::bind(\"127.0.0.1:0\").unwrap();\n    std::net::TcpStream::connect(l.local_addr().unwrap()).unwrap();\n}\n",
+        ),
+        ("src/lib.rs", "pub fn a() -> u32 { 1 }\n"),
+        ("README.md", "# x\n\nTODO: more\n"),
+        ("a.json", "{\"a\": [1, 2], \"version\": \"1\"}\n"),
+        ("b.csv", "a,b\n1,2\n3,4\n"),
+        (
+            "Makefile",
+            "all:\n\techo made > made.txt\ntest:\n\t./test.sh\n",
+        ),
+        ("test.sh", "#!/bin/sh\nmkdir -p out && echo ok > out/log\n"),
+        (
+            "test_x.py",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 1)\n",
+        ),
+        (
+            "package.json",
+            "{\"name\": \"x\", \"version\": \"1.0.0\", \"scripts\": {\"test\": \"echo ok\"}}\n",
+        ),
+        ("x.c", "int main(void) { return 0; }\n"),
+        ("log.txt", "ERROR one\nINFO two\nERROR three\n"),
+    ] {
+        let path = home.path(name);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::set_permissions(home.path("test.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "-qm", "one"]);
+    fs::write(home.path("README.md"), "# y\n").unwrap();
+}
+
+/// At least 95 of 100 everyday lines that only look need nobody, and work at the first try.
+#[test]
+fn everyday_lines_that_look_run_unasked_in_default_mode() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    project(&home);
+    let lines = possible(&include!("looking.in"));
+    let calls: Vec<_> = lines.iter().map(|line| bash(line)).collect();
+    let ran = ran(&home, &calls, &[]);
+    figures("looking", &lines, &ran, 95);
+}
+
+/// Lines that work, in `acceptEdits`: builds, tests, commits, servers of their own.
+#[test]
+fn everyday_lines_that_work_run_unasked_in_accept_edits() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    project(&home);
+    let lines = possible(&include!("working.in"));
+    let calls: Vec<_> = lines.iter().map(|line| bash(line)).collect();
+    let ran = ran(&home, &calls, &ACCEPT);
+    figures("working", &lines, &ran, 90);
+}
+
+/// A question is a line that was denied because nobody is there. A failed first try is one that
+/// does not end well.
+#[track_caller]
+fn figures(what: &str, lines: &[&str], ran: &[(String, String)], at_least: usize) {
+    let asked: Vec<_> = lines
+        .iter()
+        .zip(ran)
+        .filter(|(_, (kind, _))| kind == "denied")
+        .collect();
+    let failed = |(_, (_, text)): &(&&str, &(String, String))| {
+        text.contains("[exit code") || text.contains("ended by signal")
+    };
+    let failed: Vec<_> = lines.iter().zip(ran).filter(failed).collect();
+    let good = lines.len() - asked.len() - failed.len();
+    assert!(
+        good * 100 >= lines.len() * at_least,
+        "{what}: {good} of {}: {} asked, {} failed: {asked:#?} {failed:#?}",
+        lines.len(),
+        asked.len(),
+        failed.len()
+    );
+}
