@@ -15,6 +15,7 @@ mod check;
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod fake;
 #[path = "core/sim/person.rs"]
+#[allow(dead_code, reason = "the simulation uses the rest")]
 mod person;
 #[path = "core/sim/stage.rs"]
 mod stage;

@@ -16,7 +16,7 @@ mod linux {
     use std::time::{Duration, Instant};
 
     use rewake::core::access::Access;
-    use rewake::sandbox::{Kernel, Profile, Repository, Request, forked};
+    use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, forked};
 
     use crate::sample::{Times, process, ratio};
     use crate::table::{Row, ms};
@@ -26,6 +26,10 @@ mod linux {
     /// So many folders may be read.
     const RULES: usize = 300;
 
+    /// In the workspace that is looked through for protected files.
+    const FOLDERS: usize = 1_000;
+    const FILES_A_FOLDER: usize = 20;
+
     const TARGET: Duration = Duration::from_micros(1_500);
 
     pub fn rows() -> Vec<Row> {
@@ -34,10 +38,61 @@ mod linux {
         if !kernel.can_sandbox() {
             return vec![Row::new("a command in the sandbox", "this system has none")];
         }
-        [Access::Read, Access::Workspace]
-            .into_iter()
-            .map(|access| row(exe, kernel, access))
-            .collect()
+        let levels = [Access::Read, Access::Workspace];
+        let whole = levels.map(|access| row(exe, kernel, access));
+        let made = levels.map(|access| made(kernel, access));
+        whole.into_iter().chain(made).collect()
+    }
+
+    /// What is worked out for each command before it starts, in a workspace of many folders.
+    fn made(kernel: Kernel, access: Access) -> Row {
+        let place = tempfile::tempdir().expect("make a temporary folder");
+        let root = place.path().canonicalize().expect("a path");
+        let path = |name: &str| root.join(name);
+        for number in 0..FOLDERS {
+            let folder = path(&format!("ws/{}/{}", number / 50, number % 50));
+            std::fs::create_dir_all(&folder).expect("make a folder");
+            for file in 0..FILES_A_FOLDER {
+                std::fs::write(folder.join(format!("file-{file}.rs")), "").expect("write");
+            }
+        }
+        for name in ["tmp", "caches"] {
+            std::fs::create_dir(path(name)).expect("make a folder");
+        }
+        process(Command::new("git").args(["init", "-q"]).arg(path("ws")));
+        let (workspace, tmp, caches) = (path("ws"), path("tmp"), path("caches"));
+        let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+        let request = Request {
+            access,
+            workspace: &workspace,
+            repository: Repository::of(&workspace),
+            home: home.as_deref(),
+            more_read: &[],
+            more_write: &[],
+            pass_env: &[],
+            denied: &[],
+            private: &[],
+            shown: &[],
+            tmp: &tmp,
+            caches: &caches,
+            quarantine: &path("quarantine"),
+            kernel,
+            remembered: &Remembered::default(),
+        };
+        let mut times = Times::default();
+        for _ in 0..TIMES {
+            let since = Instant::now();
+            Profile::new(&request).expect("a profile");
+            times.push(since.elapsed());
+        }
+        Row::new(
+            format!("a profile of level {access}, {FOLDERS} folders"),
+            format!(
+                "{}, p99 {}",
+                ms(times.median()),
+                ms(times.worst_of_hundred())
+            ),
+        )
     }
 
     fn row(exe: &Path, kernel: Kernel, access: Access) -> Row {
@@ -68,6 +123,7 @@ mod linux {
             caches: &path("caches"),
             quarantine: &path("quarantine"),
             kernel,
+            remembered: &Remembered::default(),
         })
         .expect("a profile");
         let (mut with, mut without) = (Times::default(), Times::default());

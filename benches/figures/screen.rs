@@ -135,6 +135,7 @@ fn conversation() -> Vec<Record> {
             fact: Some(Fact::Ran {
                 exit_code: Some(0),
                 took_ms: 1_200,
+                refused: false,
             }),
             tree: None,
         });

@@ -206,6 +206,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the permission rules that hold here, each with where it comes from
+    Permissions {
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Trust this folder: its own config may choose models, servers, rules and commands
     Trust {
         /// Trust it no longer
@@ -304,6 +310,9 @@ pub(crate) enum Invocation {
     },
     Models {
         filter: String,
+        json: bool,
+    },
+    Permissions {
         json: bool,
     },
     Trust,
@@ -448,6 +457,7 @@ impl Cli {
                 filter: filter.unwrap_or_default(),
                 json,
             },
+            Command::Permissions { json } => Invocation::Permissions { json },
             Command::Trust { remove: false } => Invocation::Trust,
             Command::Trust { remove: true } => Invocation::Untrust,
             Command::Sandbox {
@@ -480,6 +490,7 @@ impl Command {
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
             Command::Models { .. } => "models",
+            Command::Permissions { .. } => "permissions",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor => "doctor",
@@ -759,6 +770,7 @@ mod tests {
                     json: true,
                 },
             ),
+            ("permissions --json", Invocation::Permissions { json: true }),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
             ("doctor --set log.level=debug", Invocation::Doctor),

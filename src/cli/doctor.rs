@@ -10,6 +10,7 @@ use crate::command::{self, How, RunState, Runs};
 use crate::config::{self, Env, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing};
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
+use crate::session::sandbox::ask_kernel;
 use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
@@ -60,7 +61,7 @@ pub(super) fn run(
             config_of(&report, &loaded);
             keys(&mut report, env, &loaded);
             shell(&mut report, env, &loaded);
-            sandbox(&mut report, &loaded);
+            sandbox(&mut report, env, &loaded);
         }
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
     }
@@ -236,16 +237,13 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
 }
 
 /// What the system keeps commands from doing, and what it cannot.
-fn sandbox(report: &mut Report, loaded: &Loaded) {
+fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
     let wanted = loaded.config.sandbox.enabled;
     if wanted == SandboxUse::Never {
         report.note("sandbox", "turned off by sandbox.enabled");
         return;
     }
-    let probed = command::own_exe()
-        .map_err(|e| format!("cannot find this program's own file: {e}"))
-        .and_then(|exe| Kernel::probe(&exe));
-    let kernel = match probed {
+    let kernel = match ask_kernel(env) {
         Ok(kernel) => kernel,
         Err(error) if wanted == SandboxUse::Always => {
             report.wrong("sandbox", error, Some("set sandbox.enabled to \"auto\""));

@@ -16,6 +16,7 @@ mod history;
 mod json_schema;
 mod logging;
 mod models;
+mod permissions;
 mod ps;
 mod run;
 mod sandbox;
@@ -89,6 +90,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     match &invocation {
         Invocation::Sandbox(wanted) => return sandbox::run(&ctx, wanted),
         Invocation::Models { filter, json } => return models::run(ctx.config(), filter, *json),
+        Invocation::Permissions { json } => return permissions::run(&ctx, *json),
         _ => {}
     }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
@@ -122,6 +124,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Doctor
         | Invocation::Sandbox(_)
         | Invocation::Models { .. }
+        | Invocation::Permissions { .. }
         | Invocation::Trust
         | Invocation::Untrust => Ok(exit::DONE),
     }

@@ -10,7 +10,9 @@ use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
 use crate::report::Trouble;
-use crate::sandbox::{Family, Kernel, Profile, Repository, Request, Watched, adopt_orphans};
+use crate::sandbox::{
+    Family, Kernel, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
+};
 use crate::session::AppContext;
 
 /// How a shell says that a command was ended by a signal.
@@ -100,6 +102,7 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         caches: &caches,
         quarantine: &quarantine,
         kernel,
+        remembered: &Remembered::default(),
     };
     Ok(Profile::new(&request)
         .map_err(|e| ConfigError::new(e.why).with_hint(e.hint))

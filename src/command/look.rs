@@ -19,6 +19,10 @@ use crate::store::now_ms;
 /// A keeper needs microseconds from its claim to its first record.
 const BEGIN_WITHIN: Duration = Duration::from_millis(200);
 
+/// Gaps of a profile that begin so are told with the command's result: a rule wanted more of the
+/// sandbox than it keeps. The others are the kernel's, which `rewake doctor` speaks of.
+pub const NOT_HELD: &str = "not held: ";
+
 /// A command that is over. For one that is lost, times and sizes are what can be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -39,6 +43,8 @@ pub struct Ended {
     pub sandbox: Option<Aftermath>,
     /// How far it could reach in the sandbox.
     pub access: Option<Access>,
+    /// What rules wanted of the sandbox and it did not keep, in words for a person.
+    pub not_held: Vec<String>,
 }
 
 /// What is seen in a run folder without touching it.
@@ -99,6 +105,9 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
     // The spec is read only for what ran in a sandbox.
     let prepared = end.sandbox.as_ref().and_then(|_| folder.prepared().ok());
     let profile = prepared.and_then(|prepared| prepared.spec.sandbox);
+    let gaps = profile.iter().flat_map(|profile| &profile.gaps);
+    let not_held = gaps.filter_map(|gap| gap.strip_prefix(NOT_HELD));
+    let not_held = not_held.map(str::to_string).collect();
     Ended {
         how: end.how,
         took_ms: end.took_ms,
@@ -109,6 +118,7 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
         write_error: end.write_error,
         sandbox: end.sandbox,
         access: profile.map(|profile| profile.access),
+        not_held,
     }
 }
 
@@ -129,6 +139,7 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
         write_error: None,
         sandbox: None,
         access: None,
+        not_held: Vec::new(),
     }
 }
 

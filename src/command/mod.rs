@@ -71,7 +71,7 @@ mod spec;
 mod status;
 
 pub use confined::Aftermath;
-pub use look::Ended;
+pub use look::{Ended, NOT_HELD};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};
 pub use run::{QUIET, RunInfo, RunState, Running, Runs, SettledRun, Stopped};

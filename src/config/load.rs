@@ -30,7 +30,35 @@ pub struct Loaded {
     pub files: BTreeMap<PathBuf, Digest>,
 }
 
+/// One rule of `[permissions]`, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct ListedRule<'a> {
+    /// `deny`, `ask` or `allow`.
+    pub list: &'static str,
+    pub rule: &'a str,
+    pub origin: &'a Origin,
+}
+
 impl Loaded {
+    /// The rules that hold, of all layers: what denies first, what allows last, as they are
+    /// judged.
+    pub fn rules(&self) -> Vec<ListedRule<'_>> {
+        let permissions = &self.config.permissions;
+        let lists = [
+            ("deny", &permissions.deny),
+            ("ask", &permissions.ask),
+            ("allow", &permissions.allow),
+        ];
+        let each = lists.into_iter().flat_map(|(list, rules)| {
+            rules.iter().enumerate().map(move |(at, rule)| ListedRule {
+                list,
+                rule,
+                origin: self.origins.of(&format!("permissions.{list}[{at}]")),
+            })
+        });
+        each.collect()
+    }
+
     /// Whether the same holds, whatever else the files say.
     pub fn is_as(&self, other: &Loaded) -> bool {
         let Loaded {

@@ -41,7 +41,7 @@ pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text};
 pub use in_use::{FilesInUse, IN_USE, is_in_use};
 pub use key::Key;
-pub use load::{Loaded, load};
+pub use load::{ListedRule, Loaded, load};
 pub use origin::{Origin, Origins};
 pub use paths::Paths;
 pub use project::{Content, Difference, Given, Project, Standing, project_file};

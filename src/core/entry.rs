@@ -135,6 +135,10 @@ pub enum Entry {
         /// there is none: what was allowed then ran without a sandbox.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         access: Option<Access>,
+        /// Of a call that is about a path: where that led when the person was asked. It acts
+        /// there or not at all. In logs of older versions there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
         /// The rule that is allowed with it for the rest of this session, as written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
@@ -743,6 +747,9 @@ pub enum Fact {
         exit_code: Option<i32>,
         /// From its start to its end, milliseconds.
         took_ms: u64,
+        /// It failed, and that looks like the sandbox.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
     },
     /// A command goes on in the background under this id; `run` is its folder.
     Background {
@@ -901,6 +908,8 @@ pub enum About {
     Instructions,
     /// What had left the context and is of use now.
     Recalled,
+    /// The mode, or whether a person answers questions, is another than the model knew.
+    Mode { mode: Mode, is_attended: bool },
 }
 
 /// Who wrote what stands for the context.

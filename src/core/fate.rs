@@ -127,24 +127,21 @@ pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &
 }
 
 /// Whether a call that runs may act at this real path. What its path leads to may have become
-/// another since it was judged, so the rules are asked about where it leads now. `asked_about` is
-/// where it led when a person was asked, if that is known.
-pub fn may_act_at(
-    state: &State,
-    policy: &Policy,
-    open: &OpenCall,
-    real: &str,
-    asked_about: Option<&str>,
-) -> bool {
+/// another since it was judged, so the rules are asked about where it leads now. What only a person
+/// allowed acts where they were asked about, also after a restart.
+pub fn may_act_at(state: &State, policy: &Policy, open: &OpenCall, real: &str) -> bool {
     let Some(described) = open.described() else {
         return false;
     };
     let by_person = open.decided == Some(Verdict::Allow);
+    let asked_about = open.asked_about.as_deref();
     match (policy.permission_check)(&described.permission.at(real), state).decision {
         Decision::Deny { .. } => false,
         Decision::Allow if !by_person => true,
         Decision::Ask { .. } if !by_person => false,
-        Decision::Allow | Decision::Ask { .. } => asked_about.is_none_or(|path| path == real),
+        // In a log of an older version it is not known what they were asked about.
+        Decision::Allow => asked_about.is_none_or(|path| path == real),
+        Decision::Ask { .. } => asked_about == Some(real),
     }
 }
 

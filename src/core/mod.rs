@@ -35,6 +35,7 @@ pub mod state;
 pub mod structured;
 pub mod summary;
 pub(crate) mod text;
+pub mod told;
 pub mod tool;
 pub mod tree;
 pub(crate) mod unsent;

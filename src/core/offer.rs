@@ -3,6 +3,7 @@
 //! Invariant: nothing is offered that a person could not foresee: no rule for programs
 //! that run or destroy whatever they are told.
 
+use super::access::Access;
 use super::harmless;
 use super::path;
 use super::permission::{LookBack, PathUse, Reach};
@@ -39,8 +40,46 @@ const NEVER: &[&str] = &[
 /// Sub-commands that run anything, or make others do so.
 const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
 
+/// These run what files of the workspace say, and a model writes those: beyond the workspace
+/// each use is another matter.
+#[rustfmt::skip]
+const RUN_THE_WORKSPACE: &[(&str, &[&str])] = &[
+    ("ant", &[]), ("bazel", &[]), ("bundle", &["exec"]), ("cargo", &["b", "bench", "build", "c", "check", "clippy", "d", "doc", "package", "publish", "r", "run", "rustc", "rustdoc", "t", "test"]),
+    ("cmake", &[]), ("composer", &["run-script", "test"]), ("ctest", &[]), ("docker", &["compose"]), ("dotnet", &["build", "msbuild", "publish", "run", "test"]),
+    ("flutter", &["build", "run", "test"]), ("go", &["build", "generate", "run", "test"]), ("gradle", &[]), ("gradlew", &[]), ("jest", &[]),
+    ("just", &[]), ("make", &[]), ("meson", &[]), ("mise", &[]), ("mix", &[]), ("mocha", &[]), ("mvn", &[]), ("ninja", &[]), ("nox", &[]),
+    ("npm", &["restart", "run", "run-script", "start", "stop", "t", "test"]), ("nx", &[]), ("pnpm", &["run", "start", "test"]), ("podman", &["compose"]),
+    ("poetry", &["run"]), ("pytest", &[]), ("rake", &[]), ("rspec", &[]), ("swift", &["build", "run", "test"]), ("task", &[]), ("tox", &[]),
+    ("turbo", &[]), ("uv", &["run"]), ("vitest", &[]), ("yarn", &["run", "start", "test"]), ("zig", &["build", "run", "test"]),
+];
+
 /// For a command whose words are the only reason to ask.
 pub(crate) fn for_command(command: &SimpleCommand) -> Option<Rule> {
+    named("Bash", command)
+}
+
+/// For a command that asks for more access than a rule of the form `Bash(…)` gives.
+pub(crate) fn for_access(command: &SimpleCommand, access: Access) -> Option<Rule> {
+    let name = match access {
+        Access::Network => "Network",
+        Access::Full => "Full",
+        Access::Read | Access::Workspace => return None,
+    };
+    let [program, rest @ ..] = command.words.as_slice() else {
+        return None;
+    };
+    let verb = rest.first().map(|word| word.text.as_str());
+    let runs_the_workspace = |(known, verbs): &(&str, &[&str])| {
+        *known == program.text && (verbs.is_empty() || verb.is_none_or(|v| verbs.contains(&v)))
+    };
+    // What a path names may be a file of the workspace.
+    if program.text.contains('/') || RUN_THE_WORKSPACE.iter().any(runs_the_workspace) {
+        return None;
+    }
+    named(name, command)
+}
+
+fn named(tool: &str, command: &SimpleCommand) -> Option<Rule> {
     let name = command.words.first()?;
     if !command.assignments.is_empty() || NEVER.contains(&name.text.as_str()) {
         return None;
@@ -63,8 +102,8 @@ pub(crate) fn for_command(command: &SimpleCommand) -> Option<Rule> {
     } else {
         ":*"
     };
-    let rule = Rule::parse(&format!("Bash({}{any})", texts.join(" "))).ok()?;
-    rule.allows_words(&command.words).then_some(rule)
+    let rule = Rule::parse(&format!("{tool}({}{any})", texts.join(" "))).ok()?;
+    rule.names(command).then_some(rule)
 }
 
 fn subcommand_words(words: &[Word]) -> Option<usize> {
@@ -188,6 +227,40 @@ mod tests {
             let offered = for_command(&shell::split(line).unwrap()[0]);
             let shown = offered.map(|r| r.to_string()).unwrap_or_default();
             assert_eq!(shown, want, "{line}");
+        }
+    }
+
+    #[test]
+    fn more_access_is_offered_for_what_the_workspace_does_not_define() {
+        for (line, access, want) in [
+            (
+                "cargo fetch --locked",
+                Access::Network,
+                "Network(cargo fetch:*)",
+            ),
+            ("npm install x", Access::Network, "Network(npm install:*)"),
+            ("docker ps -a", Access::Full, "Full(docker ps:*)"),
+            ("git push origin main", Access::Full, "Full(git push:*)"),
+            ("gh pr list", Access::Full, "Full(gh pr list:*)"),
+            ("npm install", Access::Read, ""),
+            ("npm install", Access::Workspace, ""),
+            ("curl x", Access::Network, ""),
+            ("ssh host", Access::Full, ""),
+            ("sudo ls", Access::Full, ""),
+            ("python3 x.py", Access::Network, ""),
+            ("docker run x", Access::Full, ""),
+            ("docker compose up", Access::Full, ""),
+            ("./deploy.sh", Access::Full, ""),
+            ("make", Access::Full, ""),
+            ("cargo test", Access::Network, ""),
+            ("npm test", Access::Full, ""),
+            ("npm", Access::Full, ""),
+            ("git config a b", Access::Full, ""),
+            ("A=1 npm install", Access::Network, ""),
+        ] {
+            let offered = for_access(&shell::split(line).unwrap()[0], access);
+            let shown = offered.map(|r| r.to_string()).unwrap_or_default();
+            assert_eq!(shown, want, "{line} {access}");
         }
     }
 

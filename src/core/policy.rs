@@ -12,6 +12,7 @@
 
 mod level;
 mod line;
+mod needs;
 mod protected;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use super::permission::{LookBack, PathUse, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 pub use level::Sandbox;
-pub use protected::is_protected;
+pub use protected::{is_protected, may_be_protected};
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

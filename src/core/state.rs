@@ -157,6 +157,8 @@ pub struct OpenCall {
     pub decided: Option<Verdict>,
     /// The access that a person allowed.
     pub allowed_access: Option<Access>,
+    /// Where its path led when the person was asked.
+    pub asked_about: Option<String>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
     /// The access of that `Started`.
@@ -580,12 +582,14 @@ impl State {
                 call,
                 verdict,
                 access,
+                at,
                 rule,
                 by: _,
             } => {
                 self.on_call(*call, |open| {
                     open.decided = Some(verdict.clone());
                     open.allowed_access = *access;
+                    open.asked_about.clone_from(at);
                 });
                 // One that another version wrote, and that is not understood, allows nothing.
                 let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
@@ -660,7 +664,7 @@ impl State {
                         self.background.remove(id);
                     }
                     Some(About::Recalled) => self.recall_due = false,
-                    Some(About::Instructions) | None => {}
+                    Some(About::Instructions | About::Mode { .. }) | None => {}
                 }
                 self.keep(record);
             }
@@ -993,6 +997,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
                 decided: None,
                 allowed_access: None,
+                asked_about: None,
                 started_access: None,
                 guard: None,
                 finished: false,

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event};
+use crate::core::access::Access;
 use crate::core::entry::{CallId, SaveReason};
 use crate::core::fate::{Fate, fate, may_fail_unasked, place_of_question};
 use crate::core::policy::Rule;
@@ -67,6 +68,13 @@ enum Unasked {
     Ended,
     /// Where it leads, when it is about a path.
     LeadsTo(Option<PathBuf>),
+}
+
+/// What a person is asked about a call.
+struct Question {
+    why: String,
+    rule: Option<Rule>,
+    access: Option<Access>,
 }
 
 impl<W: World> Engine<W> {
@@ -140,7 +148,7 @@ impl<W: World> Engine<W> {
             Unasked::Ended => return Ok(()),
             Unasked::LeadsTo(at) => at,
         };
-        let Some((why, rule)) = self.question(call) else {
+        let Some(Question { why, rule, access }) = self.question(call) else {
             return Ok(());
         };
         if let Some(at) = at {
@@ -151,6 +159,7 @@ impl<W: World> Engine<W> {
             call,
             why: &why,
             rule: rule.as_ref(),
+            access,
             place,
             of,
         };
@@ -206,10 +215,10 @@ impl<W: World> Engine<W> {
     }
 
     /// Why a person is to be asked about a call; `None` when there is no need any more.
-    fn question(&self, call: CallId) -> Option<(String, Option<Rule>)> {
+    fn question(&self, call: CallId) -> Option<Question> {
         let open = self.state.call(call).filter(|open| !open.finished)?;
         match fate(&self.state, &self.settings.policy, open) {
-            Fate::Ask { why, rule, .. } => Some((why, rule)),
+            Fate::Ask { why, rule, access } => Some(Question { why, rule, access }),
             Fate::Run { .. } | Fate::Close(_) => None,
         }
     }

@@ -143,8 +143,11 @@ impl<W: World> Engine<W> {
             // Nothing that could be allowed.
             (_, Some(Fate::Close(_))) => return Ok(()),
         };
+        let at = self.asked_about.get(&call);
+        let at = at.map(|at| at.to_string_lossy().into_owned());
         let decided = Entry::Decided {
             call,
+            at: at.filter(|_| verdict == Verdict::Allow),
             verdict,
             by: By::Person,
             access,

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Verdict};
 use crate::core::next::{Step, Why, next};
@@ -98,6 +99,8 @@ pub enum Event<'a> {
         call: CallId,
         why: &'a str,
         rule: Option<&'a Rule>,
+        /// How far the command would reach. `None`: the call runs no command.
+        access: Option<Access>,
         place: usize,
         of: usize,
     },

@@ -18,6 +18,7 @@ use crate::core::entry::{Choice, FallbackModel};
 use crate::core::fate::{Fate, fate, may_act_at, still_allowed};
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};
+use crate::core::told;
 use crate::core::tool::{Class, ToolCall};
 use crate::model::retry::is_transient;
 use crate::store::StoreError;
@@ -46,6 +47,9 @@ impl<W: World> Engine<W> {
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
         if self.ask_window().await? || self.state.is_stopped() {
             return Ok(());
+        }
+        if let Some(noted) = told::note(&self.state, self.settings.policy.interactive) {
+            return self.record(Write::of(noted)).await;
         }
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
@@ -209,9 +213,8 @@ impl<W: World> Engine<W> {
             return Ok(None);
         };
         let real = at.to_string_lossy();
-        let asked_about = self.asked_about.get(&call.id).map(|p| p.to_string_lossy());
         let policy = &self.settings.policy;
-        match may_act_at(&self.state, policy, open, &real, asked_about.as_deref()) {
+        match may_act_at(&self.state, policy, open, &real) {
             true => Ok(Some(at)),
             false => Err(format!(
                 "{} leads to {real} now, which is not what was permitted: nothing was done\n\

@@ -8,12 +8,11 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
-use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{Block, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::state::State;
 use crate::core::structured::MAX_REPAIRS;
-use crate::core::text::one_line;
+use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event};
@@ -43,8 +42,8 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
-    /// It was said that commands run in the sandbox.
-    sandbox_told: bool,
+    /// Commands whose failure looks like the sandbox.
+    refused: u64,
 }
 
 impl Printer {
@@ -60,7 +59,7 @@ impl Printer {
             turns: 0,
             calls: 0,
             denied: 0,
-            sandbox_told: false,
+            refused: 0,
         }))
     }
 
@@ -109,11 +108,7 @@ impl Printer {
                 self.turns += 1;
                 self.answer = words(blocks);
             }
-            Entry::Started { call, access, .. } => {
-                if access.is_some_and(|access| access < Access::Full) && !self.sandbox_told {
-                    self.sandbox_told = true;
-                    note(SANDBOXED);
-                }
+            Entry::Started { call, .. } => {
                 if let Some(open) = state.call(*call) {
                     note(&format!("· {}", subject(&open.call)));
                 }
@@ -126,6 +121,8 @@ impl Printer {
             } => {
                 self.calls += 1;
                 self.denied += u64::from(is_denied(&record.entry));
+                let is_refused = matches!(fact, Some(Fact::Ran { refused: true, .. }));
+                self.refused += u64::from(is_refused);
                 if let Some(open) = state.call(*call) {
                     note(&format!(
                         "  {} {}",
@@ -239,6 +236,13 @@ impl Printer {
                 }
             ));
         }
+        if self.refused > 0 {
+            note(&format!(
+                "{} failed in a way that looks like the sandbox; Network(…) and Full(…) rules in \
+                 [permissions] give more access",
+                count(self.refused, "command")
+            ));
+        }
         match self.format {
             // What does not fit is not what the reader of stdout was promised.
             Format::Text if state.structured.is_some() => {
@@ -267,6 +271,7 @@ impl Printer {
             "turns": self.turns,
             "calls": self.calls,
             "denied": self.denied,
+            "refused_by_sandbox": self.refused,
             "background": state.background.keys().collect::<Vec<_>>(),
             "usage": self.usage,
             "cost_usd": self.cost_usd,
@@ -278,11 +283,6 @@ impl Printer {
         summary
     }
 }
-
-/// Said at the first command that runs in it.
-const SANDBOXED: &str = "commands run in a sandbox: they do not see your keys and files outside of \
-                         the workspace, and have no network unless you allow it; sandbox.enabled = \
-                         false turns it off";
 
 /// An entry of the log as a line of the stream: its fields, with place, time and type.
 pub fn entry_line(record: &Record) -> Value {
@@ -320,6 +320,7 @@ fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
             Some(Fact::Ran {
                 exit_code: Some(code),
                 took_ms,
+                ..
             }),
         ) => {
             format!("exit code {code}, {:.1} s", *took_ms as f64 / 1000.0)

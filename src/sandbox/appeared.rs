@@ -12,7 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::places;
-use super::profile::{Profile, look_below};
+use super::profile::Profile;
+use super::protected::Remembered;
 use crate::workspace::is_inert;
 
 /// Clocks of file systems are behind by as much.
@@ -25,7 +26,7 @@ pub(super) fn appeared(profile: &Profile, since: SystemTime) -> Vec<PathBuf> {
     };
     let known: BTreeSet<&PathBuf> = profile.protected.iter().collect();
     let is_new = |path: &Path| looked.whole || made_since(path, since);
-    let found = look_below(&looked.workspace, looked.home.as_deref());
+    let found = Remembered::default().look_below(&looked.workspace, looked.home.as_deref());
     let (repositories, others) = found
         .protected
         .into_iter()

@@ -181,8 +181,8 @@ const SIGNAL_IOCTLS: [u64; 2] = [0x8901, 0x8902];
 
 const CLONE_NEW: u64 = 0x7E02_0080;
 
-/// Programs for the kernel, the last one first in force.
-pub(super) struct Filters(Vec<Vec<sock_filter>>);
+/// One program for the kernel: each further one is paid for at every start of a command.
+pub(super) struct Filter(Vec<sock_filter>);
 
 /// What the stage reached for the command; the rest is up to the filters.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,62 +192,71 @@ pub(super) struct Reached {
     pub own_system_v: bool,
 }
 
-impl Filters {
-    pub(super) fn new(profile: &Profile, reached: Reached) -> Result<Filters, String> {
+impl Filter {
+    pub(super) fn new(profile: &Profile, reached: Reached) -> Result<Filter, String> {
         let failed = |e: seccompiler::BackendError| format!("cannot make the call filter: {e}");
         let denied = denied(profile, reached).map_err(failed)?;
-        let mut absent: Rules = BTreeMap::new();
         // Its flags lie in memory, where no filter sees them. Programs fall back on `clone`.
-        absent.insert(libc::SYS_clone3, Vec::new());
+        let mut absent = vec![libc::SYS_clone3];
         if profile.kernel.landlock < 3 {
-            absent.insert(libc::SYS_openat2, Vec::new());
+            absent.push(libc::SYS_openat2);
         }
-        Ok(Filters(vec![
-            no_x32(),
-            compiled(absent, libc::ENOSYS).map_err(failed)?,
-            compiled(denied, libc::EPERM).map_err(failed)?,
-        ]))
+        let mut program = absent_calls(&absent);
+        // It begins with the architecture, and its jumps are relative.
+        program.extend(compiled(denied).map_err(failed)?);
+        Ok(Filter(program))
     }
 
     pub(super) fn enforce(&self) -> Result<(), String> {
-        self.0.iter().try_for_each(|program| {
-            seccompiler::apply_filter(program)
-                .map_err(|e| format!("cannot apply the call filter: {e}"))
-        })
+        seccompiler::apply_filter(&self.0).map_err(|e| format!("cannot apply the call filter: {e}"))
     }
 }
 
 /// Whether filters can be had. Changes this process: it can take no more privileges.
 pub(super) fn can_filter() -> bool {
-    ARCH.is_some() && seccompiler::apply_filter(&no_x32()).is_ok()
+    let mut program = absent_calls(&[]);
+    program.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+    ARCH.is_some() && seccompiler::apply_filter(&program).is_ok()
 }
 
-fn compiled(rules: Rules, errno: i32) -> Result<Vec<sock_filter>, seccompiler::BackendError> {
+fn compiled(rules: Rules) -> Result<Vec<sock_filter>, seccompiler::BackendError> {
     let arch = ARCH.ok_or(seccompiler::BackendError::InvalidTargetArch(
         std::env::consts::ARCH.to_string(),
     ))?;
-    let errno = SeccompAction::Errno(errno.unsigned_abs());
+    let errno = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)?.try_into()
 }
 
-/// Numbers with this bit are the x32 interface, which has numbers of its own for some calls.
-fn no_x32() -> Vec<sock_filter> {
-    const LOAD_NUMBER: u16 = 0x20;
-    const JUMP_IF_BITS: u16 = 0x45;
-    const RETURN: u16 = 0x06;
+const LOAD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_BITS: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// The beginning of a program: these calls, and all of the x32 interface (numbers with that
+/// bit, some of them for calls of its own), are as if the kernel did not have them. A number
+/// that means another call on another architecture is refused as well, which kills such
+/// programs in what follows.
+fn absent_calls(numbers: &[i64]) -> Vec<sock_filter> {
+    const NUMBER: u32 = 0;
     const X32: u32 = 0x4000_0000;
-    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    vec![
-        step(LOAD_NUMBER, 0, 0, 0),
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    let mut program = vec![
+        step(LOAD, 0, 0, NUMBER),
         step(JUMP_IF_BITS, 0, 1, X32),
-        step(
-            RETURN,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
-        ),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ]
+        step(RETURN, 0, 0, refuse),
+    ];
+    let numbers = numbers
+        .iter()
+        .filter_map(|number| u32::try_from(*number).ok());
+    for number in numbers {
+        program.push(step(JUMP_IF_EQUAL, 0, 1, number));
+        program.push(step(RETURN, 0, 0, refuse));
+    }
+    program
 }
 
 type Made = Result<Rules, seccompiler::BackendError>;

@@ -203,3 +203,25 @@ pub(super) fn open_exactly(path: &Path) -> Result<Option<OwnedFd>, String> {
         Err(e) => Err(cannot_open(path, e)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+
+    /// A kernel without it, for one thread: best effort would find all versions there.
+    #[test]
+    fn where_there_is_no_landlock_no_version_of_it_is_found() {
+        let none = std::thread::spawn(|| {
+            let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())];
+            let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+            let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+            let rules = rules.into_iter().collect();
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, absent, arch).unwrap();
+            let filter: seccompiler::BpfProgram = filter.try_into().unwrap();
+            seccompiler::apply_filter(&filter).unwrap();
+            (newest_abi(), ruleset(NEWEST_ABI, true).is_ok())
+        });
+        assert_eq!(none.join().unwrap(), (0, false));
+    }
+}

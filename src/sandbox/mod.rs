@@ -14,10 +14,14 @@
 //! | file | subject |
 //! |---|---|
 //! | `profile` | from a level and the folders to a [`Profile`] |
+//! | `repository` | the git folders of a workspace |
+//! | `protected` | what of a workspace is protected: a look below it |
+//! | `folders` | what lies in folders, remembered between looks and never stale |
 //! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
 //! | `environment` | which variables a command sees |
 //! | `kernel` | what the kernel can do, by trying it |
 //! | `stage` | the process that becomes the command |
+//! | `init` | the first process of a process namespace |
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
 //! | `start` | the command line that starts a stage, and what it reports |
 //! | `watch` | protected files that cannot be held: compared afterwards |
@@ -34,6 +38,7 @@
 mod appeared;
 mod environment;
 mod family;
+mod folders;
 mod kernel;
 #[cfg_attr(
     target_os = "linux",
@@ -42,6 +47,8 @@ mod kernel;
 pub(crate) mod macos;
 mod places;
 mod profile;
+mod protected;
+mod repository;
 mod start;
 mod watch;
 
@@ -50,6 +57,8 @@ mod calls;
 mod descriptors;
 #[cfg(target_os = "linux")]
 mod files;
+#[cfg(target_os = "linux")]
+mod init;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
@@ -72,7 +81,10 @@ pub fn conceal() {
 pub use descriptors::close_inherited;
 pub use environment::looks_secret;
 pub use family::{Family, adopt_orphans};
+pub use folders::Folders;
 pub use kernel::{Kernel, Unasked};
-pub use profile::{Limits, Looked, Network, Pinned, Profile, Repository, Request, Unsupported};
+pub use profile::{Limits, Looked, Network, Pinned, Profile, Request, Unsupported};
+pub use protected::Remembered;
+pub use repository::Repository;
 pub use start::{Report, Starting, command, forked};
 pub use watch::{Change, Watched, bytes_below};

@@ -3,7 +3,7 @@
 //! Making it looks at the file system only to resolve links and to see what exists. A profile
 //! is stored with the run of its command: it names variables and never holds their values.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Kernel;
+use super::protected::Remembered;
+use super::repository::Repository;
 use super::{environment, places};
 use crate::core::access::Access;
-use crate::core::policy::is_protected;
-use crate::core::rule::Bases;
 
 /// How many entries of one folder are allowed one by one around a hidden one.
 pub(super) const MAX_SIBLINGS: usize = 500;
-
-/// How far it is looked below a workspace for what is protected.
-const MAX_FOUND: usize = 256;
-const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
-const MAX_DEPTH: usize = 6;
-
-/// Folders that tools fill by themselves.
-const PASSED_OVER: [&str; 6] = [
-    "node_modules",
-    "target",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".tox",
-];
 
 /// What a profile is made from. All paths are absolute.
 #[derive(Debug, Clone)]
@@ -64,44 +49,8 @@ pub struct Request<'a> {
     pub quarantine: &'a Path,
     /// What this machine's kernel has.
     pub kernel: Kernel,
-}
-
-/// The git folders of a repository, as `git rev-parse` says them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repository {
-    /// The folder with `HEAD` and the index.
-    pub git_dir: PathBuf,
-    /// The same as `git_dir`, but for a linked worktree.
-    pub common_dir: PathBuf,
-}
-
-impl Repository {
-    /// Reads `.git` of a folder, which may be a file that names the folder.
-    pub fn of(workspace: &Path) -> Option<Repository> {
-        let dot_git = workspace.join(".git");
-        let git_dir = match std::fs::symlink_metadata(&dot_git).ok()? {
-            found if found.is_dir() => dot_git,
-            found if found.is_file() && found.len() < 4096 => {
-                let text = std::fs::read_to_string(&dot_git).ok()?;
-                workspace.join(text.strip_prefix("gitdir:")?.trim())
-            }
-            _ => return None,
-        };
-        let git_dir = git_dir.canonicalize().ok()?;
-        let common = std::fs::read_to_string(git_dir.join("commondir"));
-        let common_dir = match common {
-            Ok(text) if text.len() < 4096 => git_dir.join(text.trim()).canonicalize().ok()?,
-            _ => git_dir.clone(),
-        };
-        let is_real = common_dir.join("objects").is_dir() && git_dir.join("HEAD").is_file();
-        // A worktree's folder lies in the repository that it names. Otherwise a `.git` file
-        // could name any folder as one that commands write to.
-        let belongs = git_dir.starts_with(&common_dir) || git_dir == common_dir;
-        (is_real && belongs).then_some(Repository {
-            git_dir,
-            common_dir,
-        })
-    }
+    /// What the profiles of a session remember of the workspace. A new one remembers nothing.
+    pub remembered: &'a Remembered,
 }
 
 /// What of the network a command can reach.
@@ -341,7 +290,7 @@ impl Profile {
     fn protect(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
         let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
         protected.extend(places::PROTECTED.iter().map(|name| workspace.join(name)));
-        let found = look_below(workspace, home);
+        let found = request.remembered.look_below(workspace, home);
         if found.cut_short {
             self.gaps.push(
                 "the workspace is large: not all of it was looked through for protected files"
@@ -518,80 +467,4 @@ fn without_nested(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 
 pub(super) fn is_below_any(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
-}
-
-/// What a bounded look below a workspace finds.
-#[derive(Default)]
-pub(super) struct Found {
-    /// The git folders of repositories, submodules and worktrees.
-    pub git: Vec<PathBuf>,
-    /// What the policy protects, at any depth.
-    pub protected: Vec<PathBuf>,
-    /// The look ended before it saw all.
-    cut_short: bool,
-}
-
-pub(super) fn look_below(workspace: &Path, home: Option<&Path>) -> Found {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let bases = Bases {
-        folders: vec![text(workspace)],
-        roots: vec![text(workspace)],
-        homes: home.map(text).into_iter().collect(),
-    };
-    let mut found = Found::default();
-    let mut looked_at = 0;
-    let mut folders = VecDeque::from([(workspace.to_path_buf(), 0)]);
-    while let Some((folder, depth)) = folders.pop_front() {
-        looked_at += 1;
-        let many = found.git.len() + found.protected.len() >= MAX_FOUND;
-        if looked_at > MAX_FOLDERS_LOOKED_AT || many {
-            found.cut_short = true;
-            break;
-        }
-        let entries = std::fs::read_dir(&folder).into_iter().flatten();
-        for entry in entries.filter_map(Result::ok) {
-            let (path, name) = (entry.path(), entry.file_name());
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_folder && name == ".git" {
-                found.git.extend(modules_of(&path));
-                found.git.push(path);
-            } else if is_protected(&text(&path), &bases) {
-                found.protected.push(path);
-            } else if is_folder && !PASSED_OVER.iter().any(|passed| name == *passed) {
-                match depth < MAX_DEPTH {
-                    true => folders.push_back((path, depth + 1)),
-                    false => found.cut_short = true,
-                }
-            }
-        }
-    }
-    found
-}
-
-/// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
-/// name may have slashes, and a submodule may have submodules.
-fn modules_of(git: &Path) -> Vec<PathBuf> {
-    const MAX_DEPTH: usize = 6;
-    let mut found = Vec::new();
-    let inner = ["modules", "worktrees"].map(|name| git.join(name));
-    let mut folders: Vec<(PathBuf, usize)> = inner.into_iter().map(|folder| (folder, 0)).collect();
-    while let Some((folder, depth)) = folders.pop() {
-        let entries = std::fs::read_dir(&folder).into_iter().flatten();
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            if found.len() >= MAX_FOUND {
-                return found;
-            }
-            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            let next = if path.join("HEAD").is_file() {
-                found.push(path.clone());
-                path.join("modules")
-            } else {
-                path
-            };
-            if is_folder && depth < MAX_DEPTH {
-                folders.push((next, depth + 1));
-            }
-        }
-    }
-    found
 }

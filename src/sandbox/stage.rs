@@ -46,18 +46,16 @@ mod linux {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
-    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, ExitCode};
 
-    use rustix::process::{Signal, getpid, kill_process};
-
-    use super::super::calls::{self, Filters, Reached};
+    use super::super::calls::{self, Filter, Reached};
     use super::super::descriptors::close_inherited;
     use super::super::kernel::Kernel;
     use super::super::namespaces::{self, Wanted};
     use super::super::profile::{Network, Profile};
     use super::super::start::Order;
-    use super::super::{files, mounts, rights};
+    use super::super::{files, init, mounts, rights};
     use crate::core::access::Access;
 
     pub(super) fn run(words: &[&str]) -> ExitCode {
@@ -121,7 +119,7 @@ mod linux {
             own_processes: wanted.processes,
             own_system_v: apart,
         };
-        Filters::new(profile, reached)?.enforce()
+        Filter::new(profile, reached)?.enforce()
     }
 
     /// Whether the command has to be a child of what was set up, and not the same process.
@@ -137,15 +135,10 @@ mod linux {
         if let Some(name) = &order.shown_as {
             command.arg0(name);
         }
-        let program = order.program.display();
         if has_own_processes(profile) {
-            let mut child = command
-                .spawn()
-                .map_err(|e| format!("cannot start {program}: {e}"))?;
-            // The command runs: nobody waits for a report any more.
-            *report = None;
-            return Ok(follow(&mut child));
+            return init::run(&mut command, report);
         }
+        let program = order.program.display();
         Err(format!("cannot start {program}: {}", command.exec()))
     }
 
@@ -166,18 +159,6 @@ mod linux {
         std::env::current_dir()
             .and_then(std::env::set_current_dir)
             .map_err(|e| format!("cannot return to the working folder: {e}"))
-    }
-
-    /// In a process namespace the command is a child: its end is handed on as it is.
-    fn follow(child: &mut std::process::Child) -> ExitCode {
-        let Ok(status) = child.wait() else {
-            return ExitCode::FAILURE;
-        };
-        if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
-            let _ = kill_process(getpid(), signal);
-        }
-        let code = status.code().and_then(|code| u8::try_from(code).ok());
-        ExitCode::from(code.unwrap_or(1))
     }
 
     /// Tries everything in one process, least intrusive first, and prints what worked.

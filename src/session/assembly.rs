@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox,
+    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, tmp,
     unseen_by_commands,
 };
 use crate::config::{Config, Origin};
@@ -19,6 +19,7 @@ use crate::core::state::State;
 use crate::engine::Settings;
 use crate::model::{Figures, Models};
 use crate::tools::{Limits, ToolContext};
+use crate::world::confine::Confine;
 use crate::world::machine::{Machine, Shell};
 
 impl AppContext {
@@ -43,7 +44,7 @@ impl AppContext {
         let runs = self.runs()?;
         let (permission_check, hidden) =
             permissions::permission_check(self, &folder, runs.clone())?;
-        warnings.extend(permissions::lacking(self, &hidden));
+        warnings.extend(permissions::notices(self, &hidden));
         let ctx = ToolContext {
             folder,
             root: self.here.root.clone(),
@@ -53,12 +54,19 @@ impl AppContext {
             judged: None,
             limits: Limits::default(),
         };
+        let sandbox = sandbox::confine(self, &id, hidden);
+        tmp::sweep(&sandbox::tmp_root(self), &self.paths.data_dir, &runs);
+        let tmp = tmp::SessionTmp {
+            folder: sandbox.as_ref().map(Confine::tmp_folder),
+            session: id.clone(),
+            runs: runs.clone(),
+        };
         let shell = Shell {
             path: config.shell.program(&self.env),
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
             env_remove: unseen_by_commands(config),
-            sandbox: sandbox::confine(self, &id, hidden),
+            sandbox,
         };
         let chosen = self.choices(state, as_new)?;
         let model = match &chosen {
@@ -108,7 +116,7 @@ impl AppContext {
             budget: known.clone().budgeting(),
             windows: context::windows(config),
         };
-        let renderer = Renderer::new(self);
+        let renderer = Renderer::new(self, interactive);
         let budget = policy.budget_of(state, &model);
         let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {
@@ -124,6 +132,7 @@ impl AppContext {
         Ok(Session {
             id,
             lock,
+            tmp,
             log,
             world,
             settings,

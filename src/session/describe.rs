@@ -166,6 +166,7 @@ impl Describer {
                 self.replied(record.seq, blocks, kind)
             }
             Entry::Decided {
+                at: _,
                 call,
                 verdict,
                 by,

@@ -50,6 +50,7 @@ pub fn drive<T>(
         .map_err(SessionError::Runtime)?;
     let Session {
         lock,
+        tmp,
         log,
         world,
         settings,
@@ -65,6 +66,7 @@ pub fn drive<T>(
     });
     // A search that was cut short may still sit on a thread; it ends with the process.
     runtime.shutdown_background();
+    tmp.remove();
     drop(lock);
     Ok(done)
 }

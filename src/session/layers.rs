@@ -12,6 +12,7 @@ use crate::core::budget::Budget;
 use crate::core::entry::{Layers, Mode};
 use crate::core::policy::Sandbox;
 use crate::core::text::head_tail;
+use crate::core::told;
 use crate::tools;
 use crate::workspace::{Here, instructions, skills};
 
@@ -32,17 +33,20 @@ pub(super) struct Renderer {
     instructions: InstructionsConfig,
     shell: PathBuf,
     mode: Mode,
+    is_attended: bool,
     sandbox: Sandbox,
 }
 
 impl Renderer {
-    pub(super) fn new(ctx: &AppContext) -> Renderer {
+    /// `is_attended`: a person answers questions.
+    pub(super) fn new(ctx: &AppContext, is_attended: bool) -> Renderer {
         Renderer {
             here: ctx.here.clone(),
             config_dir: ctx.paths.config_dir.clone(),
             instructions: ctx.config().instructions.clone(),
             shell: ctx.config().shell.program(&ctx.env),
             mode: ctx.config().permission_mode,
+            is_attended,
             sandbox: sandbox::given(ctx),
         }
     }
@@ -122,7 +126,7 @@ impl Renderer {
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
         format!(
-            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\nmode: {} (may change)\ncommands: {}\n</environment>",
+            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\ncommands: {}\n</environment>",
             self.here.folder.display(),
             self.here.root.display(),
             if self.here.is_git {
@@ -133,7 +137,7 @@ impl Renderer {
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.shell.display(),
-            self.mode.name(),
+            told::lines(self.mode, self.is_attended),
             unasked(self.sandbox),
         )
     }

@@ -18,9 +18,11 @@ mod permissions;
 mod reading;
 mod rename;
 mod resume_report;
-mod sandbox;
+mod said;
+pub mod sandbox;
 mod skills;
 mod takeover;
+mod tmp;
 
 pub use crate::store::now_ms;
 pub use driver::{Driver, drive};
@@ -151,6 +153,8 @@ pub struct Session {
     pub id: String,
     pub lock: SessionLock,
     pub log: Log,
+    /// What its commands keep for a while.
+    pub tmp: tmp::SessionTmp,
     /// Where its tools act.
     pub world: Rc<Machine>,
     pub settings: Settings,

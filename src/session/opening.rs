@@ -121,7 +121,7 @@ impl AppContext {
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
-        let (layers, warnings) = Renderer::new(self).render(&budget, now_ms);
+        let (layers, warnings) = Renderer::new(self, interactive).render(&budget, now_ms);
         let layers = self.with_last_session(layers, &store, &budget);
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {

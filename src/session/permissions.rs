@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{AppContext, sandbox};
+use super::{AppContext, said, sandbox};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
 use crate::core::policy::{Disk, Rule, Rules, Workspace, judge};
@@ -43,13 +43,22 @@ pub(super) fn permission_check(
     Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
 }
 
-/// What rules for commands do not give any more because commands run in the sandbox.
-pub(super) fn lacking(ctx: &AppContext, hidden: &Hidden) -> Option<String> {
-    match sandbox::given(ctx).available {
-        true => lacking_notice(&hidden.rules.lacking()),
-        false => None,
+/// What is different because commands run in the sandbox. Each is said once to a user.
+pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
+    if !sandbox::given(ctx).available {
+        return Vec::new();
     }
+    let lacking = lacking_notice(&hidden.rules.lacking());
+    let notices = [Some(SANDBOXED.to_string()), lacking];
+    let unsaid = notices.into_iter().flatten();
+    unsaid
+        .filter_map(|notice| said::once(&ctx.paths.state_dir, notice))
+        .collect()
 }
+
+const SANDBOXED: &str = "commands of the model run in a sandbox: they do not see your keys and files outside of \
+                         the workspace, and have no network unless you allow it; sandbox.enabled = \
+                         false turns it off";
 
 fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
     Arc::new(move |permission, state| {

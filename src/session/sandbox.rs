@@ -5,20 +5,33 @@ use std::sync::{Arc, OnceLock};
 
 use super::AppContext;
 use crate::command::own_exe;
-use crate::config::SandboxUse;
+use crate::config::{Env, SandboxUse};
 use crate::core::policy::Sandbox;
 use crate::sandbox::Kernel;
 use crate::tools::Hidden;
 use crate::world::confine::Confine;
 
-/// What the kernel has, asked once: it does not change while a process lives. What cannot be
-/// asked has nothing.
-fn kernel() -> Kernel {
+/// What this kernel has. A build for tests can be told by a variable to do with less, never with
+/// more; a release does not know the variable.
+///
+/// # Errors
+/// Why it cannot be asked, for a person. Then there is no sandbox.
+pub fn ask_kernel(env: &Env) -> Result<Kernel, String> {
+    let exe = own_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
+    let kernel = Kernel::probe(&exe)?;
+    if cfg!(debug_assertions)
+        && let Some(less) = env.var("REWAKE_TEST_KERNEL")
+    {
+        return kernel.pretending(less);
+    }
+    Ok(kernel)
+}
+
+/// Asked once: it does not change while a process lives. What cannot be asked has nothing.
+fn kernel(ctx: &AppContext) -> Kernel {
     static KERNEL: OnceLock<Kernel> = OnceLock::new();
     *KERNEL.get_or_init(|| {
-        let probed = own_exe().map_err(|e| e.to_string());
-        let probed = probed.and_then(|exe| Kernel::probe(&exe));
-        probed.unwrap_or_else(|why| {
+        ask_kernel(&ctx.env).unwrap_or_else(|why| {
             tracing::warn!(why, "no sandbox for commands");
             Kernel::default()
         })
@@ -30,7 +43,7 @@ fn is_used(ctx: &AppContext) -> bool {
     match ctx.config().sandbox.enabled {
         SandboxUse::Never => false,
         SandboxUse::Always => true,
-        SandboxUse::Auto => kernel().can_sandbox(),
+        SandboxUse::Auto => kernel(ctx).can_sandbox(),
     }
 }
 
@@ -39,7 +52,7 @@ pub(super) fn given(ctx: &AppContext) -> Sandbox {
     if !is_used(ctx) {
         return Sandbox::default();
     }
-    let kernel = kernel();
+    let kernel = kernel(ctx);
     let unasked = kernel.unasked();
     let root = real(&ctx.here.root);
     // All of the home folder is no workspace that a command may write to.
@@ -67,10 +80,10 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
     // with them.
     let tmp = match real(&paths.data_dir).starts_with(real(&workspace)) {
         true => None,
-        false => Some(paths.data_dir.join("tmp").join(session)),
+        false => Some(tmp_root(ctx).join(session)),
     };
     Some(Confine {
-        kernel: kernel(),
+        kernel: kernel(ctx),
         workspace,
         home: ctx.env.home().map(PathBuf::from),
         more_read: config.sandbox.read.clone(),
@@ -82,7 +95,14 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         caches: paths.data_dir.join("caches").join(&project[..16]),
         quarantine: paths.data_dir.join("quarantine"),
         hidden,
+        remembered: Arc::default(),
+        guarded: Arc::default(),
     })
+}
+
+/// Where the temporary folders of sessions are.
+pub(super) fn tmp_root(ctx: &AppContext) -> PathBuf {
+    ctx.paths.data_dir.join("tmp")
 }
 
 fn real(path: &Path) -> PathBuf {

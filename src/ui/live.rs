@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
+use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
 use crate::core::next::Why;
@@ -68,6 +69,8 @@ pub enum EngineEvent {
         call: CallId,
         why: String,
         rule: Option<String>,
+        /// How far the command would reach. `None`: the call runs no command.
+        access: Option<Access>,
         /// Which of how many questions of one answer it is, from 1.
         place: (usize, usize),
     },
@@ -384,12 +387,14 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
             call,
             why,
             rule,
+            access,
             place,
             of,
         } => EngineEvent::Asked {
             call,
             why: why.to_string(),
             rule: rule.map(ToString::to_string),
+            access,
             place: (place, of),
         },
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::command::NOT_HELD;
 use crate::core::access::Access;
-use crate::sandbox::{Kernel, Profile, Repository, Request};
+use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request};
 use crate::tools::Hidden;
 
 /// So many entries of the workspace are looked at for what the rules keep from being read, and
@@ -36,6 +37,10 @@ pub struct Confine {
     pub quarantine: PathBuf,
     /// The rules that keep files from being read.
     pub hidden: Arc<Hidden>,
+    /// What the workspace held at the last command.
+    pub remembered: Arc<Remembered>,
+    /// The same, of what the rules guard.
+    pub guarded: Arc<Mutex<Option<Folders>>>,
 }
 
 impl Confine {
@@ -59,24 +64,33 @@ impl Confine {
             caches: &self.caches,
             quarantine: &self.quarantine,
             kernel: self.kernel,
+            remembered: &self.remembered,
         };
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
         if !all {
-            let gap =
-                "not every file that a rule keeps from being read is hidden: there are too many";
-            profile.gaps.push(gap.to_string());
+            profile.gaps.push(format!(
+                "{NOT_HELD}not every file that a rule keeps from being read is hidden from commands: \
+                 at most {MAX_HIDDEN} are, among the first {MAX_LOOKED_AT} files"
+            ));
         }
         Ok(Box::new(profile))
     }
 
+    /// Where it is, whether it is there or not.
+    pub fn tmp_folder(&self) -> PathBuf {
+        self.tmp.clone().unwrap_or_else(|| {
+            let uid = rustix::process::getuid().as_raw();
+            std::env::temp_dir().join(format!("rewake-{uid}-{}", self.session))
+        })
+    }
+
     fn make_tmp(&self) -> Result<PathBuf, String> {
-        if let Some(tmp) = &self.tmp {
-            return make_private(tmp).map(|()| tmp.clone());
+        let tmp = self.tmp_folder();
+        make_private(&tmp)?;
+        if self.tmp.is_some() {
+            return Ok(tmp);
         }
         let uid = rustix::process::getuid().as_raw();
-        let name = format!("rewake-{uid}-{}", self.session);
-        let tmp = std::env::temp_dir().join(name);
-        make_private(&tmp)?;
         // Everybody may make files there: it has to be ours.
         let found = std::fs::symlink_metadata(&tmp).map_err(|e| cannot(&tmp, &e))?;
         match found.is_dir() && found.uid() == uid && found.mode() & 0o077 == 0 {
@@ -85,7 +99,7 @@ impl Confine {
         }
     }
 
-    /// The files of the workspace that a rule denies to read or asks about: nobody can be asked
+    /// The files of the workspace, and of further folders that commands may read, that a rule denies to read or asks about: nobody can be asked
     /// by a command that is at it. False: there are more.
     fn denied(&self) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
@@ -93,29 +107,41 @@ impl Confine {
         if !guards.any(|rule| rule.is_about_reading() && rule.is_about_paths()) {
             return (Vec::new(), true);
         }
-        let mut found = Vec::new();
-        let mut looked_at = 0;
-        let mut folders = VecDeque::from([self.workspace.clone()]);
-        while let Some(folder) = folders.pop_front() {
-            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-                looked_at += 1;
-                if looked_at > MAX_LOOKED_AT || found.len() >= MAX_HIDDEN {
-                    return (found, false);
-                }
-                let path = entry.path();
-                if self
-                    .hidden
-                    .rules
-                    .guard(&path.to_string_lossy(), &self.hidden.bases)
-                {
-                    found.push(path);
-                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    folders.push_back(path);
-                }
-            }
-        }
-        (found, true)
+        let mut held = self.guarded.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = held.get_or_insert_with(|| guarded_folders(Arc::clone(&self.hidden)));
+        let further = self.more_read.iter().chain(&self.more_write);
+        let begin = std::iter::once(&self.workspace).chain(further);
+        folders.begin();
+        let found = denied_below(begin.cloned().collect(), folders);
+        folders.end();
+        found
     }
+}
+
+/// Marks what the rules of the session guard.
+fn guarded_folders(hidden: Arc<Hidden>) -> Folders {
+    Folders::new(move |path, _| hidden.rules.guard(&path.to_string_lossy(), &hidden.bases))
+}
+
+fn denied_below(mut folders: VecDeque<PathBuf>, remembered: &mut Folders) -> (Vec<PathBuf>, bool) {
+    let mut found = Vec::new();
+    let mut looked_at = 0;
+    while let Some(folder) = folders.pop_front() {
+        let listing = remembered.list(&folder);
+        looked_at += listing.entries;
+        found.extend(
+            listing
+                .marked
+                .iter()
+                .map(|marked| folder.join(&marked.name)),
+        );
+        if looked_at > MAX_LOOKED_AT || found.len() > MAX_HIDDEN {
+            found.truncate(MAX_HIDDEN);
+            return (found, false);
+        }
+        folders.extend(listing.folders.iter().map(|name| folder.join(name)));
+    }
+    (found, true)
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {

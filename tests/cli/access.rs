@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, git, skip};
-use crate::{calling, play, results, scripted, step, streamed};
+use crate::support::{Home, Live, git, skip};
+use crate::{LIMIT, calling, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
 const CALLS: usize = 32;
@@ -147,7 +147,7 @@ fn in_accept_edits_the_workspace_is_written_and_what_is_protected_is_not() {
         &[
             bash("touch x && git add x && git -c user.name=a -c user.email=a@b commit -qm x"),
             bash("echo evil > .git/hooks/pre-commit"),
-            bash("git config core.fsmonitor ./evil"),
+            with("git config core.fsmonitor ./evil", "workspace"),
             bash(&format!("touch {}/x", home.user().display())),
             bash("exec 3<>/dev/tcp/192.0.2.1/80"),
             with("true", "full"),
@@ -232,6 +232,120 @@ fn the_access_of_a_command_is_recorded() {
     let started = events.iter().filter(|e| e["type"] == "entry.started");
     let access: Vec<&str> = started.filter_map(|e| e["access"].as_str()).collect();
     assert_eq!(access, ["workspace", "workspace"], "{events:?}");
+}
+
+/// Nothing that is remembered of a folder is older than what is in it.
+#[test]
+fn a_file_that_a_rule_hides_is_hidden_from_the_command_after_the_one_that_made_it() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    fs::create_dir(home.path("a")).unwrap();
+    fs::write(home.path("a/b"), "SECRET=b\n").unwrap();
+    fs::write(
+        home.path("make.sh"),
+        "mkdir -p a/$1; echo SECRET=$1 > a/$1/x.key; touch made-$1\n",
+    )
+    .unwrap();
+    let makes = ["1", "2", "1", "3"].map(|n| bash(&format!("sh make.sh {n}")));
+    let looks = || bash("grep -r SECRET . || true");
+    let lines: Vec<_> = makes
+        .into_iter()
+        .flat_map(|make| [looks(), make, looks()])
+        .collect();
+    let args = [
+        &["--set", "permissions.deny=[\"Read(*.key)\"]"][..],
+        &ACCEPT,
+    ]
+    .concat();
+    for (kind, text) in ran(&home, &lines, &args) {
+        assert_eq!(kind, "done", "{text}");
+        assert!(!text.contains("x.key:SECRET"), "{text}");
+    }
+    for name in ["made-1", "made-2", "made-3", "a/3/x.key"] {
+        assert!(home.path(name).exists(), "{name}");
+    }
+}
+
+/// The names below the folder for temporary folders.
+fn tmp_folders(home: &Home) -> Vec<String> {
+    let entries = fs::read_dir(home.rewake_home().join("tmp"));
+    let names = entries.into_iter().flatten().flatten();
+    names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn the_temporary_folder_goes_with_the_session_and_not_while_a_command_runs() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let keep = "echo x > $TMPDIR/kept; mkdir -p $TMPDIR/a/b; cat $TMPDIR/kept";
+    let first = ran(&home, &[bash(keep)], &ACCEPT);
+    assert_eq!(first[0].1, "x\n");
+    assert_eq!(tmp_folders(&home), Vec::<String>::new());
+    // A command in the background goes on when the session has ended.
+    let runs_on = "echo x > $TMPDIR/kept; echo up > up; while [ ! -e stop ]; do sleep 0.05; done; \
+                   cat $TMPDIR/kept > seen";
+    let call = json!({"command": runs_on, "background": true});
+    ran(&home, &[("bash", call)], &ACCEPT);
+    until(|| home.path("up").exists());
+    assert_eq!(tmp_folders(&home).len(), 1);
+    // Neither does another session take it.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home).len(), 1);
+    fs::write(home.path("stop"), "").unwrap();
+    until(|| home.path("seen").exists() && !home.run(["ps"]).stdout.contains("background"));
+    assert_eq!(home.read("seen"), "x\n");
+    // The next start, of whichever session, removes what is left.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), Vec::<String>::new());
+}
+
+#[test]
+fn a_start_removes_temporary_folders_of_killed_sessions_and_nothing_else() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    play(
+        &home,
+        &[step(
+            "",
+            &[bash("echo x > $TMPDIR/kept; echo up > up; sleep 300")],
+        )],
+    );
+    let mut live = Live::spawn(home.rewake([&["-p", "x"][..], &ACCEPT].concat()));
+    until(|| home.path("up").exists());
+    let held = tmp_folders(&home);
+    assert_eq!(held.len(), 1);
+    // Somebody works in that session, and its command runs: twice a reason.
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), held);
+    assert!(live.kill());
+    live.wait(LIMIT);
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), held, "its command still runs");
+    let foreign = home.rewake_home().join("tmp/notes");
+    fs::create_dir(&foreign).unwrap();
+    let ps = home.run(["ps"]).stdout;
+    let run = ps.lines().find(|line| line.contains("sleep 300")).unwrap();
+    let run = run.split_whitespace().next().unwrap();
+    home.run(["ps", "stop", run]).expect(0);
+    until(|| !home.run(["ps"]).stdout.contains("running"));
+    ran(&home, &[bash("true")], &ACCEPT);
+    assert_eq!(tmp_folders(&home), ["notes"]);
+}
+
+fn until(what: impl Fn() -> bool) {
+    let since = std::time::Instant::now();
+    while !what() {
+        assert!(since.elapsed() < LIMIT, "it does not come");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 fn is_there(program: &str) -> bool {
@@ -361,4 +475,182 @@ fn figures(what: &str, lines: &[&str], ran: &[(String, String)], at_least: usize
         asked.len(),
         failed.len()
     );
+}
+
+#[test]
+fn what_the_sandbox_changes_is_said_once_to_a_user() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let run = |rules: &[&str]| {
+        play(&home, &[step("done", &[])]);
+        let rules = format!("permissions.allow={}", json!(rules));
+        let run = home.run(["-p", "x", "--set", &rules]).expect(0);
+        let count = |word: &str| run.stderr.matches(word).count();
+        (count("run in a sandbox"), count("a Bash rule gives"))
+    };
+    let first = ["Bash(git push:*)"];
+    assert_eq!(run(&first), (1, 1));
+    assert_eq!(run(&first), (0, 0));
+    assert_eq!(run(&["Bash(git push:*)", "Full(git push:*)"]), (0, 0));
+    // Other rules are another matter.
+    assert_eq!(run(&["Bash(npm ci:*)"]), (0, 1));
+}
+
+#[test]
+fn what_cannot_be_done_in_the_sandbox_is_asked_for_and_not_tried() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    git(&home.workspace(), &["init", "-q"]);
+    let lines = [
+        "git config a.b c",
+        "git remote add o x",
+        "git worktree add ../w",
+    ];
+    let calls = lines.map(bash);
+    for args in [&[][..], &ACCEPT[..]] {
+        for (kind, text) in ran(&home, &calls, args) {
+            assert_eq!(kind, "denied", "{text}");
+            has(&text, &["runs without a sandbox; `git ", "nobody is there"]);
+        }
+    }
+    let look = ran(
+        &home,
+        &[bash("git config --list --local"), bash("git remote -v")],
+        &[],
+    );
+    assert!(look.iter().all(|(kind, _)| kind == "done"), "{look:?}");
+    let rule = ["--set", "permissions.allow=[\"Full(git config a.b c)\"]"];
+    let ran = ran(&home, &calls[..1], &rule);
+    assert_eq!(ran[0].0, "done", "{ran:?}");
+    let config = fs::read_to_string(home.path(".git/config")).unwrap();
+    assert!(config.contains("[a]"), "{config}");
+}
+
+#[test]
+fn a_file_that_could_not_be_hidden_is_told() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let rule = ["--set", "permissions.deny=[\"Read(*.key)\"]"];
+    for n in 0..20 {
+        fs::write(home.path(format!("{n}.key")), "SECRET\n").unwrap();
+    }
+    let held = ran(&home, &[bash("true")], &rule);
+    assert!(!held[0].1.contains("not held"), "{held:?}");
+    for n in 20..230 {
+        fs::write(home.path(format!("{n}.key")), "SECRET\n").unwrap();
+    }
+    let told = ran(&home, &[bash("true")], &rule);
+    has(&told[0].1, &["[not held: not every file that a rule keeps"]);
+}
+
+#[test]
+fn what_a_rule_keeps_from_being_read_is_hidden_in_further_folders_too() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let more = home.user().join("more");
+    fs::create_dir(&more).unwrap();
+    fs::write(more.join("x.key"), "SECRET\n").unwrap();
+    fs::write(more.join("x.txt"), "seen\n").unwrap();
+    let read = format!("sandbox.read=[{}]", json!(more));
+    let args = [
+        "--set",
+        "permissions.deny=[\"Read(/**/*.key)\"]",
+        "--set",
+        &read,
+    ];
+    let line = format!("cat {}/x.txt; k=key; cat {0}/x.$k", more.display());
+    let ran = ran(&home, &[bash(&line)], &args);
+    has(&ran[0].1, &["seen"]);
+    assert!(!ran[0].1.contains("SECRET"), "{ran:?}");
+}
+
+#[test]
+fn a_failure_that_looks_like_the_sandbox_is_counted() {
+    let home = calling(&[bash("touch x"), bash("true"), bash("exit 3")]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let run = home.run(["-p", "x", "--output-format", "json"]).expect(0);
+    let result: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(result["refused_by_sandbox"], 1);
+    has(
+        &run.stderr,
+        &["1 command failed in a way that looks like the sandbox"],
+    );
+    play(&home, &[step("", &[bash("exit 3")]), step("done", &[])]);
+    let run = home.run(["-p", "x"]).expect(0);
+    assert!(
+        !run.stderr.contains("looks like the sandbox"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn the_whole_home_folder_is_no_workspace_that_is_written_unasked() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    for folder in [home.user(), Path::new("/").to_path_buf()] {
+        play(
+            &home,
+            &[step("", &[bash("touch x.wire")]), step("done", &[])],
+        );
+        let args = ["-p", "x", "--output-format", "stream-json"];
+        let mut command = home.rewake(args.iter().chain(&ACCEPT));
+        command.current_dir(&folder);
+        let run = crate::support::run(command, crate::LIMIT).expect(0);
+        has(
+            &results(&run)[0].1,
+            &["access read", "looks like the sandbox"],
+        );
+        assert!(!folder.join("x.wire").exists());
+    }
+}
+
+#[test]
+fn a_temporary_folder_that_is_missing_keeps_no_command_from_running() {
+    let home = scripted(&[]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    play(
+        &home,
+        &[
+            step("", &[bash("echo a > $TMPDIR/a && cat $TMPDIR/a")]),
+            step("done", &[]),
+        ],
+    );
+    let args = ["-p", "x", "--output-format", "stream-json"];
+    let mut command = home.rewake(args);
+    command.env("TMPDIR", home.path("there/is/none"));
+    let run = crate::support::run(command, crate::LIMIT).expect(0);
+    assert_eq!(results(&run)[0], ("done".into(), "a\n".into()));
+}
+
+#[test]
+fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
+    let home = scripted(&[step("one", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    play(&home, &[step("two", &[])]);
+    let run = streamed(&home, &["-p", "y", "-c", "--permission-mode", "plan"]).expect(0);
+    let events = run.events();
+    let noted: Vec<&str> = events
+        .iter()
+        .filter(|e| e["type"] == "entry.noted")
+        .filter_map(|e| e["text"].as_str())
+        .collect();
+    assert_eq!(noted, ["the mode is plan now"]);
+    play(&home, &[step("three", &[])]);
+    let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
+    assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));
 }

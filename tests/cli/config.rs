@@ -387,3 +387,50 @@ fn what_others_run_unasked_is_not_changed_in_accept_edits() {
         assert_eq!(home.path(path).exists(), *path == "Makefile", "{path}");
     }
 }
+
+#[test]
+fn the_rules_that_hold_are_listed_with_where_they_come_from() {
+    let home = scripted(&[]);
+    home.write_config(&format!(
+        "{SCRIPTED}[permissions]\nallow = [\"Bash(make:*)\"]\ndeny = [\"Read(.env)\"]\n"
+    ));
+    let args = ["permissions", "--set", "permissions.ask=[\"Full\"]"];
+    let text = home.run(args).expect(0).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].starts_with("deny   Read(.env)  (") && lines[0].contains("config.toml:"),
+        "{text}"
+    );
+    assert!(lines[1].starts_with("ask    Full  (--set"), "{text}");
+    assert!(lines[2].starts_with("allow  Bash(make:*)  ("), "{text}");
+    let json = home
+        .run(args.into_iter().chain(["--json"]))
+        .expect(0)
+        .stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["mode"], "default");
+    assert_eq!(json["rules"][1]["rule"], "Full");
+    assert_eq!(json["rules"][2]["list"], "allow");
+    let none = scripted(&[]);
+    let run = none.run(["permissions"]).expect(0);
+    assert_eq!(run.stdout, "");
+    assert!(run.stderr.contains("no rules"), "{}", run.stderr);
+}
+
+#[test]
+fn a_rule_of_an_unknown_access_stops_the_start_and_names_the_nearest() {
+    let home = scripted(&[]);
+    for (rule, word) in [
+        ("Foo(x)", "there is no rule named \"Foo\""),
+        ("Networks(x)", "the nearest is Network"),
+        ("Network()", "there is nothing in its parentheses"),
+        ("Full(", "the closing `)` is missing"),
+        ("Network($X)", "Network is for lines of literal words"),
+    ] {
+        let set = format!("permissions.allow=[{}]", serde_json::json!(rule));
+        let run = home.run(["-p", "x", "--set", &set]);
+        assert_ne!(run.code(), Some(0), "{rule}");
+        assert!(run.stderr.contains(word), "{rule}: {}", run.stderr);
+    }
+}

@@ -17,6 +17,7 @@ mod context;
 mod figures;
 mod files;
 mod keeper;
+mod kernels;
 mod lost;
 mod models;
 mod nasty;
@@ -30,6 +31,7 @@ mod start;
 mod store;
 mod structured;
 mod tools;
+mod traced;
 mod unasked;
 
 use std::process::Command;

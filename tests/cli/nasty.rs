@@ -44,7 +44,7 @@ const OPERANDS: [&str; 76] = [
 ];
 
 /// A folder of names that are options, operators and links.
-fn room() -> Home {
+pub fn room() -> Home {
     let home = Home::new();
     fs::write(home.user().join("secret"), format!("{OUTSIDE}\n")).unwrap();
     let secret = home.user().join("secret").to_str().unwrap().to_string();
@@ -148,7 +148,7 @@ fn state(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-fn allows(line: &str, home: &Home, deny: &str) -> bool {
+pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
     let place = Workspace {
         sandbox: rewake::core::policy::Sandbox::default(),
         rewakes_own: Vec::new(),
@@ -180,25 +180,29 @@ fn allows(line: &str, home: &Home, deny: &str) -> bool {
 
 /// The short lines, and longer ones: the same in every run.
 fn lines() -> Vec<String> {
-    let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut pick = |count: usize| {
+    let mut lines: Vec<String> = COMMANDS.iter().map(|c| c.to_string()).collect();
+    for command in COMMANDS {
+        lines.extend(OPERANDS.map(|operand| format!("{command} {operand}")));
+    }
+    lines.extend(made_up(0x9e37_79b9_7f4a_7c15).take(LINES));
+    lines
+}
+
+/// Commands with a few operands, the same for a seed.
+pub fn made_up(mut seed: u64) -> impl Iterator<Item = String> {
+    let mut pick = move |count: usize| {
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(seed >> 33).unwrap() % count
     };
-    let mut lines: Vec<String> = COMMANDS.iter().map(|c| c.to_string()).collect();
-    for command in COMMANDS {
-        lines.extend(OPERANDS.map(|operand| format!("{command} {operand}")));
-    }
-    for _ in 0..LINES {
+    std::iter::repeat_with(move || {
         let command = COMMANDS[pick(COMMANDS.len())];
-        let words: Vec<&str> = (0..2 + pick(2))
+        let words: Vec<&str> = (0..1 + pick(3))
             .map(|_| OPERANDS[pick(OPERANDS.len())])
             .collect();
-        lines.push(format!("{command} {}", words.join(" ")));
-    }
-    lines
+        format!("{command} {}", words.join(" "))
+    })
 }
 
 #[test]
@@ -248,7 +252,7 @@ fn what_runs_unasked_only_looks() {
     assert!(allowed > 1_000, "{allowed} lines were run");
 }
 
-fn is_there(shell: &str) -> bool {
+pub fn is_there(shell: &str) -> bool {
     ["/bin", "/usr/bin"]
         .iter()
         .any(|folder| Path::new(folder).join(shell).exists())

@@ -260,6 +260,7 @@ fn what_is_next() {
     check(turn(vec![bash("ask")]), Step::Ask(id(2, 0)));
     check(turn(vec![bash("deny")]), Step::Close(id(2, 0)));
     let decided = |verdict| Entry::Decided {
+        at: None,
         call: id(2, 0),
         verdict,
         by: By::Person,
@@ -317,6 +318,7 @@ fn what_is_next() {
 #[test]
 fn rules_of_a_session_are_folded_from_its_log() {
     let with = |rule: &str| Entry::Decided {
+        at: None,
         call: id(2, 0),
         verdict: Verdict::Allow,
         by: By::Person,
@@ -359,6 +361,7 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
         bash("ask 2"),
     ];
     let decided = |call, verdict| Entry::Decided {
+        at: None,
         call,
         verdict,
         by: By::Person,
@@ -803,6 +806,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 }
             };
             Entry::Decided {
+                at: None,
                 call: call(index)?.id,
                 verdict,
                 by: By::Person,
@@ -901,7 +905,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
+                    let entry = Entry::Decided { at: None, call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::CheckAnswer(answer) => {

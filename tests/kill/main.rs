@@ -3,6 +3,10 @@
 //! finished calls that were lost, side effects that happened twice, requests that a real
 //! API would have refused. All three must be zero.
 //!
+//! The tasks take turns in what their commands may do: with access `read` and `workspace`, on
+//! this kernel and on ones that lack something, and without a sandbox. Each command tries at
+//! its end to get out, also when the agent that started it is long dead.
+//!
 //! Only the agent is killed. The keepers of its commands live on, so no command may be in
 //! doubt here; what a killed keeper means is shown in `resume`.
 //!
@@ -26,10 +30,11 @@ mod task;
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use random::{Random, seed_of_now};
+use script::{REACHES, Reach};
 use support::Protocol;
 use task::Task;
 
@@ -43,6 +48,8 @@ struct Enough {
     kills_a_phase: usize,
     results: usize,
     re_attached: usize,
+    /// One for each of what commands may do.
+    tasks: usize,
     max_tasks: usize,
 }
 
@@ -53,6 +60,7 @@ impl Enough {
             kills_a_phase: (kills / 20).max(1),
             results: kills * 2 / 5,
             re_attached: (kills / 20).max(1),
+            tasks: reaches().len(),
             max_tasks: kills.max(20),
         }
     }
@@ -108,6 +116,9 @@ struct Tally {
     printed_results: usize,
     /// Commands whose result was given by another process than the one that started them.
     re_attached: usize,
+    /// Commands that ran in a sandbox to their end, and those of them that were re-attached.
+    sandboxed: usize,
+    re_attached_in_sandbox: usize,
 }
 
 impl Tally {
@@ -122,7 +133,23 @@ impl Tally {
             && phases.iter().all(hit)
             && self.printed_results >= enough.results
             && self.re_attached >= enough.re_attached
+            && self.tasks >= enough.tasks
+            && (enough.tasks == 1 || self.re_attached_in_sandbox > 0)
     }
+}
+
+/// What commands may do here: all, where this kernel has all of the sandbox.
+fn reaches() -> &'static [Reach] {
+    static HERE: OnceLock<&[Reach]> = OnceLock::new();
+    HERE.get_or_init(|| {
+        let doctor = support::Home::new().run(["doctor"]);
+        let all = ["protected files are held", "a network of its own"];
+        if all.iter().all(|word| doctor.stdout.contains(word)) {
+            return &REACHES;
+        }
+        support::skip("Landlock version 6, seccomp and user namespaces");
+        &[Reach::FULL]
+    })
 }
 
 /// Tasks, each in a session of its own, until enough was hit and seen.
@@ -148,9 +175,16 @@ fn campaign(protocol: Protocol) {
             "seed {seed}: too little to show: {tally:?}"
         );
         let name = format!("{} seed {seed} task {}", protocol.name(), tally.tasks);
-        let mut task = Task::new(protocol, name);
+        let reach = reaches()[(tally.tasks - 1) % reaches().len()];
+        let mut task = Task::new(protocol, name, reach);
         task.work(&mut random, &mut tally);
         task.check(&mut tally);
+    }
+    if reaches().len() > 1 {
+        assert!(
+            tally.sandboxed > 0,
+            "no command ran in a sandbox: {tally:?}"
+        );
     }
     println!("{}: {tally:?}, seed {seed}", protocol.name());
 }

@@ -19,6 +19,55 @@ pub struct Heard {
     pub changed: Vec<String>,
 }
 
+/// What the commands of a task may do, and on which kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    pub access: &'static str,
+    /// What the kernel lacks: see `Kernel::pretending`.
+    pub lacks: &'static str,
+}
+
+/// Each is played by a task of its own.
+pub const REACHES: [Reach; 5] = [
+    Reach::at("workspace", ""),
+    Reach::at("read", ""),
+    // Protected files are compared, and not held.
+    Reach::at("workspace", "no-namespaces"),
+    // The first process of a command is rewake's own.
+    Reach::at("workspace", "abi=4"),
+    Reach::FULL,
+];
+
+impl Reach {
+    pub const FULL: Reach = Reach::at("full", "");
+
+    const fn at(access: &'static str, lacks: &'static str) -> Reach {
+        Reach { access, lacks }
+    }
+
+    pub fn is_sandboxed(self) -> bool {
+        self != Reach::FULL
+    }
+
+    /// Where effects can be written down that outlive the session.
+    pub fn writes(self) -> bool {
+        self.access != "read"
+    }
+}
+
+/// What each command runs, with a number and a pause. It tries at its end what a sandbox does
+/// not let it do: with another agent than the one that started it, when that was killed.
+pub const STEP: &str = r#"
+if [ "$REWAKE_SANDBOX" = read ]; then
+    mkdir "$TMPDIR/effect-$1" || echo "ran twice"
+else
+    echo "effect $1" >> effects.txt
+fi
+sleep "$2"
+echo "ran $1. access ${REWAKE_SANDBOX:-full}"
+if cat "$HOME/outside" > /dev/null 2>&1; then echo outside is open; else echo outside is closed; fi
+"#;
+
 /// One call of the task.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
@@ -48,7 +97,7 @@ pub fn script() -> Vec<Vec<Step>> {
 }
 
 impl Step {
-    fn add_to(self, says: Says) -> Says {
+    fn add_to(self, says: Says, reach: Reach) -> Says {
         match self {
             Step::Plan(n) => says.and_call(
                 "plan",
@@ -59,9 +108,8 @@ impl Step {
             ),
             Step::Bash(n) => {
                 let pause = n % 4;
-                let command =
-                    format!("echo effect {n} >> effects.txt; sleep 0.0{pause}; echo ran {n}.");
-                says.and_call("bash", json!({"command": command}))
+                let command = format!("sh step.sh {n} 0.0{pause}");
+                says.and_call("bash", json!({"command": command, "access": reach.access}))
             }
             Step::Write(n) => says.and_call(
                 "write",
@@ -93,7 +141,7 @@ impl Step {
     }
 }
 
-pub fn serve(heard: Arc<Mutex<Heard>>) -> Server {
+pub fn serve(heard: Arc<Mutex<Heard>>, reach: Reach) -> Server {
     let turns = script();
     let options = Options {
         keep_bodies: false,
@@ -105,7 +153,9 @@ pub fn serve(heard: Arc<Mutex<Heard>>) -> Server {
             None => Says::text(FINAL_WORDS),
             Some(calls) => {
                 let says = Says::text(format!("turn {}", seen.turn)).thinking("what is next");
-                calls.iter().fold(says, |says, call| call.add_to(says))
+                calls
+                    .iter()
+                    .fold(says, |says, call| call.add_to(says, reach))
             }
         };
         Answer::Slow {

@@ -8,7 +8,7 @@ use rewake::store::Store;
 use serde_json::Value;
 
 use crate::random::Random;
-use crate::script::{CALLS, FINAL_WORDS, Heard, ROUNDS, Step, script, serve};
+use crate::script::{CALLS, FINAL_WORDS, Heard, ROUNDS, Reach, STEP, Step, script, serve};
 use crate::support::{Home, Live, Protocol, Run, Server};
 use crate::{LIMIT, Phase, Tally};
 
@@ -19,6 +19,7 @@ const MAX_STARTS: usize = 300;
 /// One session, from its prompt to its last answer.
 pub struct Task {
     name: String,
+    reach: Reach,
     home: Home,
     server: Server,
     heard: Arc<Mutex<Heard>>,
@@ -34,12 +35,17 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn new(protocol: Protocol, name: String) -> Task {
+    pub fn new(protocol: Protocol, name: String, reach: Reach) -> Task {
         let heard = Arc::new(Mutex::new(Heard::default()));
-        let server = serve(heard.clone());
-        let home = Home::with(&server, protocol);
+        let server = serve(heard.clone(), reach);
+        let home = Home::new();
+        let rules = "[permissions]\nallow = [\"Bash(sh step.sh:*)\"]\n";
+        home.configure(&server, protocol, rules);
+        std::fs::write(home.path("step.sh"), STEP).expect("write a script");
+        std::fs::write(home.user().join("outside"), "").expect("write a file outside");
         Task {
             name,
+            reach,
             home,
             server,
             heard,
@@ -89,8 +95,16 @@ impl Task {
     /// A process that is killed after a random time, if it is still there.
     fn live(&mut self, args: &[String], random: &mut Random, tally: &mut Tally) -> Run {
         let asked_before = self.server.requests().len();
-        let format = ["--yolo", "--output-format", "stream-json"].map(String::from);
-        let mut live = Live::spawn(self.home.rewake(args.iter().chain(&format)));
+        let format = ["--output-format", "stream-json"].map(String::from);
+        let mode = match self.reach.is_sandboxed() {
+            true => ["--permission-mode", "acceptEdits"]
+                .map(String::from)
+                .to_vec(),
+            false => vec!["--yolo".to_string()],
+        };
+        let mut command = self.home.rewake(args.iter().chain(&format).chain(&mode));
+        command.env("REWAKE_TEST_KERNEL", self.reach.lacks);
+        let mut live = Live::spawn(command);
         // On a machine so slow that no start gets anywhere, the next ones get more time.
         std::thread::sleep(random.instant() * (1 + self.barren / 4));
         let killed = live.kill();
@@ -163,6 +177,7 @@ impl Task {
         let heard = self.heard.lock().unwrap();
         assert_eq!(heard.changed, Vec::<String>::new(), "{}", self.describe());
         self.check_results(&heard.texts);
+        self.check_sandbox(&heard.texts, tally);
         self.check_files();
         let went_on = |text: &&String| text.contains("while rewake was down");
         tally.re_attached += heard.texts.iter().filter(went_on).count();
@@ -200,8 +215,41 @@ impl Task {
         }
     }
 
+    /// Each command had its access to its end, whoever it was that waited for it.
+    fn check_sandbox(&self, results: &[String], tally: &mut Tally) {
+        let access = format!("access {}", self.reach.access);
+        let outside = match self.reach.is_sandboxed() {
+            true => "outside is closed",
+            false => "outside is open",
+        };
+        for (call, text) in script().into_iter().flatten().zip(results) {
+            if !matches!(call, Step::Bash(_)) {
+                continue;
+            }
+            let is_so = text.contains(&access) && text.contains(outside);
+            assert!(is_so, "{call:?} {:?}: {text}", self.reach);
+            assert!(!text.contains("ran twice"), "{call:?}: {}", self.describe());
+            if self.reach.is_sandboxed() {
+                tally.sandboxed += 1;
+                let re_attached = text.contains("while rewake was down");
+                tally.re_attached_in_sandbox += usize::from(re_attached);
+            }
+        }
+    }
+
     /// Every side effect happened, once, and in its order.
     fn check_files(&self) {
+        if self.reach.writes() {
+            self.check_effects();
+        }
+        for round in 0..ROUNDS {
+            let text = self.home.read(format!("file-{round}.txt"));
+            let wanted = format!("round {round}\ncount: after\n");
+            assert_eq!(text, wanted, "{}", self.describe());
+        }
+    }
+
+    fn check_effects(&self) {
         let effects: Vec<String> = script()
             .into_iter()
             .flatten()
@@ -213,32 +261,34 @@ impl Task {
         let happened = self.home.read("effects.txt");
         let happened: Vec<&str> = happened.lines().collect();
         assert_eq!(happened, effects, "{}", self.describe());
-        for round in 0..ROUNDS {
-            let text = self.home.read(format!("file-{round}.txt"));
-            let wanted = format!("round {round}\ncount: after\n");
-            assert_eq!(text, wanted, "{}", self.describe());
-        }
     }
 
     /// One more start finds nothing to do, and tidies up what the kills left.
     fn check_that_nothing_is_left(&self) {
         let run = self.home.run(["-p", "-c"]).expect(0);
         assert!(run.stderr.contains("nothing is owed"), "{}", run.stderr);
-        let names = |folder| {
+        let names = |folder: std::path::PathBuf| {
             let entries = std::fs::read_dir(folder).expect("list a folder");
             let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
             let mut names: Vec<String> = names.collect();
             names.sort();
             names
         };
+        let tmp = self.home.rewake_home().join("tmp");
+        if tmp.exists() {
+            assert_eq!(names(tmp), Vec::<String>::new(), "{}", self.describe());
+        }
         let folder = self.home.rewake_home().join("runs");
         let mut runs = names(folder.clone());
         // A half-made one stays until nobody can still be making it.
         runs.retain(|run| folder.join(run).join("status").exists());
         assert_eq!(runs, Vec::<String>::new(), "{}", self.describe());
         let files = (0..ROUNDS).map(|n| format!("file-{n}.txt"));
-        let files: Vec<String> = std::iter::once("effects.txt".to_string())
+        let effects = self.reach.writes().then(|| "effects.txt".to_string());
+        let files: Vec<String> = effects
+            .into_iter()
             .chain(files)
+            .chain(["step.sh".to_string()])
             .collect();
         assert_eq!(names(self.home.workspace()), files, "{}", self.describe());
     }

@@ -222,3 +222,17 @@ fn a_store_that_cannot_be_opened_ends_the_screen_and_says_why() {
     terminal.sees("cannot open the session store");
     assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
 }
+
+#[test]
+fn what_the_sandbox_changes_is_said_at_the_first_start_alone() {
+    let home = scripted(&[step("Begun.", &[])]);
+    home.write_config(&CONFIG.replace("sandbox.enabled = false\n", "sandbox.enabled = true\n"));
+    let terminal = Terminal::start(&home, &["begin"]);
+    terminal.sees("commands of the model run in a sandbox");
+    terminal.sees("Begun.");
+    drop(terminal);
+    let terminal = Terminal::start(&home, &["-c"]);
+    terminal.sees("Begun.");
+    let screen = terminal.screen();
+    assert!(!screen.contains("run in a sandbox"), "{screen}");
+}

@@ -61,6 +61,7 @@ impl Place {
             caches: &self.path("caches"),
             quarantine: &self.path("quarantine"),
             kernel: self.kernel,
+            remembered: &rewake::sandbox::Remembered::default(),
         })
     }
 
@@ -362,6 +363,26 @@ fn a_workspace_that_became_a_link_is_not_entered() {
     std::os::unix::fs::symlink(place.path("old"), place.path("ws")).unwrap();
     let (ended, text) = place.run(profile, "echo it ran");
     assert!(matches!(ended.how, How::NotRun(_)), "{ended:?} {text}");
+}
+
+/// Only what the profile names is opened, and not what somebody made of it since.
+#[test]
+fn a_folder_that_became_a_link_grants_nothing() {
+    for lacks in ["", "no-namespaces"] {
+        let place = place(lacks);
+        for name in ["outside", "more"] {
+            std::fs::create_dir(place.path(name)).unwrap();
+        }
+        std::fs::write(place.path("outside/notes"), "notes\n").unwrap();
+        let mut profile = place.profile(Access::Read);
+        profile.read.push(place.path("more"));
+        std::fs::remove_dir(place.path("more")).unwrap();
+        std::os::unix::fs::symlink(place.path("outside"), place.path("more")).unwrap();
+        let look = format!("cat {}", place.path("outside/notes").display());
+        let (ended, text) = place.run(profile, &look);
+        assert_eq!(ended.how, How::Exited(1), "{lacks}: {text}");
+        assert!(text.contains("Permission denied"), "{lacks}: {text}");
+    }
 }
 
 #[test]

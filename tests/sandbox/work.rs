@@ -1,5 +1,12 @@
 //! What has to work in the sandbox: everyday lines, and what a refusal looks like.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
 use crate::alone;
 use crate::scene::{Done, Scene, Who};
 
@@ -121,9 +128,115 @@ fn the_exit_code_and_the_input_are_the_commands_own() {
         assert_eq!(scene.run_at("workspace", pretend, "exit 7").code, Some(7));
         assert_eq!(scene.run_at("read", pretend, "exit 3").code, Some(3));
     }
-    let killed = scene.run_at("workspace", "", "kill -9 $$");
-    assert_eq!(killed.code, Some(128 + 9));
+    for pretend in ["", "abi=4"] {
+        for (signal, number) in [("KILL", 9), ("TERM", 15), ("INT", 2)] {
+            let killed = scene.run_at("workspace", pretend, &format!("kill -{signal} $$; sleep 5"));
+            assert_eq!(killed.code, Some(128 + number), "{pretend}: {killed:?}");
+        }
+    }
     assert_eq!(scene.run_at("full", "", "exit 5").code, Some(5));
+}
+
+/// In a process namespace the first process inherits every orphan. It has to take their ends,
+/// whatever the command makes of SIGCHLD.
+#[test]
+fn orphans_of_a_command_are_no_zombies() {
+    let _alone = alone();
+    let orphans = r#"
+import os, time
+group = os.getpgrp()
+def parents_ended():
+    if os.fork() == 0:
+        if os.fork() == 0:
+            time.sleep(0.05)
+        os._exit(0)
+    try:
+        os.wait()
+    except ChildProcessError:
+        pass
+for _ in range(5):
+    parents_ended()
+time.sleep(0.4)
+zombies = 0
+for name in os.listdir('/proc'):
+    try:
+        fields = open('/proc/' + name + '/stat').read().rsplit(')', 1)[1].split()
+    except (OSError, IndexError):
+        continue
+    # The group as it is seen from outside.
+    if name.isdigit() and fields[0] == 'Z' and fields[2] == outer:
+        zombies += 1
+print('zombies:', zombies)
+"#;
+    let outer = "outer = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[2]\n";
+    for ignored in ["", "trap '' CHLD; "] {
+        let script = format!("{ignored}exec python3 -c \"$ORPHANS\"");
+        let scene = Scene::new(Who::Me, false);
+        let args = [
+            "sandbox",
+            "--access",
+            "workspace",
+            "--pretend",
+            "abi=4",
+            "--",
+            "/bin/sh",
+        ];
+        let mut command = scene.command(&scene.root().join("rewake"), &args);
+        command.args(["-c", &script]);
+        command.env("ORPHANS", format!("{outer}{orphans}"));
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.trim(), "zombies: 0", "{ignored}: {output:?}");
+    }
+}
+
+/// As Ctrl+C does, or a stop: a signal to the group of the command reaches the command, and does
+/// to a program without a handler what it always does.
+#[test]
+fn a_signal_to_the_group_is_one_to_the_command() {
+    let _alone = alone();
+    let cleans_up = "trap 'echo cleaned up > done; exit 4' INT TERM\necho ready\n\
+                     while :; do sleep 0.05; done";
+    let knows_of_none = "echo ready; exec sleep 300";
+    for pretend in ["", "abi=4"] {
+        for signal in [Signal::INT, Signal::TERM] {
+            for script in [cleans_up, knows_of_none] {
+                let scene = Scene::new(Who::Me, false);
+                let what = format!("{pretend:?} {signal:?} {script}");
+                assert!(ends_by(&scene, pretend, script, signal), "runs on: {what}");
+                let done = std::fs::read_to_string(scene.workspace().join("done"));
+                assert_eq!(done.is_ok(), script == cleans_up, "{what}");
+            }
+        }
+    }
+}
+
+/// Whether a command whose group gets a signal ends, and all that it started.
+fn ends_by(scene: &Scene, pretend: &str, script: &str, signal: Signal) -> bool {
+    let args = [
+        "sandbox",
+        "--access",
+        "workspace",
+        "--pretend",
+        pretend,
+        "--",
+    ];
+    let mut command = scene.command(&scene.root().join("rewake"), &args);
+    command.args(["/bin/sh", "-c", script]).process_group(0);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let group = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process_group(group, signal).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    // At its end nobody holds the pipe any more.
+    std::thread::spawn(move || tell.send(std::io::read_to_string(output)));
+    let ended = told.recv_timeout(Duration::from_secs(20)).is_ok();
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait().unwrap();
+    ended
 }
 
 #[test]

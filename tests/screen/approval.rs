@@ -1,5 +1,6 @@
 //! A question about a call: what is seen of it, and what becomes of each answer.
 
+use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Mode, Verdict};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
@@ -39,6 +40,28 @@ fn a_command_is_asked_about() {
         asked(stage, Some("Bash(git push:*)"));
         stage.answers("nnot before the tests pass");
     });
+}
+
+#[test]
+fn how_far_a_command_reaches_stays_in_sight() {
+    scene!("ask_access", |stage: &mut Stage| {
+        stage.open();
+        stage.says("push it");
+        let id = stage.replies(vec![text("I will push."), bash("git push origin main")])[0];
+        let why = "runs without a sandbox";
+        stage.asks_for(id, why, Some("Full(git push:*)"), Access::Full);
+    });
+    let long: String = (1..=60).map(|n| format!("echo step {n} && \\\n")).collect();
+    for (width, height) in [(80, 24), (40, 12)] {
+        let mut stage = Stage::opened(width, height);
+        stage.says("go");
+        let id = stage.replies(vec![bash(&format!("{long}curl x"))])[0];
+        stage.asks_for(id, "uses the network", None, Access::Network);
+        stage.sees("access network: ");
+        stage.keys(&"<PageDown>".repeat(40));
+        stage.sees("curl x");
+        stage.sees("access network: ");
+    }
 }
 
 #[test]

@@ -140,6 +140,7 @@ pub mod entry {
 
     pub fn allowed(call: CallId) -> Entry {
         Entry::Decided {
+            at: None,
             call,
             verdict: Verdict::Allow,
             by: By::Person,
@@ -196,6 +197,7 @@ pub mod entry {
         let fact = Fact::Ran {
             exit_code: Some(exit_code),
             took_ms: 4_200,
+            refused: false,
         };
         finished(call, outcome, Some(fact))
     }

@@ -7,6 +7,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use rewake::config::{Config, ModelFigures};
+use rewake::core::access::Access;
 use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
 use rewake::model::{Delta, Figures};
@@ -200,10 +201,27 @@ impl Stage {
         rule: Option<&str>,
         place: (usize, usize),
     ) {
+        self.asks_with(call, why, rule, None, place);
+    }
+
+    /// About a command that would reach so far.
+    pub fn asks_for(&mut self, call: CallId, why: &str, rule: Option<&str>, access: Access) {
+        self.asks_with(call, why, rule, Some(access), (1, 1));
+    }
+
+    fn asks_with(
+        &mut self,
+        call: CallId,
+        why: &str,
+        rule: Option<&str>,
+        access: Option<Access>,
+        place: (usize, usize),
+    ) {
         self.engine_event(EngineEvent::Asked {
             call,
             why: why.into(),
             rule: rule.map(str::to_string),
+            access,
             place,
         });
     }

@@ -115,6 +115,7 @@ fn what_did_not_happen_says_so() {
         let fact = Fact::Ran {
             exit_code: None,
             took_ms: 120_000,
+            refused: false,
         };
         stage.log(entry::finished(
             ids[1],

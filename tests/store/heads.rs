@@ -20,7 +20,7 @@ fn appended_entries_are_loaded_as_they_were() {
         .unwrap();
     assert_eq!(records[1..], given);
     let places: Vec<u64> = records.iter().map(|r| r.seq).collect();
-    assert_eq!(places, (0..=22).collect::<Vec<_>>());
+    assert_eq!(places, (0..=23).collect::<Vec<_>>());
     assert_eq!(loaded, head);
 }
 

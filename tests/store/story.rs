@@ -150,6 +150,7 @@ pub fn all_kinds() -> Vec<Entry> {
             asked_bytes: 0,
         },
         Entry::Decided {
+            at: None,
             call: call(1),
             verdict: Verdict::Deny {
                 reason: "no".into(),
@@ -216,6 +217,7 @@ pub fn all_kinds() -> Vec<Entry> {
             Some(Fact::Ran {
                 exit_code: Some(1),
                 took_ms: 5,
+                refused: false,
             }),
         ),
         finished(

@@ -9,6 +9,7 @@ use super::{Evaluation, Finding, PLANNING, asked, denied};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
 use crate::core::harmless::Reads;
+use crate::core::offer;
 use crate::core::path;
 use crate::core::permission::PathUse;
 use crate::core::rule::{Likeness, Rule, Rules};
@@ -56,7 +57,11 @@ impl Evaluation<'_> {
         }
         let granted = self.grants(text);
         let usual = self.usual(background);
-        let access = asked.unwrap_or_else(|| granted.map_or(usual, |granted| granted.max(usual)));
+        let access = asked.unwrap_or_else(|| match self.needs_full(text) {
+            // With less it would only fail.
+            Some(_) => Access::Full,
+            None => granted.map_or(usual, |granted| granted.max(usual)),
+        });
         let finding = self.with_access(text, access, granted, background);
         (access, finding)
     }
@@ -84,15 +89,7 @@ impl Evaluation<'_> {
             allow: Vec::new(),
             ..self.rules.clone()
         };
-        let listed = Evaluation {
-            mode: Mode::Default,
-            rules: &without,
-            disk: self.disk,
-            bases: self.bases.clone(),
-            readable: self.readable.clone(),
-            rewakes_own: self.rewakes_own,
-            sandbox: self.sandbox,
-        };
+        let listed = self.with_rules(Mode::Default, &without);
         let is_fine = |finding: Finding| matches!(finding, Finding::Fine);
         if is_fine(listed.line(text, Access::Workspace)) {
             return self.grants_beyond(text, Access::Network);
@@ -147,8 +144,11 @@ impl Evaluation<'_> {
         }
         if access > Access::Workspace {
             return Finding::Unknown {
-                why: reaches(access).unwrap_or_default().to_string(),
-                rule: None,
+                why: self.needs_full(text).map_or_else(
+                    || reaches(access).unwrap_or_default().to_string(),
+                    |why| told(access, &why),
+                ),
+                rule: self.offered(text, access),
             };
         }
         match self.line(text, access) {
@@ -158,6 +158,33 @@ impl Evaluation<'_> {
             },
             Finding::Asked(why) => Finding::Asked(told(access, &why)),
             finding => finding,
+        }
+    }
+
+    /// The rule that would give this line so much access, where one may be offered and no other
+    /// rule stands against it.
+    fn offered(&self, text: &str, access: Access) -> Option<Rule> {
+        let parts = shell::split(text).ok()?;
+        let [part] = parts.as_slice() else {
+            return None;
+        };
+        let rule = offer::for_access(part, access)?;
+        let mut rules = self.rules.clone();
+        rules.allow.push(rule.clone());
+        let with_it = self.with_rules(self.mode, &rules);
+        (with_it.grants(text) >= Some(access)).then_some(rule)
+    }
+
+    /// The same place with another mode and other rules.
+    fn with_rules<'r>(&'r self, mode: Mode, rules: &'r Rules) -> Evaluation<'r> {
+        Evaluation {
+            mode,
+            rules,
+            disk: self.disk,
+            bases: self.bases.clone(),
+            readable: self.readable.clone(),
+            rewakes_own: self.rewakes_own,
+            sandbox: self.sandbox,
         }
     }
 

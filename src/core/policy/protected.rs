@@ -6,6 +6,9 @@
 //! is ordinary source that is run too (`Makefile`, `package.json`, `build.rs`, tests): somebody
 //! runs it on purpose, and changing it is the daily work.
 
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
 use crate::core::path;
 use crate::core::rule::Bases;
 
@@ -77,6 +80,21 @@ pub fn is_protected(spot: &str, bases: &Bases) -> bool {
         })
 }
 
+/// Whether the last name of a path is such that [`is_protected`] may say yes to the path and no
+/// to the folder it is in. Quick, for looks through whole trees.
+pub fn may_be_protected(name: &str) -> bool {
+    static LAST: OnceLock<(HashSet<&str>, Vec<&str>)> = OnceLock::new();
+    let (names, patterns) = LAST.get_or_init(|| {
+        let last = PROTECTED
+            .iter()
+            .map(|names| names.rsplit('/').next().unwrap_or(names));
+        let (patterns, names): (Vec<&str>, Vec<&str>) = last.partition(|name| name.contains('*'));
+        (names.into_iter().chain([HEAD]).collect(), patterns)
+    });
+    let folded = path::fold(name);
+    names.contains(folded.as_str()) || patterns.iter().any(|pattern| is(&folded, pattern))
+}
+
 /// Where the workspace itself lies is the user's choice: so many parts of the path name it.
 fn own_depth(spot: &str, bases: &Bases) -> usize {
     let own = bases.folders.iter().chain(&bases.roots);
@@ -110,6 +128,8 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn in_workspace(workspace: &str, path: &str) -> bool {
@@ -150,6 +170,14 @@ mod tests {
             "bunfig.toml", ".oh-my-zsh/custom/x.zsh", ".config/kitty/kitty.conf",
         ] {
             assert!(in_workspace("/home/u/w", path), "{path}");
+            // Where a walk comes by first, the name alone gives it away.
+            let mut above = Path::new(path).ancestors().filter(|p| !p.as_os_str().is_empty());
+            let first = above.by_ref().filter(|p| in_workspace("/home/u/w", &p.to_string_lossy()));
+            let name = first.last().and_then(Path::file_name).unwrap();
+            assert!(may_be_protected(&name.to_string_lossy()), "{path}");
+        }
+        for name in ["main.rs", "README.md", "src", "x.git.rs"] {
+            assert!(!may_be_protected(name), "{name}");
         }
     }
 

@@ -37,6 +37,11 @@ impl Rule {
             && (self.scope == Scope::All || self.pattern().is_some_and(|p| p.is_line(line)))
     }
 
+    /// The rule speaks of this command, letter by letter.
+    pub(crate) fn names(&self, part: &SimpleCommand) -> bool {
+        self.grants_part(part)
+    }
+
     fn grants_part(&self, part: &SimpleCommand) -> bool {
         let Some(pattern) = self.pattern() else {
             return self.level().is_some() && self.scope == Scope::All;
@@ -148,7 +153,7 @@ const NEED_MORE: &[(&[&str], Access)] = {
         (&["npm", "install"], Network), (&["npm", "i"], Network), (&["npm", "ci"], Network),
         (&["npm", "update"], Network), (&["npx"], Network), (&["pnpm", "install"], Network),
         (&["pnpm", "add"], Network), (&["yarn", "install"], Network), (&["yarn", "add"], Network),
-        (&["bun", "install"], Network), (&["cargo", "fetch"], Network), (&["cargo", "install"], Network),
+        (&["bun", "install"], Network), (&["cargo", "fetch"], Network), (&["cargo", "install"], Full),
         (&["cargo", "update"], Network), (&["cargo", "add"], Network), (&["go", "get"], Network),
         (&["go", "mod", "download"], Network), (&["pip", "install"], Network), (&["pip3", "install"], Network),
         (&["uv", "sync"], Network), (&["uv", "add"], Network), (&["poetry", "install"], Network),
@@ -201,21 +206,26 @@ impl Rule {
 pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
     const MOST: usize = 5;
     let (first, _) = lacking.first()?;
+    let does = |wanted: &Rule| match wanted.level() {
+        Some(Access::Full) => "runs without a sandbox",
+        _ => "uses the network",
+    };
     let of: Vec<String> = lacking
         .iter()
         .take(MOST)
-        .map(|(_, wanted)| wanted.to_string())
+        .map(|(_, wanted)| format!("{wanted} ({})", does(wanted)))
         .collect();
     let more = match lacking.len().saturating_sub(MOST) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let subject = match lacking.len() {
-        1 => format!("the rule {first} no longer gives"),
-        n => format!("{n} rules such as {first} no longer give"),
+        1 => format!("the rule {first} does not give its command all that it needs"),
+        n => format!("{n} rules such as {first} do not give their commands all that they need"),
     };
     Some(format!(
-        "{subject} access to the network; to allow that, add to permissions.allow: {}{more}",
+        "{subject}: a Bash rule gives at most access workspace; to allow more, add to \
+         permissions.allow: {}{more}",
         of.join(", ")
     ))
 }

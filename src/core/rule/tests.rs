@@ -377,15 +377,26 @@ fn what_a_rule_no_longer_gives_is_said_with_the_one_that_would() {
     assert_eq!(notice("Bash(npm test:*)"), None);
     assert_eq!(
         notice("Bash(npm install:*)").unwrap(),
-        "the rule Bash(npm install:*) no longer gives access to the network; to allow that, add to \
-         permissions.allow: Network(npm install:*)"
+        "the rule Bash(npm install:*) does not give its command all that it needs: a Bash rule gives at \
+         most access workspace; to allow more, add to permissions.allow: Network(npm install:*) (uses \
+         the network)"
+    );
+    let both = notice("Bash(docker:*);;Bash(curl:*)").unwrap();
+    assert!(
+        both.ends_with(
+            "Full(docker:*) (runs without a sandbox), Network(curl:*) (uses the network)"
+        ),
+        "{both}"
     );
     let many =
         "Bash(curl:*);;Bash(wget:*);;Bash(npx:*);;Bash(npm i:*);;Bash(npm ci:*);;Bash(ssh:*)";
     let many = notice(many).unwrap();
     assert!(
-        many.starts_with("6 rules such as Bash(curl:*) no longer give"),
+        many.starts_with("6 rules such as Bash(curl:*) do not give"),
         "{many}"
     );
-    assert!(many.ends_with("Network(npm ci:*) and 1 more"), "{many}");
+    assert!(
+        many.ends_with("Network(npm ci:*) (uses the network) and 1 more"),
+        "{many}"
+    );
 }

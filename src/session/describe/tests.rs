@@ -77,6 +77,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
     use Level::{Conversation, Detail};
     let layers = Layers::default;
     let decided = |verdict, by| Entry::Decided {
+        at: None,
         call: CALL,
         verdict,
         by,

@@ -77,10 +77,19 @@ pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
     if after.survivors > 0 {
         lines.push(format!("it left {} running", processes(after.survivors)));
     }
-    if let (Some(access), true) = (ended.access, failed(&ended.how)) {
-        lines.extend(hint(access, &ended.how, printed));
-    }
+    lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
+    lines.extend(refusal(ended, printed));
     lines
+}
+
+/// The command failed, and that looks like the sandbox.
+pub(super) fn is_refused(ended: &Ended, printed: &str) -> bool {
+    refusal(ended, printed).is_some()
+}
+
+fn refusal(ended: &Ended, printed: &str) -> Option<String> {
+    let access = ended.access.filter(|_| ended.sandbox.is_some())?;
+    hint(access, &ended.how, printed).filter(|_| failed(&ended.how))
 }
 
 fn processes(count: u32) -> String {
@@ -153,6 +162,7 @@ mod tests {
             write_error: None,
             sandbox: Some(after),
             access: Some(access),
+            not_held: Vec::new(),
         }
     }
 
@@ -219,6 +229,11 @@ mod tests {
         let lines = lines(&ended(Access::Workspace, How::Exited(0), after), "");
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines[0].contains("more than 10 processes"));
+        let open = Ended {
+            not_held: vec!["a file is not hidden".into()],
+            ..ended(Access::Read, How::Exited(0), Aftermath::default())
+        };
+        assert_eq!(super::lines(&open, ""), ["not held: a file is not hidden"]);
         assert!(lines[1].contains(".git/config") && lines[1].contains("and 3 more"));
         assert!(lines[2].contains(".mcp.json") && lines[2].contains("somebody else"));
         assert!(lines[3].starts_with("1 process"));

@@ -28,6 +28,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
     let fact = Some(Fact::Ran {
         exit_code,
         took_ms: ended.took_ms,
+        refused: hint::is_refused(ended, &output.text),
     });
     let outcome = match &ended.how {
         How::Exited(0) => Outcome::Done { output },

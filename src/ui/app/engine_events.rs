@@ -32,8 +32,15 @@ impl App {
                 call,
                 why,
                 rule,
+                access,
                 place,
-            } => self.asks(call, why, rule, place),
+            } => {
+                let asked = self.asks(call, why, rule);
+                if let Some(asked) = asked {
+                    asked.access = access;
+                    asked.place = place;
+                }
+            }
             EngineEvent::Kept(Ok(())) => {
                 self.kept.at_ms = Some(self.now_ms);
                 self.kept.trouble = None;
@@ -183,16 +190,13 @@ impl App {
         }
     }
 
-    fn asks(&mut self, id: CallId, why: String, rule: Option<String>, place: (usize, usize)) {
+    fn asks(&mut self, id: CallId, why: String, rule: Option<String>) -> Option<&mut Approval> {
         self.transcript.asked(id);
-        let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else {
-            return;
-        };
+        let call = self.transcript.call(id)?.call.clone();
         self.close_question();
         self.asking += 1;
-        let mut asked = Approval::new(self.asking, id, call, why, rule);
-        asked.place = place;
-        self.asked = Some(asked);
+        let asked = Approval::new(self.asking, id, call, why, rule);
+        Some(self.asked.insert(asked))
     }
 
     fn answered(&mut self, id: CallId) {

@@ -8,19 +8,11 @@ use crate::ui::overlay::{PickerItem, RulePlace};
 
 /// What denies first, what allows last, as they are judged.
 pub(super) fn items(ctx: &AppContext, session_rules: &[String]) -> Vec<PickerItem> {
-    let permissions = &ctx.config().permissions;
-    let lists = [
-        ("deny", &permissions.deny),
-        ("ask", &permissions.ask),
-        ("allow", &permissions.allow),
-    ];
-    let mut items = Vec::new();
-    for (list, rules) in lists {
-        for (at, rule) in rules.iter().enumerate() {
-            let origin = ctx.loaded.origins.of(&format!("permissions.{list}[{at}]"));
-            items.push(item(list, rule, &place(ctx, origin)));
-        }
-    }
+    let listed = ctx.loaded.rules();
+    let listed = listed.iter();
+    let mut items: Vec<PickerItem> = listed
+        .map(|known| item(known.list, known.rule, &place(ctx, known.origin)))
+        .collect();
     for rule in session_rules {
         items.push(item(
             "allow",

@@ -5,6 +5,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
+use crate::core::access::Access;
 use crate::core::entry::CallId;
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
@@ -22,6 +23,8 @@ pub struct Approval {
     pub shown: Shown,
     /// Why it asks.
     pub why: String,
+    /// How far the command would reach. `None`: the call runs no command.
+    pub access: Option<Access>,
     /// What may be allowed with it, for as long as the answer says.
     pub rule: Option<String>,
     /// The answer that Enter gives.
@@ -123,6 +126,7 @@ impl Approval {
             shown: tools::shown(&call),
             call,
             why,
+            access: None,
             rule,
             at: Choice::Once,
             reason: None,

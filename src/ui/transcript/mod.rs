@@ -270,7 +270,9 @@ impl Transcript {
             _ => None,
         };
         let (took_ms, exit_code) = match fact {
-            Some(Fact::Ran { exit_code, took_ms }) => (Some(*took_ms), *exit_code),
+            Some(Fact::Ran {
+                exit_code, took_ms, ..
+            }) => (Some(*took_ms), *exit_code),
             _ => (since, None),
         };
         if let Some(Fact::Planned { plan }) = fact {

@@ -1,7 +1,7 @@
 //! The question about a call: all of the command, or of the diff of the change; why it asks; the
 //! answers; and a line that says what keys do now.
 //!
-//! What does not fit is scrolled to. The number of commands, the reason and the answers stay in
+//! What does not fit is scrolled to. The number of commands, the reason, the access and the answers stay in
 //! sight, but for a screen of a few rows: there they are part of what is scrolled.
 //!
 //! Invariant: nothing of what would be done is left out, and nothing of it can hide the rest.
@@ -11,6 +11,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::over::boxed;
+use crate::core::access::Access;
 use crate::core::rule::RuleScope;
 use crate::core::shell;
 use crate::core::visible::{self, figure};
@@ -35,8 +36,9 @@ const FRAME: u16 = 2;
 
 impl Layout {
     fn of(room: u16, asked: Option<&Approval>) -> Layout {
-        // Two more answers.
-        let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2;
+        // Two more answers, and the access.
+        let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2
+            + u16::from(asked.is_some_and(|asked| asked.access.is_some()));
         Layout {
             framed: room >= FRAMED_ROWS,
             roomy: room >= ROOMY_ROWS + more,
@@ -168,6 +170,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
         let title = title(asked);
         lines.extend(words(title.trim(), theme.heading, room));
         lines.extend(words(&asked.why, theme.warn, room));
+        lines.extend(access_line(asked, room, &theme));
     }
     lines.extend(asked_lines(asked, width, &theme));
     if !whole && why(asked, room, &theme).len() > MAX_WHY_ROWS {
@@ -226,6 +229,19 @@ fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     words(&asked.why, theme.warn, room)
 }
 
+/// How far the command would reach, in one row.
+fn access_line(asked: &Approval, room: usize, theme: &Theme) -> Option<Line<'static>> {
+    let access = asked.access?;
+    let (long, short) = access.reach();
+    let long = format!("access {access}: {long}");
+    let short = format!("access {access}: {short}");
+    let style = match access {
+        Access::Read | Access::Workspace => theme.dim,
+        Access::Network | Access::Full => theme.warn,
+    };
+    Some(Line::styled(fitting(&[&long, &short], room), style))
+}
+
 /// What stays in sight below what is scrolled.
 fn pinned(
     asked: &Approval,
@@ -249,6 +265,7 @@ fn pinned(
         let last = clip(&lines[MAX_WHY_ROWS - 1].to_string(), room.saturating_sub(2));
         lines[MAX_WHY_ROWS - 1] = Line::styled(format!("{last} …"), theme.warn);
     }
+    lines.extend(access_line(asked, room, theme));
     if let Some(reason) = &asked.reason {
         lines.push(Line::styled(
             clip(

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -236,6 +236,9 @@ pub struct Outside {
     edits: u32,
     /// The name of the tree that the files were as, at the begin of each effect.
     pub files_at: BTreeMap<CallId, String>,
+    /// What paths lead to is exchanged for another at each death.
+    pub moves: bool,
+    deaths: u32,
 }
 
 impl Outside {
@@ -271,13 +274,22 @@ impl Outside {
             replies: 0,
             edits: 0,
             files_at: BTreeMap::new(),
+            moves: false,
+            deaths: 0,
         }
+    }
+
+    /// Where a call leads by now, when it is about a path.
+    pub fn leads_to(&self, call: &ToolCall) -> Option<PathBuf> {
+        let is_about_path = matches!(tools::work(call), Ok(Work::Replace(_)));
+        (self.moves && is_about_path).then(|| format!("/{}/f", self.deaths).into())
     }
 
     /// The process is dead. What runs goes on, unless the power went.
     pub fn die(&mut self, power_cut: bool) {
         self.crash = Arc::new(Notify::new());
         self.commands = None;
+        self.deaths += 1;
         if power_cut {
             self.boot += 1;
             self.spawned.clear();
@@ -564,6 +576,10 @@ impl World for Fake {
         }
     }
 
+    fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        Ok(self.outside.borrow().leads_to(call))
+    }
+
     async fn run_idempotent(&self, call: &ToolCall, _at: Option<&Path>, _room: usize) -> Ran {
         *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
         let bulk = "x".repeat(self.outside.borrow().bulk);
@@ -584,14 +600,14 @@ impl World for Fake {
         &self,
         call: &ToolCall,
         access: Option<Access>,
-        _at: Option<&Path>,
+        at: Option<&Path>,
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();
         self.ready.borrow_mut().insert(call.id);
         match tools::work(call) {
             Ok(Work::Replace(_)) => Ok(Guard::Checked {
-                path: "f".into(),
+                path: at.map_or_else(|| "f".into(), |at| at.display().to_string()),
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),

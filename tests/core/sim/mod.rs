@@ -400,6 +400,18 @@ fn every_command() {
     }
 }
 
+/// What a path leads to is exchanged while the process is dead: at the worst moment, between the
+/// answer of the person and the act.
+#[test]
+fn every_moved_path() {
+    let last = person::run_where_paths_move(vec![]).boundaries;
+    let refused = (1..=last).map(|at| person::run_where_paths_move(vec![at]).refused);
+    assert!(
+        refused.sum::<usize>() > 0,
+        "no crash was between the answer and the act"
+    );
+}
+
 /// A fork at every entry leaves the effects of the other branch alone.
 #[test]
 fn every_fork() {

@@ -2,8 +2,8 @@
 //! while it rests, with a process that dies near it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub struct Person {
     /// The disk was full at least once, and nothing could go on.
     pub was_full: bool,
     was_paused: bool,
+    /// Where each call led when it was asked about last.
+    asked_about: BTreeMap<CallId, Option<PathBuf>>,
 }
 
 impl Person {
@@ -209,15 +211,27 @@ pub struct Done {
     pub was_full: bool,
     /// Nothing went on for that.
     pub was_paused: bool,
+    /// Calls that were allowed, and not done because their path leads elsewhere by now.
+    pub refused: usize,
 }
 
 /// A session with this person, through its crashes, to its end.
 pub fn run(person: Person, crashes: Vec<u64>) -> Done {
+    run_in(person, crashes, false)
+}
+
+/// The same where each crash exchanges what paths lead to.
+pub fn run_where_paths_move(crashes: Vec<u64>) -> Done {
+    run_in(Person::default(), crashes, true)
+}
+
+fn run_in(person: Person, crashes: Vec<u64>, moves: bool) -> Done {
     let dir = fresh_store();
     let has_crashes = !crashes.is_empty();
     let does = person.act.map(|(_, does)| does);
     let mut outside = Outside::new(Script::all_classes(), crashes);
     outside.person = person;
+    outside.moves = moves;
     let outside = Rc::new(RefCell::new(outside));
     let session = begin(dir.path());
     let mut starts = 0;
@@ -229,6 +243,7 @@ pub fn run(person: Person, crashes: Vec<u64>) -> Done {
     let records = check_end(dir.path(), &session, &outside);
     check_words(&records, &outside.borrow().person);
     check_questions(&records);
+    let refused = check_asked_about(&records, &outside.borrow().person);
     if !has_crashes && let Some(does) = does {
         check_done(dir.path(), &session, &records, does);
         if !outside.borrow().person.was_paused {
@@ -240,6 +255,7 @@ pub fn run(person: Person, crashes: Vec<u64>) -> Done {
         boundaries: outside.passed,
         was_full: outside.person.was_full,
         was_paused: outside.person.was_paused,
+        refused,
     }
 }
 
@@ -321,7 +337,7 @@ fn replies(records: &[Record]) -> usize {
 fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
     let outside = Rc::clone(outside);
     let session = session.to_string();
-    Box::new(move |_, event| {
+    Box::new(move |state, event| {
         let mut seen_by_user = outside.borrow_mut();
         match event {
             Event::Recorded(record) => {
@@ -342,6 +358,9 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             }
             // Whoever presses twice decides once.
             Event::Asked { call, .. } => {
+                let asked = state.call(call).map(|open| open.call.clone());
+                let at = asked.and_then(|asked| seen_by_user.leads_to(&asked));
+                seen_by_user.person.asked_about.insert(call, at);
                 let (allow, reason) = (Verdict::Allow, "no".to_string());
                 let decide = |verdict| Command::Decide {
                     call,
@@ -411,6 +430,35 @@ fn check_questions(records: &[Record]) {
             .find(|(seq, other)| *seq < record.seq && other.reply == call.reply);
         assert_eq!(before, None, "call {call} was asked about too late");
     }
+}
+
+/// What a person allowed is done where they were asked about, or not at all. How often it was not.
+fn check_asked_about(records: &[Record], person: &Person) -> usize {
+    for record in records {
+        let Entry::Started {
+            call,
+            guard: Guard::Checked { path, .. },
+            ..
+        } = &record.entry
+        else {
+            continue;
+        };
+        if let Some(Some(at)) = person.asked_about.get(call) {
+            assert_eq!(
+                Path::new(path),
+                at,
+                "call {call} acts where nobody was asked about"
+            );
+        }
+    }
+    let refused = |e: &Entry| match e {
+        Entry::Finished {
+            outcome: Outcome::Error { output },
+            ..
+        } => output.text.contains("is not what was permitted"),
+        _ => false,
+    };
+    count(records, refused)
 }
 
 /// No step was cut short but by a stop.

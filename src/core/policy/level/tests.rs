@@ -246,6 +246,87 @@ fn a_question_names_the_access_and_why() {
     );
 }
 
+#[test]
+#[rustfmt::skip]
+fn what_cannot_be_done_in_the_sandbox_asks_for_full() {
+    for line in ["git config user.name x", "git config --global a.b c", "git config --unset a.b", "git config set a.b c",
+                 "git -C sub config a.b c", "git branch -u origin/main", "git branch -uorigin/main",
+                 "git branch --set-upstream-to=origin/main side", "git branch --unset-upstream", "git branch -m a b",
+                 "git checkout --track origin/x", "git switch -t origin/x", "git remote add o https://x/y.git",
+                 "git remote set-url o x", "git remote rm o", "git worktree add ../side", "git worktree remove /tmp/x",
+                 "git submodule init", "git sparse-checkout set a", "pre-commit install",
+                 "cargo build && git config a.b c", "cd src && git worktree add ../../x"] {
+        check(WHOLE, &[
+            (line, None, "", "?f ?f -f +f"),
+            (line, None, "+Bash(git:*);;+Bash(pre-commit:*)", "?f ?f -f +f"),
+            // What the model names is what it gets.
+            (line, READ, "", "+r +r +r +r"),
+            (line, WORKSPACE, "", "?w +w -w +w"),
+            (line, None, "-Full", "-f -f -f -f"),
+        ]);
+    }
+    for line in ["git config --get user.name", "git config user.name", "git config -l", "git config --list --show-origin",
+                 "git config get a.b", "git config -f x.cfg a.b c", "git config a.b $X", "git branch -d x", "git branch x",
+                 "git branch -vv", "git remote -v", "git remote show o", "git worktree list", "git worktree add side",
+                 "git worktree add -b x sub/side main", "git submodule status", "git checkout -b x", "git checkout -- -t",
+                 "git commit -m 'config a b'", "echo git config a b", "$GIT config a b", "pre-commit run"] {
+        check(WHOLE, &[(line, None, "", "+r +w +r +f")]);
+    }
+    check(WATCHED, &[("git config a.b c", None, "", "?f ?f -f +f")]);
+    check(OLD, &[("git config a.b c", None, "", "?f ?f -f +f")]);
+    check(WHOLE, &[("git remote add a b", None, "+Full(git remote:*)", "+f +f -f +f")]);
+}
+
+#[test]
+fn more_access_is_offered_only_where_the_rule_would_give_it() {
+    let offered = |line, access, text, mode| match judged(line, access, mode, text, WHOLE).decision
+    {
+        Decision::Ask { rule, .. } => rule.map(|r| r.to_string()).unwrap_or_default(),
+        other => panic!("{line}: {other:?}"),
+    };
+    let table = [
+        (
+            "cargo fetch --locked",
+            NETWORK,
+            "",
+            "Network(cargo fetch:*)",
+        ),
+        ("docker ps", FULL, "", "Full(docker ps:*)"),
+        ("git push origin main", FULL, "", "Full(git push:*)"),
+        ("git remote add a b", None, "", "Full(git remote:*)"),
+        // Not one part, not literal, or a program that runs anything.
+        ("cargo fetch && rm x", NETWORK, "", ""),
+        ("cargo fetch $X", NETWORK, "", ""),
+        ("cargo fetch *", NETWORK, "", ""),
+        ("(cargo fetch)", NETWORK, "", ""),
+        ("sh -c x", FULL, "", ""),
+        ("cargo fetch > /etc/x", NETWORK, "", ""),
+        // A rule stands against it.
+        ("cargo fetch", NETWORK, "?Network(cargo fetch:*)", ""),
+        ("cargo fetch", NETWORK, "?Bash(cargo:*)", ""),
+        ("cargo fetch", NETWORK, "?Network", ""),
+        // It asks for less than what is denied.
+        ("cargo fetch", NETWORK, "-Full", "Network(cargo fetch:*)"),
+    ];
+    for (line, access, text, want) in table {
+        for mode in [Mode::Default, Mode::AcceptEdits] {
+            assert_eq!(
+                offered(line, access, text, mode),
+                want,
+                "{line} with {text:?}"
+            );
+        }
+    }
+    let why = judged("git config a.b c", None, Mode::Default, "", WHOLE).decision;
+    let Decision::Ask { why, .. } = why else {
+        panic!("{why:?}")
+    };
+    assert_eq!(
+        why,
+        "runs without a sandbox; `git config` changes the settings of git, which no command in the sandbox may"
+    );
+}
+
 proptest! {
     /// What a call names is what it gets, whatever else is so; without a sandbox it is `full`.
     #[test]

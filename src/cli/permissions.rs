@@ -1,0 +1,30 @@
+//! `rewake permissions`: the rules that hold here, each with where it comes from. Those of one
+//! session are in its log; the screen's `/permissions` shows them too.
+
+use serde_json::{Value, json};
+
+use crate::config::ListedRule;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::AppContext;
+
+pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
+    let rules = ctx.loaded.rules();
+    let mode = ctx.config().permission_mode.name();
+    if json {
+        let rules: Vec<Value> = rules.iter().map(as_json).collect();
+        line(&json!({ "mode": mode, "rules": rules }).to_string());
+        return Ok(exit::DONE);
+    }
+    for ListedRule { list, rule, origin } in &rules {
+        line(&format!("{list:<5}  {rule}  ({origin})"));
+    }
+    if rules.is_empty() {
+        note("no rules: what the mode does not give asks, and is denied where nobody is asked");
+    }
+    note(&format!("mode {mode}; deny beats ask beats allow"));
+    Ok(exit::DONE)
+}
+
+fn as_json(listed: &ListedRule<'_>) -> Value {
+    json!({ "list": listed.list, "rule": listed.rule, "from": listed.origin.to_string() })
+}

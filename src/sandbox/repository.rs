@@ -1,0 +1,43 @@
+//! Where git keeps a repository: what a command may write to besides the workspace.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The git folders of a repository, as `git rev-parse` says them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repository {
+    /// The folder with `HEAD` and the index.
+    pub git_dir: PathBuf,
+    /// The same as `git_dir`, but for a linked worktree.
+    pub common_dir: PathBuf,
+}
+
+impl Repository {
+    /// Reads `.git` of a folder, which may be a file that names the folder.
+    pub fn of(workspace: &Path) -> Option<Repository> {
+        let dot_git = workspace.join(".git");
+        let git_dir = match std::fs::symlink_metadata(&dot_git).ok()? {
+            found if found.is_dir() => dot_git,
+            found if found.is_file() && found.len() < 4096 => {
+                let text = std::fs::read_to_string(&dot_git).ok()?;
+                workspace.join(text.strip_prefix("gitdir:")?.trim())
+            }
+            _ => return None,
+        };
+        let git_dir = git_dir.canonicalize().ok()?;
+        let common = std::fs::read_to_string(git_dir.join("commondir"));
+        let common_dir = match common {
+            Ok(text) if text.len() < 4096 => git_dir.join(text.trim()).canonicalize().ok()?,
+            _ => git_dir.clone(),
+        };
+        let is_real = common_dir.join("objects").is_dir() && git_dir.join("HEAD").is_file();
+        // A worktree's folder lies in the repository that it names. Otherwise a `.git` file
+        // could name any folder as one that commands write to.
+        let belongs = git_dir.starts_with(&common_dir) || git_dir == common_dir;
+        (is_real && belongs).then_some(Repository {
+            git_dir,
+            common_dir,
+        })
+    }
+}

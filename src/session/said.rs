@@ -1,0 +1,80 @@
+//! What is said once to a user, and not at every start: a file in the state folder has the hash
+//! of each notice.
+//!
+//! That it cannot be read or written keeps nobody from starting: then the notice is said again.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// More than this is not remembered, oldest first.
+const MAX_REMEMBERED: usize = 200;
+/// A longer file is not one of ours.
+const MAX_BYTES: u64 = 64 * 1024;
+
+const FILE: &str = "said";
+
+/// The notice when it was not said before. From now on it was.
+pub(super) fn once(state_dir: &Path, notice: String) -> Option<String> {
+    let hash = blake3::hash(notice.as_bytes()).to_hex();
+    let hash = &hash[..32];
+    let file = state_dir.join(FILE);
+    let before = read(&file).unwrap_or_default();
+    let mut known: Vec<&str> = before.lines().collect();
+    if known.contains(&hash) {
+        return None;
+    }
+    known.push(hash);
+    let first = known.len().saturating_sub(MAX_REMEMBERED);
+    if let Err(error) = replace(state_dir, &file, &known[first..].join("\n")) {
+        tracing::warn!(%error, ?file, "what was said is not remembered");
+    }
+    Some(notice)
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // Anything but a file may block for ever.
+    if fs::metadata(file)?.is_file() {
+        fs::File::open(file)?
+            .take(MAX_BYTES)
+            .read_to_string(&mut text)?;
+    }
+    Ok(text)
+}
+
+fn replace(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
+    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(beside, "{text}")?;
+    beside.persist(file).map(drop).map_err(|e| e.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_said_once_and_another_one_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let say = |notice: &str| once(folder.path(), notice.to_string()).is_some();
+        assert_eq!(
+            [say("a"), say("b"), say("a"), say("b")],
+            [true, true, false, false]
+        );
+        for n in 0..MAX_REMEMBERED {
+            assert!(say(&n.to_string()));
+        }
+        let kept = fs::read_to_string(folder.path().join(FILE)).unwrap();
+        assert_eq!(kept.lines().count(), MAX_REMEMBERED);
+        assert!(say("a"), "it was too long ago");
+    }
+
+    #[test]
+    fn what_cannot_be_remembered_is_said_again() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(FILE)).unwrap();
+        for _ in 0..2 {
+            assert!(once(folder.path(), "a".into()).is_some());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The temporary folders of sessions: removed when a session ends, and by a later start where an
+//! end did not come to it. Never while a command of the session runs or may yet begin.
+
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::command::{RunState, Runs};
+use crate::store::SessionLock;
+
+/// So many folders of ended sessions are removed at one start, of so many that are looked at.
+const MAX_REMOVED: usize = 16;
+const MAX_LOOKED_AT: usize = 1_000;
+
+/// What a folder that is being removed is called: its session may make a new one meanwhile.
+const GOING: &str = "going";
+
+/// The temporary folder of a session that this process holds.
+#[derive(Debug)]
+pub struct SessionTmp {
+    /// None: its commands have no sandbox.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) session: String,
+    pub(super) runs: Runs,
+}
+
+impl SessionTmp {
+    /// At the end of the session, while its lock is held.
+    pub(super) fn remove(self) {
+        if let Some(folder) = self.folder.filter(|folder| folder.is_dir())
+            && !busy(&self.runs).contains(&self.session)
+            && let Some(going) = rename(&folder)
+        {
+            remove(&going);
+        }
+    }
+}
+
+/// Removes what is left of sessions that ended, below `root`.
+pub(super) fn sweep(root: &Path, data_dir: &Path, runs: &Runs) {
+    let entries = std::fs::read_dir(root).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names: Vec<String> = names.take(MAX_LOOKED_AT).collect();
+    if names.is_empty() {
+        return;
+    }
+    let busy = busy(runs);
+    let going = names.iter().filter_map(|name| match is_going(name) {
+        true => Some(root.join(name)),
+        false => take_from(root, data_dir, name, &busy),
+    });
+    for folder in going.take(MAX_REMOVED) {
+        remove(&folder);
+    }
+}
+
+/// Renames the folder of a session that nobody holds, under its lock. The lock is held for that
+/// moment only, so that nobody who wants the session finds it taken.
+fn take_from(root: &Path, data_dir: &Path, name: &str, busy: &[String]) -> Option<PathBuf> {
+    let is_session = Uuid::try_parse(name).is_ok_and(|id| id.to_string() == name);
+    if !is_session || busy.iter().any(|session| session == name) {
+        return None;
+    }
+    if SessionLock::is_held(data_dir, name) {
+        return None;
+    }
+    let _lock = SessionLock::take(data_dir, name).ok()?;
+    rename(&root.join(name))
+}
+
+/// The sessions that have a command that runs, or that may yet begin.
+fn busy(runs: &Runs) -> Vec<String> {
+    let all = runs.list().into_iter();
+    let alive = all.filter(|info| !matches!(info.state, RunState::Ended(_)));
+    alive.map(|info| info.spec.session).collect()
+}
+
+fn is_going(name: &str) -> bool {
+    name.ends_with(&format!(".{GOING}"))
+}
+
+fn rename(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?;
+    let going = folder.with_file_name(format!("{name}.{}.{GOING}", Uuid::now_v7()));
+    std::fs::rename(folder, &going).ok()?;
+    Some(going)
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::warn!(%error, folder = %folder.display(), "a temporary folder stays");
+    }
+}
