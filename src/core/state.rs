@@ -114,6 +114,8 @@ pub struct State {
     first_words: Option<String>,
     /// The name of the last tree: what the workspace's files were when it was recorded.
     pub tree: Option<String>,
+    /// A call began after that tree that may have changed files.
+    pub may_differ_from_tree: bool,
     /// Why the files could not be kept, when that was so at last.
     pub files_not_kept: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
@@ -222,6 +224,7 @@ impl State {
             name: None,
             first_words: None,
             tree: None,
+            may_differ_from_tree: false,
             files_not_kept: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
@@ -523,8 +526,10 @@ impl State {
         }
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
+            self.may_differ_from_tree = false;
             self.files_not_kept = None;
         }
+        self.may_differ_from_tree |= tree::may_change_files(&record.entry);
         match &record.entry {
             Entry::Opened {
                 folder,

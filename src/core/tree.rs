@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::access::Access;
 use super::entry::{Entry, Record, Seq};
 
 /// blake3 of a file's content.
@@ -182,8 +183,7 @@ pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
         match (named(&record.entry), &record.entry) {
             (Some(tree), _) if !is_changed => return Some(tree),
             (Some(_), _) => break,
-            (None, Entry::Started { .. }) => is_changed = true,
-            _ => {}
+            (None, entry) => is_changed |= may_change_files(entry),
         }
     }
     if !is_changed {
@@ -192,11 +192,17 @@ pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
     for record in after {
         match (named(&record.entry), &record.entry) {
             (Some(tree), _) => return Some(tree),
-            (None, Entry::Started { .. }) => return None,
-            _ => {}
+            (None, entry) if may_change_files(entry) => return None,
+            (None, _) => {}
         }
     }
     None
+}
+
+/// Whether a call began with this entry that may change files. A command whose sandbox lets it
+/// only read does not.
+pub fn may_change_files(entry: &Entry) -> bool {
+    matches!(entry, Entry::Started { access, .. } if *access != Some(Access::Read))
 }
 
 /// The tree that an entry names.

@@ -194,6 +194,7 @@ pub struct Engine<W> {
     /// Something happened since the last checkpoint.
     changed: bool,
     printed_bytes: u64,
+    look_behind: files::LookBehind,
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
@@ -237,6 +238,7 @@ impl<W: World> Engine<W> {
             summaries: context::Summaries::default(),
             changed: false,
             printed_bytes: 0,
+            look_behind: files::LookBehind::default(),
             left: None,
             inbox_is_held: false,
             waits_for_person: false,
@@ -278,6 +280,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// When the log cannot be written. What was done stays to be settled by the next start.
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
+        let mut rested = false;
         loop {
             self.refresh()?;
             self.take_commands().await?;
@@ -301,6 +304,10 @@ impl<W: World> Engine<W> {
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
+                Step::Wait(_) if !rested && self.look_behind.is_running() => {
+                    rested = true;
+                    self.rest_of_look().await?;
+                }
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),
             }
         }

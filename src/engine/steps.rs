@@ -256,7 +256,7 @@ impl<W: World> Engine<W> {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
-                let Some((files, tree)) = self.files_before(&guard).await? else {
+                let Some((files, tree)) = self.files_before().await? else {
                     self.discard(&guard).await;
                     return Ok(());
                 };
@@ -271,12 +271,17 @@ impl<W: World> Engine<W> {
                     ..Write::default()
                 })
                 .await?;
-                self.act(call, &guard).await
+                self.act(call, &guard, access).await
             }
         }
     }
 
-    async fn act(&mut self, call: &ToolCall, guard: &Guard) -> Result<(), EngineError> {
+    async fn act(
+        &mut self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+    ) -> Result<(), EngineError> {
         let world = Rc::clone(&self.world);
         let (acting, begun) = (call.clone(), guard.clone());
         let step = async move {
@@ -291,7 +296,7 @@ impl<W: World> Engine<W> {
             Guard::Supervised { .. } | Guard::Opaque => Stoppable::Yes,
         };
         match self.attend_quiet(step, stoppable).await? {
-            Some(ran) => self.end(call, guard, ran).await,
+            Some(ran) => self.end(call, guard, access, ran).await,
             None => Ok(()),
         }
     }
@@ -328,18 +333,18 @@ impl<W: World> Engine<W> {
         });
         match settled {
             None => Ok(()),
-            Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
+            Some(Settled::Ended(ran)) => self.end(&call, &guard, access, ran).await,
             Some(Settled::NoRoom(why)) => Err(no_room(why)),
             Some(Settled::NotBegun(_)) if stop => {
                 let outcome = Outcome::Interrupted {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(&call, &guard, Ran::of(outcome)).await
+                self.end(&call, &guard, access, Ran::of(outcome)).await
             }
             Some(Settled::NotBegun(again)) if allowed.is_err() => {
                 let outcome = Outcome::error(allowed.err().unwrap_or_default());
-                self.end(&call, &guard, Ran::of(outcome)).await?;
+                self.end(&call, &guard, access, Ran::of(outcome)).await?;
                 if again != guard {
                     self.discard(&again).await;
                 }
@@ -355,7 +360,7 @@ impl<W: World> Engine<W> {
                     self.record(Write::of(started)).await?;
                     self.discard(&guard).await;
                 }
-                self.act(&call, &again).await
+                self.act(&call, &again, access).await
             }
         }
     }
@@ -377,13 +382,14 @@ impl<W: World> Engine<W> {
         &mut self,
         call: &ToolCall,
         guard: &Guard,
+        access: Option<Access>,
         mut ran: Ran,
     ) -> Result<(), EngineError> {
         if matches!(ran.fact, Some(Fact::Wrote { .. })) && self.state.changed_since_seen(guard) {
             ran.outcome.add_line(CHANGED_SINCE_SEEN);
         }
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
-        let files = self.files_after(guard).await?;
+        let files = self.files_after(guard, access).await?;
         self.finish_with(call, ran, files).await?;
         if !in_background {
             self.discard(guard).await;

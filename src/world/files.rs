@@ -7,6 +7,7 @@
 //! Invariant: a tree that is given out names only contents that it carries or that are durable.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, diff}
 use crate::store::contents::{self, Gathered, NewContent, Place};
 use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store};
 use crate::workspace::files::{
-    Cache, Content, Coverage, Pending, Progress, Stopped, guard, item_at, verify,
+    Cache, Content, Coverage, Pending, Progress, Stopped, guard, item_at, one, verify,
 };
 
 /// A walk goes down so many folders at most, each a call of a function.
@@ -51,14 +52,23 @@ pub struct Keeping {
     pub data_dir: PathBuf,
 }
 
+/// What is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All that is covered.
+    All,
+    /// The file that a tool wrote, wherever it is. Absolute, its links followed. Of the others it
+    /// is known what they were before.
+    Written(PathBuf),
+}
+
 /// What is wanted of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The last tree that the log names.
     pub last: Option<String>,
     pub cause: Cause,
-    /// Files that a tool writes, wherever they are. Absolute.
-    pub written: Vec<PathBuf>,
+    pub scope: Scope,
     /// The commands that run meanwhile, to be named with it.
     pub live: Option<String>,
     /// It is given up after this time, should that be less than an effect waits.
@@ -205,13 +215,16 @@ impl Keeper {
 
     fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
         self.prepare(wish)?;
-        let looked = self.look();
+        let looked = match &wish.scope {
+            Scope::Written(path) if self.is_looked_at() => self.look_at(path),
+            Scope::All | Scope::Written(_) => self.look(),
+        };
         // Found out while nobody waited, perhaps: it is said once.
         if let Some(why) = self.unsaid.take() {
             return Err(why);
         }
         looked?;
-        for path in &wish.written {
+        if let Scope::Written(path) = &wish.scope {
             self.written(path)?;
         }
         self.shed()?;
@@ -221,7 +234,7 @@ impl Keeper {
                 return Ok(Snapshot::Same(recorded.name.clone()));
             }
             // A workspace in which nothing is looked after until a tool writes.
-            None if self.keeping.only_written.is_some() && wish.written.is_empty() => {
+            None if self.keeping.only_written.is_some() && wish.scope == Scope::All => {
                 return Ok(Snapshot::Off);
             }
             _ => {}
@@ -354,6 +367,63 @@ impl Keeper {
         looked.map_err(|stopped| self.stopped(stopped))
     }
 
+    /// Everything was found once, so that one path can be looked at alone.
+    fn is_looked_at(&self) -> bool {
+        self.keeping.only_written.is_none() && !self.now.0.is_empty()
+    }
+
+    /// Looks at one covered path, as the look at all of them would. What is not covered is no
+    /// matter of this.
+    fn look_at(&mut self, path: &Path) -> Result<(), String> {
+        let found = one(&self.keeping.coverage, path).map_err(|e| e.to_string())?;
+        let Some((at, found)) = found else {
+            return Ok(());
+        };
+        // Something on the way that is only named: another file system, perhaps.
+        let mut above = Path::new(OsStr::from_bytes(&at)).ancestors().skip(1);
+        if above.any(|folder| self.now.0.contains_key(folder.as_os_str().as_bytes())) {
+            return Ok(());
+        }
+        let before = self.now.0.get(&at);
+        let Some((item, content)) = found else {
+            if before.is_some() {
+                self.now.0.remove(&at);
+                self.pending.insert(at, Change::Gone { left: false });
+            }
+            return Ok(());
+        };
+        if before == Some(&item) {
+            return Ok(());
+        }
+        let before = before.and_then(Item::content).copied();
+        if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
+            self.keep(hash, &bytes, before)?;
+        }
+        self.now.0.insert(at.clone(), item.clone());
+        self.pending.insert(at, Change::put(item));
+        Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        hash: ContentHash,
+        bytes: &[u8],
+        before: Option<ContentHash>,
+    ) -> Result<(), String> {
+        self.store()?;
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        let mut kept = Kept {
+            store,
+            packs: &mut self.packs,
+            gathered: &mut self.gathered,
+            stored: &mut self.stored,
+            max_bytes: self.keeping.max_bytes,
+        };
+        kept.keep(hash, bytes, before, false)
+    }
+
     /// The first look was cut short: what it did not come to is not gone.
     fn forget_look(&mut self) {
         self.cache = Cache::new();
@@ -400,17 +470,7 @@ impl Keeper {
             return Ok(());
         };
         if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
-            self.store()?;
-            if let Some(store) = &mut self.store {
-                let mut kept = Kept {
-                    store,
-                    packs: &mut self.packs,
-                    gathered: &mut self.gathered,
-                    stored: &mut self.stored,
-                    max_bytes: self.keeping.max_bytes,
-                };
-                kept.keep(hash, &bytes, before, false)?;
-            }
+            self.keep(hash, &bytes, before)?;
         }
         self.pending.insert(at, Change::put(item));
         Ok(())
@@ -544,3 +604,6 @@ impl Kept<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

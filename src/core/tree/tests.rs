@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::access::Access;
 use crate::core::entry::{CallId, Guard, Outcome, SaveReason};
 
 fn item() -> impl Strategy<Value = Item> {
@@ -89,7 +90,7 @@ fn every_reason_has_a_number_of_its_own() {
     }
 }
 
-/// `.` anything, `S` a call is begun, a digit: a tree of that name.
+/// `.` anything, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
 #[track_caller]
 fn known(log: &str, expected: &str) {
     let call = CallId { reply: 0, index: 0 };
@@ -102,6 +103,11 @@ fn known(log: &str, expected: &str) {
             call,
             guard: Guard::Opaque,
             access: None,
+        },
+        'R' => Entry::Started {
+            call,
+            guard: Guard::Opaque,
+            access: Some(Access::Read),
         },
         'F' => Entry::Finished {
             call,
@@ -138,6 +144,9 @@ fn the_tree_of_a_place_is_the_one_that_is_known_there() {
     known("1SF.2S", "12222-");
     known("1SF.SF2", "1---222");
     known("1SF", "1--");
+    // A command that may only read leaves the tree as it stands.
+    known("1RF", "111");
+    known("1RFSF2", "111222");
     known("SF1", "111");
     known("SFSF1", "--111");
 }

@@ -16,4 +16,4 @@ mod verify;
 pub use cache::Cache;
 pub use cover::{Coverage, CoverageError, is_secret};
 pub use read::item_at;
-pub use verify::{Content, Pending, Progress, Stopped, verify};
+pub use verify::{Content, Pending, Progress, Stopped, one, verify};
