@@ -83,26 +83,39 @@ impl<W: World> Engine<W> {
     /// anything new to say. `None` when the user stopped it.
     pub(super) async fn files_before(
         &mut self,
+        guard: &Guard,
     ) -> Result<Option<(Option<Entry>, Option<NewTree>)>, EngineError> {
         // What has ended by now may have ended long ago.
         if let Some(found) = self.look_behind.end().now_or_never() {
             self.record_files(found).await?;
         }
-        let found = match self.look_behind.0.take() {
-            // It looks at this instant: there is no need to look again.
-            Some(look) => self
-                .attend_quiet(look, Stoppable::Yes)
-                .await?
-                .map(Found::of),
+        let written = match guard {
+            Guard::Checked { path, .. } => Some(PathBuf::from(path)),
+            Guard::Supervised { .. } | Guard::Opaque => None,
+        };
+        let wish = match self.look_behind.0.take() {
+            Some(look) => {
+                // It looks at this instant: there is no need to look again.
+                let left = self.attend_quiet(look, Stoppable::Yes).await?;
+                let Some(left) = left.map(Found::of) else {
+                    return Ok(None);
+                };
+                let Some(path) = written else {
+                    return Ok(Some((self.saved(&left), left.tree)));
+                };
+                self.record_files(left).await?;
+                self.wish(Cause::Outside, Scope::Written(path), Duration::MAX)
+            }
             None => {
                 let cause = match self.state.may_differ_from_tree {
                     true => Cause::Call,
                     false => Cause::Outside,
                 };
-                let wish = self.wish(cause, Scope::All, Duration::MAX);
-                self.snapshot(wish, Stoppable::Yes).await?
+                let scope = written.map_or(Scope::All, Scope::AllAnd);
+                self.wish(cause, scope, Duration::MAX)
             }
         };
+        let found = self.snapshot(wish, Stoppable::Yes).await?;
         Ok(found.map(|found| (self.saved(&found), found.tree)))
     }
 

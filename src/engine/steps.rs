@@ -256,7 +256,7 @@ impl<W: World> Engine<W> {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
-                let Some((files, tree)) = self.files_before().await? else {
+                let Some((files, tree)) = self.files_before(&guard).await? else {
                     self.discard(&guard).await;
                     return Ok(());
                 };

@@ -194,6 +194,24 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Of the last tree of a workspace: how many paths, and how many bytes their files have.
+    pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT t.files, t.bytes FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
+            )
+            .and_then(|mut s| {
+                s.query_row([root.as_os_str().as_bytes()], |row| {
+                    Ok((count(row.get(0)?), count(row.get(1)?)))
+                })
+                .optional()
+            })
+            .doing(WHAT)
+    }
+}
+
 pub(super) struct Row {
     name: Vec<u8>,
     /// `None`: it is kept whole.

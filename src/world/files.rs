@@ -57,6 +57,8 @@ pub struct Keeping {
 pub enum Scope {
     /// All that is covered.
     All,
+    /// The same, and the file that a tool is about to write, wherever it is.
+    AllAnd(PathBuf),
     /// The file that a tool wrote, wherever it is. Absolute, its links followed. Of the others it
     /// is known what they were before.
     Written(PathBuf),
@@ -95,7 +97,7 @@ struct Request {
 }
 
 /// The thread, from the engine's side.
-pub(super) struct Files {
+pub struct Files {
     requests: Sender<Request>,
     progress: Arc<Progress>,
     wait: Duration,
@@ -109,7 +111,10 @@ impl Drop for Files {
 
 impl Files {
     /// The thread begins to look when it is asked to.
-    pub(super) fn start(keeping: Keeping) -> std::io::Result<Files> {
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn start(keeping: Keeping) -> std::io::Result<Files> {
         let (requests, wished) = channel();
         let progress = Arc::new(Progress::default());
         let (wait, shared) = (keeping.wait, Arc::clone(&progress));
@@ -129,7 +134,8 @@ impl Files {
         let _ = self.requests.send(Request { wish, reply: None });
     }
 
-    pub(super) async fn snapshot(&self, wish: Wish) -> Snapshot {
+    /// What the files are now.
+    pub async fn snapshot(&self, wish: Wish) -> Snapshot {
         let wait = self.wait.min(wish.at_most);
         let (reply, answer) = oneshot::channel();
         let reply = Some(reply);
@@ -217,14 +223,14 @@ impl Keeper {
         self.prepare(wish)?;
         let looked = match &wish.scope {
             Scope::Written(path) if self.is_looked_at() => self.look_at(path),
-            Scope::All | Scope::Written(_) => self.look(),
+            Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(),
         };
         // Found out while nobody waited, perhaps: it is said once.
         if let Some(why) = self.unsaid.take() {
             return Err(why);
         }
         looked?;
-        if let Scope::Written(path) = &wish.scope {
+        if let Scope::Written(path) | Scope::AllAnd(path) = &wish.scope {
             self.written(path)?;
         }
         self.shed()?;

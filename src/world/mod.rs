@@ -23,7 +23,7 @@ use crate::model::{Delta, Reply};
 use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
-pub use files::{Keeping, Scope, Snapshot, Wish};
+pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;

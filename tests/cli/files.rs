@@ -2,11 +2,12 @@
 //! keeps nobody waiting.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::Home;
-use crate::{SCRIPTED, bash, calling};
+use crate::support::{Home, run};
+use crate::{LIMIT, SCRIPTED, bash, calling, step};
 
 /// What the program prints.
 #[track_caller]
@@ -179,6 +180,81 @@ fn it_can_be_switched_off_and_not_by_a_workspace_that_is_not_trusted() {
         "{}",
         unknown.stderr
     );
+}
+
+#[test]
+fn the_doctor_says_what_is_kept_and_what_it_takes() {
+    let home = calling(&[bash("echo 1 > a")]);
+    fs::write(home.path("b"), "2").unwrap();
+    let doctor = |home: &Home| home.run(["doctor"]).stdout;
+    assert!(doctor(&home).contains("what is not ignored is kept: at most 200000 files of 8.4 MB"));
+    changed(&home);
+    let shown = doctor(&home);
+    assert!(shown.contains("2 in the last tree, 0.0 MB"), "{shown}");
+    assert!(shown.contains("of 2147.5 MB are used"), "{shown}");
+    configure(&home, "max_bytes = 1");
+    let shown = doctor(&home);
+    assert!(shown.contains("nothing more is kept"), "{shown}");
+    assert!(shown.contains("hint: rewake gc makes room"), "{shown}");
+    configure(&home, "time = \"off\"");
+    assert!(doctor(&home).contains("not kept (files.time)"));
+}
+
+#[test]
+fn a_command_that_may_only_read_has_no_look_behind_it() {
+    let home = calling(&[bash("echo 1 > a"), bash("cat a")]);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let shown = output(&home, &["show", &id(&home)]);
+    let looks = shown.matches("what the files were").count();
+    // Before the first command and behind each; the two between are one.
+    assert!((2..=3).contains(&looks), "{looks}: {shown}");
+}
+
+/// The same command, whose files may have 2 MB at most.
+fn limited(agent: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh"])
+        .arg(agent.get_program())
+        .args(agent.get_args())
+        .env_clear()
+        .stdin(Stdio::null())
+        .current_dir(agent.get_current_dir().unwrap());
+    for (name, value) in agent.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_pack_delays_no_effect_and_is_said() {
+    let home = calling(&[bash("echo 1 > a")]);
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(4 << 20)
+    .collect();
+    fs::write(home.path("big"), noise).unwrap();
+    let agent = home.rewake(["-p", "go", "--yolo"]);
+    run(limited(&agent), LIMIT).expect(0);
+    assert_eq!(home.read("a"), "1\n");
+    let shown = output(&home, &["show", &id(&home)]);
+    assert!(
+        shown.contains("the files before this were not kept: "),
+        "{shown}"
+    );
+    assert!(shown.contains("File too large"), "{shown}");
+    // With room again all is kept, the large file too.
+    crate::play(
+        &home,
+        &[step("", &[bash("echo 2 > big")]), step("done", &[])],
+    );
+    let stat = changed(&home);
+    assert!(stat.contains("4194304 bytes → "), "{stat}");
 }
 
 #[test]
