@@ -62,7 +62,9 @@
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | those that replace a file (write, edit, …) | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
+//!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; what was not begun stays so |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
+//!    | … | `!` of the user with the terminal | told: it ended with the program |
 //! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
 //!    is a crash loop: nothing more is done until a person lifts it.
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
@@ -93,12 +95,14 @@
 //!
 //! # When the context is full
 //!
-//! [`core::window`] groups the log into exchanges and says which are to be summarised;
-//! [`core::summary`] asks for that or makes a digest; [`core::continuation`] writes the note a
-//! context begins again from; [`core::budget`] shares out the window. What left the context has
-//! a [`core::address`] by which a tool reads it whole; what the user's words speak of is
-//! brought back (`Recall`). `next` begins a summary in the background (`Summarise`) and waits
-//! for one only at the hard limit (`Compact`).
+//! [`core::window`] says what leaves: first old results, for a line each ([`core::freeing`]), then
+//! whole exchanges. [`core::summary`] asks for a summary of those or makes a digest;
+//! [`core::continuation`] writes the note a context begins again from; [`core::budget`] shares out
+//! the window. What the user said is never summarised away: [`core::words`] says it again behind
+//! each summary and note. What left the context has a [`core::address`] by which a tool reads it
+//! whole; what the user's words speak of is brought back (`Recall`). `next` frees results at once
+//! (`Free`), begins a summary in the background (`Summarise`) and waits for one only at the hard
+//! limit (`Compact`).
 //!
 //! # Deliberately absent
 //!
@@ -106,8 +110,9 @@
 //! with one implementation besides the seam. Streams are never entries: the text streamed so
 //! far goes to a draft, is shown after a crash, and is not sent.
 //!
-//! A shell command that the user types with `!` has no keeper: killed with the program, what it
-//! printed is lost. It is the user's own act, not a call of the model. Esc ends it.
+//! No start begins a shell command of the user (`!`) again: one that was recorded and whose keeper
+//! never began is told as such. One that has the terminal (`!vim`) has no keeper: it ends with the
+//! program, and that is told.
 
 pub mod cli;
 pub mod command;

@@ -42,7 +42,7 @@ fn a_full_disk_delays_every_command_and_loses_none() {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored).expect("ignore it");
     let last = person::run(Person::default(), vec![]).boundaries;
     let (mut met, mut went_on) = (0, 0);
-    for does in person::ALL {
+    for does in person::ALL.into_iter().chain(person::OWN) {
         for at in 1..=last + 1 {
             let mut person = Person::new(at, does);
             person.fill_disk = Some(fill);
@@ -59,7 +59,7 @@ fn a_full_disk_delays_every_command_and_loses_none() {
         }
     }
     // Going on, compacting and stopping have nothing to record at some of them.
-    let all = person::ALL.len() as u64 * (last + 1);
+    let all = (person::ALL.len() + person::OWN.len()) as u64 * (last + 1);
     assert!(met * 10 > all * 8, "{met} of {all} met a full disk");
     assert!(
         went_on > 0,

@@ -136,6 +136,7 @@ fn compacted(window: u32, exchanges: &VecDeque<(Seq, Seq)>, summary: String) -> 
         summary,
         by: SummaryBy::Model,
         spent: Vec::new(),
+        preface: None,
     }
 }
 

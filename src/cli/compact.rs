@@ -38,6 +38,8 @@ impl Compaction {
             Event::Delta(_)
             | Event::Queued(_)
             | Event::Requeued(_)
+            | Event::SummaryFailed(_)
+            | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::Asked { .. } => {}
         }

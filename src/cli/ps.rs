@@ -30,10 +30,10 @@ fn state(info: &RunInfo) -> Option<String> {
     match &info.state {
         RunState::Running { group, .. } => {
             let group = group.map(|g| format!(" group {g}")).unwrap_or_default();
-            let kind = if info.spec.background {
-                "background"
-            } else {
-                "running"
+            let kind = match info.spec.is_of_user() {
+                true => "typed by you",
+                false if info.spec.background => "background",
+                false => "running",
             };
             Some(format!("{kind}{group}"))
         }

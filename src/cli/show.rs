@@ -137,7 +137,7 @@ impl Figured<'_> {
     fn of(&mut self, record: &Record) -> Option<String> {
         let changes = matches!(
             record.entry,
-            Entry::Compacted { .. } | Entry::Continued { .. }
+            Entry::Compacted { .. } | Entry::Continued { .. } | Entry::Freed { .. }
         );
         let before = changes.then(|| self.parts());
         // The whole log was folded before: it can be folded.

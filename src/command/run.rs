@@ -131,7 +131,7 @@ pub enum RunState {
         group: Option<u32>,
     },
     /// Also lost: then `how` names the group that is still alive.
-    Ended(Ended),
+    Ended(Box<Ended>),
 }
 
 impl Runs {
@@ -359,7 +359,7 @@ impl Runs {
         let this_boot = prepared.boot == process::boot_id();
         let mut since_ms = prepared.at_ms;
         let state = match look(&folder).ok()? {
-            Seen::Ended(end) => RunState::Ended(ended(&folder, end)),
+            Seen::Ended(end) => RunState::Ended(Box::new(ended(&folder, end))),
             Seen::Kept(Slot::Written(begun)) => {
                 since_ms = begun.at_ms;
                 RunState::Running {
@@ -374,10 +374,10 @@ impl Runs {
             Seen::Unclaimed | Seen::Abandoned(Slot::Empty) if this_boot => RunState::NotBegun,
             Seen::Abandoned(Slot::Written(begun)) if this_boot => {
                 since_ms = begun.at_ms;
-                RunState::Ended(lost(&folder, Some(&begun)))
+                RunState::Ended(Box::new(lost(&folder, Some(&begun))))
             }
             Seen::Unclaimed | Seen::Abandoned(_) | Seen::Missing => {
-                RunState::Ended(lost(&folder, None))
+                RunState::Ended(Box::new(lost(&folder, None)))
             }
         };
         Some(RunInfo {

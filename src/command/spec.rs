@@ -45,7 +45,15 @@ pub struct Spec {
     pub sandbox: Option<Box<Profile>>,
 }
 
+/// What [`Spec::call`] is of a command that no call asked for: the user typed it.
+pub const OF_USER: &str = "user";
+
 impl Spec {
+    /// The user typed it with `!`.
+    pub fn is_of_user(&self) -> bool {
+        self.call == OF_USER
+    }
+
     /// What no shell could be given.
     pub(super) fn check(&self) -> io::Result<()> {
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));

@@ -115,6 +115,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(context.summary_max_tokens),
             50..=10_000,
         ),
+        ("notify.after_s", Some(config.notify.after_s), 0..=86_400),
         ("ui.quiet_ms", Some(config.ui.quiet_ms), 0..=5_000),
         ("shell.timeout_ms", Some(shell.timeout_ms), 1_000..=DAY_MS),
         (

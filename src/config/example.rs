@@ -76,6 +76,7 @@ fn it_names_every_key() {
     let example = keys(&toml::from_str(&uncommented()).unwrap());
     let tables = [
         "ui",
+        "notify",
         "context",
         "permissions",
         "shell",

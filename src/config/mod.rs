@@ -51,8 +51,8 @@ pub use provider::{
 };
 pub use schema::{
     Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,
-    ModelFigures, PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig, SandboxUse,
-    ShellConfig, UiConfig,
+    ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
+    RetryConfig, SandboxConfig, SandboxUse, ShellConfig, UiConfig,
 };
 pub use setting::Setting;
 

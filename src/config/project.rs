@@ -41,9 +41,10 @@ fn is_harmless(path: &[String]) -> bool {
 }
 
 /// What only the user's own file and flags say, however much a folder is trusted: it guards
-/// the user's own fingers.
+/// the user's own fingers, and starts programs of theirs.
 fn is_the_users_own(path: &[String]) -> bool {
-    path.first().is_some_and(|first| first == "ui")
+    path.first()
+        .is_some_and(|first| first == "ui" || first == "notify")
 }
 
 /// What of a workspace's own config needs trust, as it was read.

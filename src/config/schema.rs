@@ -47,6 +47,7 @@ pub struct Config {
     /// Of the terminal screen: a built-in name, or a file in `themes` of the config folder.
     pub theme: String,
     pub ui: UiConfig,
+    pub notify: NotifyConfig,
     pub context: ContextConfig,
     pub permissions: PermissionsConfig,
     pub shell: ShellConfig,
@@ -77,6 +78,7 @@ impl Default for Config {
             inline_max_bytes: 16 * 1024,
             theme: "dark".to_string(),
             ui: UiConfig::default(),
+            notify: NotifyConfig::default(),
             context: ContextConfig::default(),
             permissions: PermissionsConfig::default(),
             shell: ShellConfig::default(),
@@ -104,6 +106,68 @@ impl Default for UiConfig {
     fn default() -> UiConfig {
         UiConfig { quiet_ms: 700 }
     }
+}
+
+/// How a person who looks elsewhere is called. Only the user's own file and flags count here.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct NotifyConfig {
+    pub on: Vec<NotifyOn>,
+    /// Work that was done sooner, seconds, is not worth a call.
+    pub after_s: u64,
+    pub method: NotifyMethod,
+    /// A program and its arguments; the text comes behind them. Empty: none.
+    pub command: Vec<String>,
+}
+
+impl Default for NotifyConfig {
+    fn default() -> NotifyConfig {
+        NotifyConfig {
+            on: vec![NotifyOn::Approval, NotifyOn::Done, NotifyOn::Failed],
+            after_s: 10,
+            method: NotifyMethod::Auto,
+            command: Vec::new(),
+        }
+    }
+}
+
+/// What a person is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "snake_case")]
+pub enum NotifyOn {
+    /// It asks.
+    Approval,
+    /// What was to be done is done.
+    Done,
+    /// It cannot go on.
+    Failed,
+}
+
+impl NotifyOn {
+    /// As the config writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            NotifyOn::Approval => "approval",
+            NotifyOn::Done => "done",
+            NotifyOn::Failed => "failed",
+        }
+    }
+}
+
+/// How the terminal is asked to call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "snake_case")]
+pub enum NotifyMethod {
+    /// As it is known to take it, else the bell.
+    Auto,
+    Osc9,
+    Osc777,
+    Osc99,
+    Bell,
+    None,
 }
 
 /// When the context is summarised, and how.

@@ -20,6 +20,9 @@ const SMALL_WINDOW: u64 = 16_000;
 /// Below this, the tools that are seldom needed are left out.
 const TINY_WINDOW: u64 = 8_000;
 
+/// What the user said has this room in the smallest window.
+const MIN_WORDS_BYTES: usize = 600;
+
 /// What an image costs, about.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
@@ -43,6 +46,13 @@ impl Budget {
             answer: answer.clamp(1, window / 4),
             bytes_per_token: bytes_per_token.unwrap_or(BYTES_PER_TOKEN).clamp(1.0, 8.0),
         }
+    }
+
+    /// Room for what the user said behind a compaction or a continuation, in bytes: a quarter
+    /// of what is left of the window after these layers and the answer.
+    pub fn words_bytes(&self, layers_bytes: usize) -> usize {
+        let left = (self.window - self.answer).saturating_sub(self.tokens(layers_bytes));
+        self.bytes(left / 4).max(MIN_WORDS_BYTES)
     }
 
     /// A request over this is not sent.

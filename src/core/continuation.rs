@@ -1,19 +1,28 @@
 //! The continuation note: what a context begins again from, when summarising is not enough.
 //!
-//! All but the section that a model may write comes from the log. Sections are cut in the
-//! order of their worth, so that in the smallest window the task, the plan and the results of
-//! the last answer are still there, each at least as a line with its address.
+//! All but the section that a model may write comes from the log. What the user said has its
+//! share of the window. The other sections are cut in the order of their worth, so that in the
+//! smallest window the plan and the results of the last answer are still there, each at least as
+//! a line with its address.
 
-use super::entry::{Block, Entry, Outcome, Plan, Seq};
+use super::budget::Budget;
+use super::entry::{Block, Entry, Seq};
+use super::happened;
 use super::ledger::RanCommand;
+use super::said_again;
+use super::sharing;
 use super::state::State;
-use super::text::{clip, head_tail, one_line};
+use super::text::{clip, head_tail};
 
-/// No note is longer, however large the window.
+/// No note is longer, besides what the user said, however large the window.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The results of the last answer that are shown in more than a line.
-const FULL_RESULTS: usize = 3;
+/// Of these things, so many are named.
+const MAX_FILES: usize = 20;
+const MAX_COMMANDS: usize = 6;
+
+/// A result up to this size is in the line of its call.
+const SHORT_RESULT: usize = 80;
 
 struct Section {
     title: &'static str,
@@ -22,36 +31,52 @@ struct Section {
     floor: usize,
 }
 
-/// The note, at most `max_bytes` long. `model_text` is what a model wrote of what was accomplished,
-/// what failed and what is next; without it the log has to do.
-pub fn note(state: &State, max_bytes: usize, model_text: Option<&str>) -> String {
+/// The note. `story` is what a model wrote of what was accomplished, what failed and what is
+/// next; without it the log has to do. `exists` says whether a file is still there.
+pub fn note(
+    state: &State,
+    budget: &Budget,
+    story: Option<&str>,
+    exists: &dyn Fn(&str) -> bool,
+) -> String {
     const HEAD: &str = "<continuation>\nThe context was full and began again from this note; nothing is lost: \
                         memory_search finds what came before, memory_page reads it by its entry. Go on with \
                         the work where it stands; do not begin anew.\n";
     const END: &str = "</continuation>";
-    let room = max_bytes
-        .min(MAX_BYTES)
-        .saturating_sub(HEAD.len() + END.len());
-    let mut sections = sections(state, model_text, room);
-    fit(&mut sections, room);
+    let room = note_bytes(state, budget).saturating_sub(HEAD.len() + END.len());
+    let words = said_again::words(state, budget, Seq::MAX);
+    let plan = said_again::plan(state, budget, words.len()).unwrap_or_default();
+    // What the user said is never cut here, and the plan is not in the usual case.
+    let rest = room.saturating_sub(words.len()).min(MAX_BYTES);
+    let mut sections = sections(state, story, plan, rest, exists);
+    fit(&mut sections, rest);
+    let words = Section {
+        title: said_again::WORDS_TITLE,
+        body: words,
+        floor: 0,
+    };
     let mut text = HEAD.to_string();
-    for section in sections.iter().filter(|s| !s.body.is_empty()) {
-        text.push_str(&format!(
-            "\n## {}\n{}\n",
-            section.title,
-            section.body.trim_end()
-        ));
+    for section in std::iter::once(&words).chain(&sections) {
+        if !section.body.is_empty() {
+            let body = section.body.trim_end();
+            text.push_str(&format!("\n## {}\n{body}\n", section.title));
+        }
     }
     text.push_str(END);
     text
 }
 
-fn sections(state: &State, model_text: Option<&str>, room: usize) -> Vec<Section> {
+fn sections(
+    state: &State,
+    story_of_model: Option<&str>,
+    plan: String,
+    room: usize,
+    exists: &dyn Fn(&str) -> bool,
+) -> Vec<Section> {
     let section = |title, body: String, floor| Section { title, body, floor };
     // In the order of their worth.
     vec![
-        section("The user's last message", last_words(state, room), room / 5),
-        section("Plan", plan(state), room / 6),
+        section("Plan", plan, room / 3),
         section(
             "Results of the last answer",
             last_results(state, room),
@@ -59,11 +84,10 @@ fn sections(state: &State, model_text: Option<&str>, room: usize) -> Vec<Section
         ),
         section(
             "What was done, what failed, what is next",
-            story(state, model_text),
-            room / 8,
+            story(state, story_of_model),
+            room / 6,
         ),
-        section("What the user said before", said_before(state), room / 16),
-        section("Files", files(state), room / 16),
+        section("Files", files(state, exists), room / 16),
         section("Commands", commands(state), room / 16),
         section("Tried and failed", failures(state), room / 16),
     ]
@@ -95,29 +119,21 @@ fn fit(sections: &mut [Section], room: usize) {
     }
 }
 
-fn last_words(state: &State, room: usize) -> String {
-    let Some((seq, words)) = &state.words else {
-        return String::new();
-    };
-    let marker = format!("\n[… memory_page reads the rest at entry {seq} …]\n");
-    format!(
-        "(entry {seq})\n{}",
-        head_tail(words, (room / 4).max(200), &marker)
-    )
-}
-
-/// The calls of the last answer with their results: the last ones with some of their text,
-/// each of the others in a line.
+/// The calls of the last answer with their results, each in a line, and all of them with some
+/// of their text, shortened evenly.
 fn last_results(state: &State, room: usize) -> String {
     let mut answer = String::new();
-    let mut results: Vec<(Seq, &Outcome)> = Vec::new();
+    let mut results: Vec<(Seq, String)> = Vec::new();
     for record in &state.context {
         match &record.entry {
             Entry::Replied { blocks, .. } => {
                 results.clear();
                 answer = spoken(blocks);
             }
-            Entry::Finished { outcome, .. } => results.push((record.seq, outcome)),
+            Entry::Finished { outcome, .. } => {
+                let (text, _) = outcome.to_model_text();
+                results.push((record.seq, text));
+            }
             _ => {}
         }
     }
@@ -129,15 +145,16 @@ fn last_results(state: &State, room: usize) -> String {
         ));
     }
     text.push_str(&state.ledger.result_lines(room / 4));
-    let share = room / 12;
-    let full = results.len().saturating_sub(FULL_RESULTS);
-    for (seq, outcome) in &results[full..] {
-        let (text_of, _) = outcome.to_model_text();
-        if text_of.len() > 80 && share > 100 {
-            text.push_str(&format!(
-                "entry {seq} in part:\n{}\n",
-                head_tail(&text_of, share, "\n[…]\n")
-            ));
+    // A short one stands whole in its line.
+    results.retain(|(_, text)| text.len() > SHORT_RESULT);
+    const AROUND: usize = 40;
+    let sizes = results.iter().map(|(_, text)| text.len() + AROUND);
+    let each = sharing::level(sizes, room / 4);
+    let each = each.saturating_sub(AROUND);
+    for (seq, result) in &results {
+        if each > SHORT_RESULT {
+            let part = head_tail(result.trim_end(), each, "\n[…]\n");
+            text.push_str(&format!("entry {seq} in part:\n{part}\n"));
         }
     }
     text
@@ -151,54 +168,42 @@ fn spoken(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n").trim().to_string()
 }
 
-/// What a model wrote of it, else the last summary.
-fn story(state: &State, model_text: Option<&str>) -> String {
-    match model_text {
-        Some(model_text) => model_text.trim().to_string(),
-        None => state
-            .preface
-            .as_ref()
-            .and_then(|p| p.summary.clone())
+/// What a model wrote of it, else the last that one wrote.
+fn story(state: &State, story: Option<&str>) -> String {
+    match (story, &state.preface) {
+        (Some(story), _) => story.trim().to_string(),
+        (None, Some(preface)) => preface
+            .summary
+            .clone()
+            .or_else(|| preface.sound.clone())
             .unwrap_or_default(),
+        (None, None) => String::new(),
     }
 }
 
-fn plan(state: &State) -> String {
-    let plan = state.plan.as_ref().and_then(Plan::to_text);
-    plan.unwrap_or_default()
-}
-
-fn said_before(state: &State) -> String {
-    let last = state.words.as_ref().map(|(seq, _)| *seq);
-    let lines = state
-        .ledger
-        .said
-        .iter()
-        .filter(|(seq, _)| Some(*seq) != last);
-    lines
-        .map(|(seq, text)| format!("- entry {seq}: {}\n", one_line(text, 300)))
-        .collect()
-}
-
-fn files(state: &State) -> String {
+fn files(state: &State, exists: &dyn Fn(&str) -> bool) -> String {
     let mut files: Vec<_> = state.ledger.files.iter().collect();
     files.sort_by_key(|(_, t)| (!t.changed, std::cmp::Reverse(t.seq)));
+    let there = files.into_iter().filter(|(path, _)| exists(path));
     let line = |(path, t): (&String, &super::ledger::Touched)| {
         let did = if t.changed { "changed" } else { "read" };
         format!("- {did} {path} (entry {})\n", t.seq)
     };
-    files.into_iter().map(line).collect()
+    there.take(MAX_FILES).map(line).collect()
 }
 
+/// The last commands that did something, the newest first.
 fn commands(state: &State) -> String {
-    let line = |c: &RanCommand| match c.exit_code {
-        Some(code) => format!("- `{}` → exit code {code} (entry {})\n", c.line, c.seq),
-        None => format!(
-            "- `{}` → ended without an exit code (entry {})\n",
-            c.line, c.seq
-        ),
+    let line = |c: &RanCommand| {
+        let ended = happened::ended(&c.line, c.exit_code);
+        let said = match c.last_line.is_empty() {
+            true => String::new(),
+            false => format!(", \"{}\"", c.last_line),
+        };
+        format!("- `{}`: {ended}{said} (entry {})\n", c.line, c.seq)
     };
-    state.ledger.commands.iter().rev().map(line).collect()
+    let acted = state.ledger.commands.iter().rev().filter(|c| !c.only_looks);
+    acted.take(MAX_COMMANDS).map(line).collect()
 }
 
 fn failures(state: &State) -> String {
@@ -208,7 +213,9 @@ fn failures(state: &State) -> String {
         .collect()
 }
 
-/// Room for a note when this much is fixed.
-pub fn note_bytes(room_bytes: usize, layers_bytes: usize) -> usize {
-    room_bytes.saturating_sub(layers_bytes + 300).max(1_000)
+/// Room for a note beside the layers: half of the rest, so that there is as much for the work
+/// that goes on from it.
+pub(crate) fn note_bytes(state: &State, budget: &Budget) -> usize {
+    let room = budget.bytes(budget.hard());
+    (room.saturating_sub(state.fixed_bytes()) / 2).max(1_000)
 }

@@ -202,6 +202,10 @@ pub enum Entry {
         /// What the summary model was asked since the last entry that says so.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
+        /// All that requests begin with from here on: the summary, and what is said again
+        /// with it. `None` in logs of version 0.1: it is rendered as that version did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preface: Option<String>,
     },
     /// Continuation checkpoint: the context starts again from this note.
     Continued {
@@ -213,6 +217,14 @@ pub enum Entry {
         /// As that of `Compacted`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
+        /// The part of the note that a model wrote. `None`: no model did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        story: Option<String>,
+    },
+    /// Old results left the context: requests have a line in place of each.
+    Freed {
+        /// Oldest first.
+        results: Vec<FreedResult>,
     },
     /// A checkpoint without a call.
     Saved {
@@ -244,6 +256,14 @@ pub enum Entry {
     },
     /// Another model, mode, effort or temperature from here on.
     Chose(Choice),
+    /// A shell command of the user (`!`) is about to be begun. Its end is a `Noted` that names
+    /// this entry.
+    UserCommand {
+        /// The command line, as it was typed.
+        command: String,
+        /// `Supervised` for one under a keeper, `Opaque` for one that has the terminal.
+        guard: Guard,
+    },
     /// A person named the session.
     Named {
         /// The session's name. It stands in place of the first words said.
@@ -281,6 +301,18 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
+}
+
+/// A result that left the context for a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreedResult {
+    /// The place of its `Finished`.
+    pub at: Seq,
+    /// What requests have in its place: what came of the call, and the address.
+    pub line: String,
+    /// The tool and what the call was about: the same call again is one that reads it again.
+    #[serde(default)]
+    pub call: String,
 }
 
 /// What is another from here on. `None` leaves what is.
@@ -904,6 +936,14 @@ pub enum About {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
+    /// A shell command of the user is over.
+    UserCommandEnded {
+        /// The place of its `UserCommand`.
+        entry: Seq,
+        /// `None` when it did not exit by itself, or that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
     /// AGENTS.md or another instruction file changed.
     Instructions,
     /// What had left the context and is of use now.
@@ -1009,10 +1049,12 @@ impl Entry {
             Entry::Noted { .. } => "noted",
             Entry::Compacted { .. } => "closed",
             Entry::Continued { .. } => "continued",
+            Entry::Freed { .. } => "freed",
             Entry::Saved { .. } => "saved",
             Entry::Forked { .. } => "forked",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",
+            Entry::UserCommand { .. } => "user_command",
             Entry::Named { .. } => "named",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",

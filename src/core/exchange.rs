@@ -2,7 +2,6 @@
 //! shrinks by whole exchanges, so that a result never stands without its call.
 
 use super::entry::{Entry, Record, Seq};
-use super::size::record_bytes;
 
 /// Entries from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,11 +29,11 @@ fn begins(entry: &Entry) -> bool {
 }
 
 /// Groups records into exchanges, oldest first. What stands before the first message or answer
-/// is a group of its own. `inline`: the bytes of a single text that are counted at most.
-pub fn exchanges(context: &[Record], inline: usize) -> Vec<Exchange> {
+/// is a group of its own. `bytes_of` says what a record has in a request.
+pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     for record in context {
-        let bytes = record_bytes(record, inline);
+        let bytes = bytes_of(record);
         match all.last_mut() {
             Some(last) if !begins(&record.entry) => {
                 last.range.last = record.seq;

@@ -2,7 +2,6 @@
 //! context. Deliberately absent: any decision; those are in [`super::window`].
 
 use super::budget::Budget;
-use super::prompt;
 use super::state::State;
 use super::window::{self, Windows};
 
@@ -22,7 +21,7 @@ impl Parts {
     /// Those of the request that would be sent now.
     pub fn of(state: &State, budget: &Budget, windows: &Windows) -> Parts {
         let instructions = state.layers.instructions.len();
-        let system = budget.tokens(prompt::fixed_bytes(state) - instructions);
+        let system = budget.tokens(state.fixed_bytes() - instructions);
         let instructions = budget.tokens(instructions);
         let summary = budget.tokens(state.preface.as_ref().map_or(0, |p| p.text.len()));
         let all = window::request_tokens(state, budget, windows);
@@ -108,6 +107,7 @@ mod tests {
                 summary: "b".repeat(400),
                 by: SummaryBy::Model,
                 spent: Vec::new(),
+                preface: None,
             },
         );
         let after = Parts::of(&state, &budget, &windows);

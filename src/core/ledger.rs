@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::{Fact, Outcome, Seq};
+use super::happened;
 use super::permission::Permission;
 use super::text::{clip, one_line};
 use super::tool::{Described, ToolCall};
@@ -51,6 +52,10 @@ pub struct RanCommand {
     pub seq: Seq,
     pub line: String,
     pub exit_code: Option<i32>,
+    /// The line of its output that says how it went. May be empty.
+    pub last_line: String,
+    /// It changes nothing, as far as its first words say.
+    pub only_looks: bool,
 }
 
 impl Ledger {
@@ -79,7 +84,7 @@ impl Ledger {
         match fact {
             Some(Fact::Seen { path, .. }) => self.touch(seq, path, false),
             Some(Fact::Wrote { path, .. }) => self.touch(seq, path, true),
-            Some(Fact::Ran { exit_code, .. }) => self.ran(seq, call, *exit_code),
+            Some(Fact::Ran { exit_code, .. }) => self.ran(seq, call, *exit_code, &text),
             Some(
                 Fact::Background { .. }
                 | Fact::Planned { .. }
@@ -124,7 +129,7 @@ impl Ledger {
         }
     }
 
-    fn ran(&mut self, seq: Seq, call: &ToolCall, exit_code: Option<i32>) {
+    fn ran(&mut self, seq: Seq, call: &ToolCall, exit_code: Option<i32>, printed: &str) {
         let line = match &call.described {
             Ok(Described {
                 permission: Permission::Command { line, .. },
@@ -132,16 +137,40 @@ impl Ledger {
             }) => one_line(line, LINE_CHARS),
             _ => name(call),
         };
+        let said = happened::telling_line(printed, exit_code != Some(0)).unwrap_or("");
         push(
             &mut self.commands,
             MAX_COMMANDS,
             RanCommand {
                 seq,
+                only_looks: only_looks(&line),
                 line,
                 exit_code,
+                last_line: one_line(said, LINE_CHARS),
             },
         );
     }
+}
+
+/// Whether each part of a command line begins with a program that only shows something. A rough
+/// look, for what is worth telling: what may run unasked is judged elsewhere.
+fn only_looks(line: &str) -> bool {
+    const LOOKERS: [&str; 20] = [
+        "cat", "head", "tail", "ls", "grep", "rg", "find", "wc", "pwd", "echo", "which", "file",
+        "stat", "tree", "less", "sort", "uniq", "cut", "cd", "sed",
+    ];
+    const GIT: [&str; 6] = ["status", "log", "diff", "show", "branch", "blame"];
+    let mut parts = line.split(['|', ';', '&']).map(str::trim);
+    !line.contains('>')
+        && parts.all(|part| {
+            let mut words = part.split_whitespace();
+            match (words.next(), words.next()) {
+                (None, _) => true,
+                (Some("git"), Some(what)) => GIT.contains(&what),
+                (Some("sed"), Some(what)) => what == "-n",
+                (Some(program), _) => LOOKERS.contains(&program),
+            }
+        })
 }
 
 fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {

@@ -11,7 +11,7 @@ use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::structured::Standing;
 use super::tool::Class;
-use super::window::{self, Pressure};
+use super::window::{self, Due, Pressure};
 
 /// Starts in a row without progress, after which it is a crash loop.
 pub const MAX_RESTARTS: u32 = 3;
@@ -31,6 +31,8 @@ pub struct Pending {
     pub compaction: bool,
     /// A background command that ended, by its id.
     pub ended: Option<String>,
+    /// A shell command of the user that is over, by the place of its entry.
+    pub user_ended: Option<Seq>,
     /// A message or a note waits in the inbox and may be taken out.
     pub message: bool,
     /// How far the summary is that is made in the background.
@@ -64,6 +66,8 @@ pub enum Step {
     CompactAsAsked,
     /// Tell the model that this background command ended.
     ReportEnd(String),
+    /// Record how this shell command of the user ended.
+    ReportUserEnd(Seq),
     /// Record the oldest message of the inbox.
     TakeMessage,
     /// Begin to summarise these in the background.
@@ -84,6 +88,8 @@ pub enum Step {
     Close(CallId),
     /// Compare the answer at this entry with the schema that it has to fit.
     CheckAnswer(Seq),
+    /// Put a line in place of each of these results.
+    Free(Vec<Seq>),
     /// Put a summary in place of these; wait for it when it is not made yet.
     Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
@@ -209,6 +215,9 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
     if let Some(id) = &pending.ended {
         return Some(Step::ReportEnd(id.clone()));
     }
+    if let Some(entry) = pending.user_ended {
+        return Some(Step::ReportUserEnd(entry));
+    }
     if pending.message {
         return Some(Step::TakeMessage);
     }
@@ -234,12 +243,14 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     if summary == BackgroundSummary::Running {
         return None;
     }
-    let due = window::due(state, &budget, &policy.windows)?;
-    match summary {
-        // A digest stands in at once.
-        BackgroundSummary::Paused => Some(Step::Compact(due)),
-        _ => Some(Step::Summarise(due)),
-    }
+    Some(
+        match (window::due(state, &budget, &policy.windows)?, summary) {
+            (Due::Free(results), _) => Step::Free(results),
+            // A digest stands in at once.
+            (Due::Summarise(range), BackgroundSummary::Paused) => Step::Compact(range),
+            (Due::Summarise(range), _) => Step::Summarise(range),
+        },
+    )
 }
 
 /// The entry since which what left the context may have become of use again: the user's last
@@ -254,6 +265,7 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     let budget = policy.budget_of(state, &state.model);
     match window::pressure(state, &budget, &policy.windows) {
         Pressure::Fits => Step::CallModel,
+        Pressure::Free(results) => Step::Free(results),
         Pressure::Compact(range) => Step::Compact(range),
         Pressure::Continue => Step::Continue,
     }

@@ -27,7 +27,7 @@ pub struct Preface {
     pub unsound_from: Option<Seq>,
 }
 
-/// What of a session is said again behind a summary, as it is now.
+/// What of a session was said again behind a summary by version 0.1.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried<'a> {
     pub plan: Option<&'a Plan>,
@@ -36,9 +36,9 @@ pub struct Carried<'a> {
     pub ledger: &'a Ledger,
 }
 
-/// The preface of a summary: the summary, the plan and the user's last words as they are
-/// now. Rendered once, so that it is sent in the same bytes until the next compaction.
-pub(crate) fn render(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
+/// The preface as version 0.1 rendered it: that of a compaction which does not have its own,
+/// so that what was sent is sent again byte for byte.
+pub(crate) fn render_as_before(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
          memory_page reads them.\n\n{summary}\n"
@@ -72,9 +72,4 @@ fn extras(carried: &Carried<'_>, last: Seq) -> String {
         text.push_str(&format!("\nThe results of the last answer:\n{lines}"));
     }
     text
-}
-
-/// What the preface has besides the summary, at most.
-pub(crate) fn extras_bytes(carried: &Carried<'_>) -> usize {
-    250 + extras(carried, Seq::MAX).len()
 }

@@ -9,10 +9,9 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::cut::{Source, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
+use super::freeing::bytes_of;
 use super::request::{Message, Part, Request, Role};
-use super::size::{
-    IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, layers_bytes, record_bytes,
-};
+use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
 use super::unsent;
 
@@ -48,7 +47,7 @@ pub fn messages(state: &State, inline: usize) -> Vec<Message> {
         out.push(Role::User, [plain(preface.text.clone())]);
     }
     for record in &state.context {
-        out.record(record, &state.model, state.image_refusal(record.seq));
+        out.record(record, state);
     }
     out.finish()
 }
@@ -60,6 +59,7 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         .as_ref()
         .map_or(0, |p| p.text.len() + PART_BYTES);
     let bytes = |record: &Record| match state.image_refusal(record.seq) {
+        _ if state.freed.has(record.seq) => bytes_of(state, record, inline),
         None => record_bytes(record, inline),
         Some(_) => {
             let images = images_of(&record.entry).len();
@@ -67,15 +67,7 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
         }
     };
     let records: usize = state.context.iter().map(bytes).sum();
-    fixed_bytes(state) + preface + records
-}
-
-/// Bytes of what every request has, whatever the conversation is: layers, and the schema of the
-/// answer.
-pub fn fixed_bytes(state: &State) -> usize {
-    let schema = state.structured.as_ref();
-    let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
-    layers_bytes(&state.layers) + schema
+    state.fixed_bytes() + preface + records
 }
 
 /// Beginning and end of what is too large, with the address of the whole.
@@ -171,8 +163,9 @@ impl Messages {
         }
     }
 
-    /// `refused`: why its images are not sent.
-    fn record(&mut self, record: &Record, model: &str, refused: Option<&str>) {
+    fn record(&mut self, record: &Record, state: &State) {
+        // Why its images are not sent.
+        let refused = state.image_refusal(record.seq);
         match &record.entry {
             Entry::Said { text, images, .. } => {
                 self.flush();
@@ -193,11 +186,12 @@ impl Messages {
                 blocks, model: by, ..
             } => {
                 self.flush();
-                self.answer(record.seq, blocks, by == model);
+                self.answer(record.seq, blocks, *by == state.model);
             }
-            Entry::Finished { call, outcome, .. } => {
-                self.result(record.seq, *call, outcome, refused);
-            }
+            Entry::Finished { call, outcome, .. } => match state.freed.line(record.seq) {
+                Some(line) => self.freed(*call, outcome, line),
+                None => self.result(record.seq, *call, outcome, refused),
+            },
             Entry::Stopped { draft: Some(draft) } => {
                 self.flush();
                 self.push(
@@ -309,6 +303,20 @@ impl Messages {
                     .map(|i| (i.media_type.clone(), i.blob.clone()))
                     .collect(),
                 is_error,
+            });
+        }
+    }
+
+    /// The line stands in place of the result.
+    fn freed(&mut self, call: CallId, outcome: &Outcome, line: &str) {
+        if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
+            called.result = Some(Part::Result {
+                id: call.wire(),
+                given_id: called.given_id.clone(),
+                name: called.name.clone(),
+                text: line.to_string(),
+                images: Vec::new(),
+                is_error: outcome.to_model_text().1,
             });
         }
     }

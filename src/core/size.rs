@@ -7,7 +7,7 @@ use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
 pub(super) const SAID_FACTOR: usize = 4;
 
 /// What a call, a result or a message costs besides its text.
-pub(super) const PART_BYTES: usize = 80;
+pub(crate) const PART_BYTES: usize = 80;
 
 /// Bytes of the system prompt, the tools and the instructions.
 pub fn layers_bytes(layers: &Layers) -> usize {

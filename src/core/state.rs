@@ -13,19 +13,22 @@ use super::access::Access;
 use super::choice::Effort;
 use super::entry::Choice;
 use super::entry::{
-    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, Guard, Layers, Mode, Outcome, Plan,
-    Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage, Verdict,
+    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Layers, Mode,
+    Outcome, Plan, Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage, Verdict,
 };
 use super::exchange;
+use super::freed::Freed;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
+use super::size::{PART_BYTES, layers_bytes};
 use super::structured::{self, Standing, Structured};
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
 use super::tree;
 use super::unsent::{self, Refused};
+use super::words::Words;
 
 /// Smaller requests are no measure of a model's tokens.
 const MEASURED_TOKENS: u64 = 500;
@@ -96,8 +99,12 @@ pub struct State {
     pub seen: BTreeMap<String, String>,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// Shell commands of the user that are not over, by the place of their entry.
+    pub user_commands: BTreeMap<Seq, UserCommand>,
     /// The plan as the model wrote it last. `None` until there is one.
     pub plan: Option<Plan>,
+    /// The entry of that plan.
+    pub(crate) plan_at: Option<Seq>,
     /// Of all that was asked, summaries too.
     pub usage: Usage,
     /// Of that, for summaries and notes.
@@ -132,6 +139,10 @@ pub struct State {
     pub ledger: Ledger,
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
+    /// All that the user said.
+    pub(crate) said: Words,
+    /// Results of the context that a line stands for.
+    pub freed: Freed,
     /// What became relevant again was not looked for yet.
     pub recall_due: bool,
     /// Rules that a person allowed for this session, oldest first.
@@ -189,6 +200,26 @@ pub struct Background {
     pub command: String,
 }
 
+/// A shell command of the user, as `Entry::UserCommand` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserCommand {
+    /// The command line, as it was typed.
+    pub command: String,
+    pub guard: Guard,
+    /// When it was recorded: UTC, milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+impl UserCommand {
+    /// The name of its run folder. `None` for one that has the terminal.
+    pub fn run(&self) -> Option<&str> {
+        match &self.guard {
+            Guard::Supervised { run, .. } => Some(run),
+            Guard::Checked { .. } | Guard::Opaque => None,
+        }
+    }
+}
+
 impl State {
     /// The state of a log without entries.
     pub fn new(describe: Describe) -> State {
@@ -214,7 +245,9 @@ impl State {
             nonsense: 0,
             seen: BTreeMap::new(),
             background: BTreeMap::new(),
+            user_commands: BTreeMap::new(),
             plan: None,
+            plan_at: None,
             usage: Usage::default(),
             summarising: Usage::default(),
             replies: 0,
@@ -233,6 +266,8 @@ impl State {
             counts: Counts::default(),
             ledger: Ledger::default(),
             words: None,
+            said: Words::default(),
+            freed: Freed::default(),
             recall_due: false,
             session_rules: Vec::new(),
         }
@@ -258,6 +293,11 @@ impl State {
     /// The first call without a result.
     pub fn first_open(&self) -> Option<&OpenCall> {
         self.calls.iter().find(|c| !c.finished)
+    }
+
+    /// Says what a call is, from its name and arguments.
+    pub(crate) fn describe(&self) -> Describe {
+        self.describe.0
     }
 
     /// A call of the last answer by its id. `None` for calls of earlier answers.
@@ -310,13 +350,16 @@ impl State {
         unsent::why(self.refused_images.get(&self.model)?, seq)
     }
 
-    /// Something is owed to the user: an answer, a call, a question, or a command that runs.
+    /// Something is owed to the user: an answer, a call, a question, or a command that runs
+    /// under a keeper, theirs too.
     /// Not when the user stopped it.
     pub fn unfinished(&self) -> bool {
         if self.is_stopped() {
             return self.first_open().is_some();
         }
+        let of_user = self.user_commands.values().any(|c| c.run().is_some());
         self.owed
+            || of_user
             || self.first_open().is_some()
             || self.unchecked().is_some()
             || !self.background.is_empty()
@@ -382,6 +425,10 @@ impl State {
                 }
                 not_blank(note)
             }
+            Entry::Freed { results } => {
+                self.no_open_call()?;
+                self.may_free(results)
+            }
             Entry::Noted { about, .. } => {
                 self.no_open_call()?;
                 match about {
@@ -389,6 +436,11 @@ impl State {
                         if !self.background.contains_key(id) =>
                     {
                         Err(format!("no background command {id} is known"))
+                    }
+                    Some(About::UserCommandEnded { entry, .. })
+                        if !self.user_commands.contains_key(entry) =>
+                    {
+                        Err(format!("no command of the user began at entry {entry}"))
                     }
                     _ => Ok(()),
                 }
@@ -418,6 +470,10 @@ impl State {
             }
             Entry::Started { call, guard, .. } => self.may_start(*call, guard),
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
+            Entry::UserCommand { guard, .. } => match guard {
+                Guard::Supervised { .. } | Guard::Opaque => Ok(()),
+                Guard::Checked { .. } => Err("a command is not guarded by a file".into()),
+            },
             Entry::Stopped { .. }
             | Entry::Saved { .. }
             | Entry::Forked { .. }
@@ -425,6 +481,20 @@ impl State {
             | Entry::Named { .. }
             | Entry::Learned { .. }
             | Entry::Resumed { .. } => Ok(()),
+        }
+    }
+
+    fn may_free(&self, results: &[FreedResult]) -> Result<(), String> {
+        let is_there = |r: &&FreedResult| {
+            let mut context = self.context.iter();
+            context.any(|c| c.seq == r.at && matches!(c.entry, Entry::Finished { .. }))
+        };
+        match results
+            .iter()
+            .find(|r| !is_there(r) || r.line.trim().is_empty())
+        {
+            Some(result) => Err(format!("entry {} is no result of the context", result.at)),
+            None => Ok(()),
         }
     }
 
@@ -559,6 +629,7 @@ impl State {
                 self.turns = 0;
                 self.nonsense = 0;
                 self.ledger.said(record.seq, text);
+                self.said.say(record.seq, text);
                 self.words = Some((record.seq, text.clone()));
                 self.recall_due = true;
                 self.keep(record);
@@ -624,6 +695,10 @@ impl State {
                     open.failed = failed;
                 });
                 if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
+                    if matches!(outcome, Outcome::Done { .. }) {
+                        let shows_log = matches!(fact, Some(Fact::Recalled));
+                        self.freed.called(&open.call, shows_log);
+                    }
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
                 }
@@ -636,7 +711,7 @@ impl State {
                     _ => true,
                 };
                 if let Some(fact) = fact.as_ref().filter(|_| is_known) {
-                    self.learn(fact);
+                    self.learn(record.seq, fact);
                 }
                 self.finished += 1;
                 self.owed = true;
@@ -668,6 +743,9 @@ impl State {
                     Some(About::BackgroundEnded { id, .. }) => {
                         self.background.remove(id);
                     }
+                    Some(About::UserCommandEnded { entry, .. }) => {
+                        self.user_commands.remove(entry);
+                    }
                     Some(About::Recalled) => self.recall_due = false,
                     Some(About::Instructions | About::Mode { .. }) | None => {}
                 }
@@ -680,14 +758,21 @@ impl State {
                 summary,
                 by,
                 spent,
+                preface,
             } => {
                 self.summarised(spent);
-                self.compacted(*window, *first, *last, summary, *by);
+                self.compacted(*window, *first, *last, summary, *by, preface.as_deref());
             }
-            Entry::Continued { note, by, spent } => {
+            Entry::Continued {
+                note,
+                by,
+                spent,
+                story,
+            } => {
                 self.summarised(spent);
-                self.continued(record.seq, note, *by);
+                self.continued(record.seq, note, *by, story.as_deref());
             }
+            Entry::Freed { results } => self.freed.free(results),
             // An orderly stop from outside is not a start that came to nothing.
             Entry::Saved {
                 reason: SaveReason::Signal,
@@ -697,6 +782,14 @@ impl State {
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose(choice) => self.chose(choice),
+            Entry::UserCommand { command, guard } => {
+                let command = UserCommand {
+                    command: command.clone(),
+                    guard: guard.clone(),
+                    since_ms: record.at_ms,
+                };
+                self.user_commands.insert(record.seq, command);
+            }
             Entry::Named { title } => self.name = Some(title.clone()),
             Entry::Learned {
                 model,
@@ -749,8 +842,17 @@ impl State {
     }
 
     /// The oldest exchanges leave; the summary stands for them and for all before.
-    fn compacted(&mut self, window: u32, first: Seq, last: Seq, summary: &str, by: SummaryBy) {
+    fn compacted(
+        &mut self,
+        window: u32,
+        first: Seq,
+        last: Seq,
+        summary: &str,
+        by: SummaryBy,
+        recorded: Option<&str>,
+    ) {
         self.context.retain(|r| r.seq > last);
+        self.freed.leave(last);
         let before = self.preface.take();
         let (sound, unsound_from) = match by {
             SummaryBy::Model => (Some(summary.to_string()), None),
@@ -760,7 +862,10 @@ impl State {
             ),
         };
         self.preface = Some(Preface {
-            text: preface::render(&self.carried(), summary, last),
+            text: match recorded {
+                Some(text) => text.to_string(),
+                None => preface::render_as_before(&self.carried(), summary, last),
+            },
             summary: Some(summary.to_string()),
             by,
             windows: window,
@@ -768,6 +873,14 @@ impl State {
             sound,
             unsound_from,
         });
+    }
+
+    /// Bytes of what every request has, whatever the conversation is: layers, and the schema of
+    /// the answer.
+    pub fn fixed_bytes(&self) -> usize {
+        let schema = self.structured.as_ref();
+        let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
+        layers_bytes(&self.layers) + schema
     }
 
     /// What is said again behind a summary.
@@ -859,18 +972,29 @@ impl State {
         }
     }
 
-    fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy) {
+    fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy, story: Option<&str>) {
+        let first = self.context.first().map(|r| r.seq);
         self.context.clear();
+        self.freed.leave(seq);
         self.continuations += 1;
-        let windows = self.preface.as_ref().map_or(0, |p| p.windows);
+        let before = self.preface.take();
+        let windows = before.as_ref().map_or(0, |p| p.windows);
+        // What no model summarised is only in the log, and is summarised when one can be asked.
+        let (sound, unsound_from) = match story {
+            Some(story) => (Some(story.to_string()), None),
+            None => {
+                let from = before.as_ref().and_then(|p| p.unsound_from).or(first);
+                (before.and_then(|p| p.sound), from)
+            }
+        };
         self.preface = Some(Preface {
             text: note.to_string(),
             summary: None,
             by,
             windows: windows + 1,
             last: seq,
-            sound: None,
-            unsound_from: None,
+            sound,
+            unsound_from,
         });
         self.recall_due = true;
     }
@@ -918,7 +1042,7 @@ impl State {
         }
     }
 
-    fn learn(&mut self, fact: &Fact) {
+    fn learn(&mut self, seq: Seq, fact: &Fact) {
         match fact {
             Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
                 self.seen.insert(path.clone(), hash.clone());
@@ -930,7 +1054,10 @@ impl State {
                 };
                 self.background.insert(id.clone(), background);
             }
-            Fact::Planned { plan } => self.plan = Some(plan.clone()),
+            Fact::Planned { plan } => {
+                self.plan = Some(plan.clone());
+                self.plan_at = Some(seq);
+            }
             Fact::Ran { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
         }
     }
@@ -939,6 +1066,7 @@ impl State {
     fn forked(&mut self, record: &Record, from: &ForkPoint) {
         self.forked_from = Some(from.clone());
         self.background.clear();
+        self.user_commands.clear();
         // They were allowed for that session.
         self.session_rules.clear();
         if self.first_open().is_some() {
@@ -973,6 +1101,7 @@ fn changes_the_context(entry: &Entry) -> bool {
         Entry::Rendered { .. }
             | Entry::Compacted { .. }
             | Entry::Continued { .. }
+            | Entry::Freed { .. }
             | Entry::Learned { .. }
             | Entry::Forked { .. }
     )

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::choice::Effort;
-use super::entry::{Block, Entry, Outcome, Record};
+use super::entry::{About, Block, Entry, Record, Seq, SummaryBy};
 use super::exchange::Range;
-use super::preface::Preface;
+use super::freed::Freed;
+use super::happened;
 use super::request::{Message, Part, Request, Role};
+use super::sharing;
+use super::state::State;
 use super::text::{clip, head_tail, one_line};
 
 /// What stands for a summary that could not be made.
@@ -21,25 +24,30 @@ pub enum Fallback {
     Placeholder,
 }
 
-/// Of a single text in what is summarised.
+/// Of a single result or answer in what is summarised, at most.
 const TEXT_BYTES: usize = 2_000;
 
-/// The request that makes a summary: what there was, and the records that leave.
+/// What the request has besides the instructions, the summary and the conversation, at most.
+const AROUND_BYTES: usize = 500;
+
+/// Of one that left the context already: the model had what it needed of it.
+const FREED_BYTES: usize = 400;
+
+/// The request that makes a summary: what there was, and the records that leave. Of `freed`
+/// results there is less.
 pub fn request(
     model: &str,
     instructions: &str,
     before: Option<&str>,
     records: &[Record],
+    freed: &Freed,
     room: &Budget,
     summary_tokens: u64,
 ) -> Request {
     let instructions = instructions.replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
-    let fixed = instructions.len() + before.map_or(0, str::len) + 500;
+    let fixed = instructions.len() + before.map_or(0, str::len) + AROUND_BYTES;
     let bytes = room.bytes(room.hard()).saturating_sub(fixed).max(1_000);
-    let each = (bytes / records.len().max(1)).clamp(120, TEXT_BYTES);
-    let transcript: Vec<String> = records.iter().filter_map(|r| line(r, each)).collect();
-    let transcript = transcript.join("\n");
-    let transcript = head_tail(&transcript, bytes, "\n[… left out …]\n");
+    let transcript = transcript(records, freed, bytes);
     let before = before
         .map(|b| format!("<summary>\n{b}\n</summary>\n\n"))
         .unwrap_or_default();
@@ -52,7 +60,8 @@ pub fn request(
             role: Role::User,
             parts: vec![Part::Text {
                 text: format!(
-                    "{before}<conversation>\n{transcript}\n</conversation>\n\nWrite the summary."
+                    "{before}<conversation>\n{transcript}\n</conversation>\n\nNow write what was \
+                     asked for."
                 ),
                 signature: None,
             }],
@@ -63,6 +72,56 @@ pub fn request(
         temperature: None,
         schema: None,
     }
+}
+
+/// The records as lines, in at most `room` bytes, shared out by need. What a person said is cut
+/// only when nothing of what the tools printed is left to cut.
+fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
+    let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
+    let whole: Vec<(&Record, String)> = records
+        .iter()
+        .filter_map(|r| line(r, usize::MAX).map(|line| (r, line)))
+        .collect();
+    const LEAST: usize = 120;
+    let at_most = |record: &Record| match freed.has(record.seq) {
+        true => FREED_BYTES,
+        false => TEXT_BYTES,
+    };
+    let others: Vec<usize> = whole
+        .iter()
+        .filter(|(record, _)| !is_said(record))
+        .map(|(record, line)| line.len().min(at_most(record)) + 1)
+        .collect();
+    let said: Vec<usize> = whole
+        .iter()
+        .filter(|(record, _)| is_said(record))
+        .map(|(_, line)| line.len() + 1)
+        .collect();
+    let least: usize = others.iter().map(|size| size.min(&LEAST)).sum();
+    let most_said = sharing::level(
+        said.iter().copied(),
+        room.saturating_sub(least).max(room / 2),
+    );
+    let taken: usize = said.iter().map(|size| size.min(&most_said)).sum();
+    let most = sharing::level(others, room.saturating_sub(taken));
+    let lines: Vec<String> = whole
+        .iter()
+        .map(|(record, line)| match is_said(record) {
+            true => cut(line, record.seq, most_said),
+            false => cut(line, record.seq, most.min(at_most(record))),
+        })
+        .collect();
+    let all = lines.join("\n");
+    head_tail(&all, room, "\n[… left out …]\n").into_owned()
+}
+
+/// A line of a transcript, with what is left out of it in bytes and address.
+fn cut(line: &str, seq: Seq, max: usize) -> String {
+    if line.len() <= max {
+        return line.to_string();
+    }
+    let marker = format!(" [… {} bytes of entry {seq} left out …] ", line.len() - max);
+    head_tail(line, max, &marker).into_owned()
 }
 
 /// A record as a line of a transcript, with its address. `None` for what says nothing.
@@ -87,6 +146,11 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
         Entry::Finished { outcome, .. } => {
             format!("[{seq}] result: {}", cut(&outcome.to_model_text().0))
         }
+        // It is in the log already.
+        Entry::Noted {
+            about: Some(About::Recalled),
+            ..
+        } => return None,
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
         Entry::Checked {
             told: Some(told), ..
@@ -96,27 +160,60 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
     })
 }
 
-/// The summary without a model: what was there, and a line for each thing that happened,
-/// the oldest cut first.
-pub fn digest(preface: Option<&Preface>, records: &[Record], max_bytes: usize) -> String {
-    const HEAD: &str = "(a digest made from the log, since the summary model could not be asked)\n";
-    let before = preface
-        .map(|p| p.summary.as_deref().unwrap_or(&p.text))
-        .unwrap_or("");
-    let before = before.strip_prefix(HEAD).unwrap_or(before);
-    let mut lines: Vec<String> = before.lines().map(str::to_string).collect();
-    lines.extend(records.iter().filter_map(digest_line));
-    newest(HEAD, &lines, max_bytes)
+/// Stands above what a digest has of its own.
+const SINCE: &str = "What came after that, from the log:";
+
+/// The summary without a model: the last one that a model made, whole, and a line for each
+/// thing that came of the exchanges behind it, the oldest left out first. `max_bytes` is the
+/// room of a summary; a quarter of that is for lines in any case.
+pub fn digest(state: &State, records: &[Record], max_bytes: usize) -> String {
+    const HEAD: &str = "(The summary model could not be asked.)";
+    let preface = state.preface.as_ref();
+    let sound = preface.and_then(|p| p.sound.as_deref()).map(str::trim);
+    let before = match preface.map(|p| (p.summary.as_deref(), p.by)) {
+        // The lines of the digest before.
+        Some((Some(summary), SummaryBy::Digest)) => summary
+            .split_once(SINCE)
+            .map_or(summary, |(_, lines)| lines),
+        _ => "",
+    };
+    let head = match sound {
+        Some(sound) => format!("{HEAD}\n{sound}\n\n{SINCE}\n"),
+        None => format!("{HEAD} {SINCE}\n"),
+    };
+    let before = before.lines().map(str::trim).filter(|l| !l.is_empty());
+    let mut lines: Vec<String> = before.map(str::to_string).collect();
+    lines.extend(digest_lines(state, records));
+    let room = max_bytes.max(head.len() + max_bytes / 4);
+    newest(&head, &lines, room)
 }
 
-fn digest_line(record: &Record) -> Option<String> {
-    match &record.entry {
+/// What came of each exchange. What the user said is no part of it: it stands by itself.
+fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
+    let calls = happened::calls(records, state.describe());
+    let of = |record: &Record| match &record.entry {
+        Entry::Said { .. } => None,
+        Entry::Replied { blocks, .. } => {
+            let mut texts = blocks.iter().filter_map(|b| match b {
+                Block::Text { text, .. } if !text.trim().is_empty() => Some(one_line(text, 160)),
+                _ => None,
+            });
+            texts
+                .next()
+                .map(|text| format!("[{}] agent: {text}", record.seq))
+        }
         Entry::Finished {
-            outcome: Outcome::Done { .. },
+            call,
+            outcome,
+            fact,
             ..
-        } => None,
-        _ => line(record, 160).map(|l| one_line(&l, 200)),
-    }
+        } => {
+            let line = happened::line(calls.get(call), outcome, fact.as_ref(), 160);
+            Some(format!("[{}] {line}", record.seq))
+        }
+        _ => line(record, 160).map(|line| one_line(&line, 200)),
+    };
+    records.iter().filter_map(of).collect()
 }
 
 /// As many of the last lines as fit behind the head.
@@ -141,7 +238,10 @@ pub fn placeholder(range: Range) -> String {
 
 /// What a model wrote, cut to its size at the oldest content, or `None` when it is nonsense.
 pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
+    // Some models repeat the marks around what they were given.
     let text = text.trim();
+    let text = text.strip_prefix("<summary>").unwrap_or(text);
+    let text = text.strip_suffix("</summary>").unwrap_or(text).trim();
     if text.chars().filter(|c| c.is_alphanumeric()).count() < 3 {
         return None;
     }
@@ -154,5 +254,157 @@ pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
         true => Some(cut),
         // One long line.
         false => Some(clip(text, max_bytes).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::{CallId, Fact, Layers, Mode, Outcome, StopReason, Usage, Via};
+    use crate::core::permission::Permission;
+    use crate::core::tool::{Class, Described};
+
+    struct Log(State, Vec<Record>);
+
+    fn describe(_: &str, arguments: &str) -> Result<Described, String> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+        Ok(Described {
+            class: Class::Idempotent,
+            subject: arguments["path"].as_str().unwrap_or("").to_string(),
+            permission: Permission::None,
+            objection: None,
+        })
+    }
+
+    impl Log {
+        fn new() -> Log {
+            let mut log = Log(State::new(describe), Vec::new());
+            log.push(Entry::Opened {
+                folder: "/w".into(),
+                version: "0".into(),
+                model: "a/b".into(),
+                mode: Mode::Default,
+                layers: Layers::default(),
+            });
+            log
+        }
+
+        fn push(&mut self, entry: Entry) -> Seq {
+            let seq = self.0.next_seq();
+            let record = Record {
+                seq,
+                at_ms: 0,
+                entry,
+            };
+            self.0.fold(&record).unwrap();
+            self.1.push(record);
+            seq
+        }
+
+        fn says(&mut self, text: &str) -> Seq {
+            self.push(Entry::Said {
+                text: text.into(),
+                images: Vec::new(),
+                via: Via::Prompt,
+            })
+        }
+
+        fn calls(&mut self, name: &str, arguments: &str, outcome: Outcome, fact: Option<Fact>) {
+            let reply = self.push(Entry::Replied {
+                blocks: vec![Block::call(name, arguments)],
+                usage: Usage::default(),
+                stop: StopReason::ToolUse,
+                model: "a/b".into(),
+                took_ms: 0,
+                asked_bytes: 0,
+            });
+            self.push(Entry::Finished {
+                call: CallId { reply, index: 0 },
+                outcome,
+                fact,
+                tree: None,
+            });
+        }
+
+        /// All but the last exchange leave for this summary.
+        fn compacts(&mut self, summary: String, by: SummaryBy) {
+            let range = crate::core::window::compactable(&self.0).unwrap();
+            self.push(Entry::Compacted {
+                window: 1,
+                first: range.first,
+                last: range.last,
+                summary,
+                by,
+                spent: Vec::new(),
+                preface: None,
+            });
+        }
+    }
+
+    #[test]
+    fn a_digest_keeps_the_last_sound_summary_whole_and_shortens_its_own_lines() {
+        let sound = "The parser was mended. ".repeat(20);
+        let mut log = Log::new();
+        log.says("the task");
+        log.calls("read", r#"{"path":"a"}"#, Outcome::done("x"), None);
+        log.compacts(sound.clone(), SummaryBy::Model);
+        for round in 0..12 {
+            for n in 0..10 {
+                let path = format!(r#"{{"path":"{round}-{n}.rs"}}"#);
+                log.calls("read", &path, Outcome::done("text ".repeat(50)), None);
+            }
+            let text = digest(&log.0, &log.0.context, 600);
+            assert!(text.contains(sound.trim()), "{round}: {text}");
+            assert!(text.len() <= 800, "{}", text.len());
+            assert!(
+                text.contains(&format!("read {round}-9.rs: 250 bytes")),
+                "{text}"
+            );
+            assert_eq!(text.matches(SINCE).count(), 1, "{text}");
+            log.compacts(text, SummaryBy::Digest);
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_digest_says_what_came_of_it() {
+        let mut log = Log::new();
+        log.says("the task");
+        let error = Outcome::error("path b.rs: there is no such file");
+        log.calls("edit", r#"{"path":"b.rs","edits":[]}"#, error, None);
+        let text = digest(&log.0, &log.0.context, 2_000);
+        assert!(text.contains("there is no such file"), "{text}");
+        assert!(
+            !text.contains("edits") && !text.contains("the task"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_a_person_said_is_whole_in_the_input_while_results_can_be_cut() {
+        let mut log = Log::new();
+        let said = format!("the rule {} end of it", "of many words ".repeat(300));
+        log.says(&said);
+        for n in 0..40 {
+            let path = format!(r#"{{"path":"{n}.rs"}}"#);
+            log.calls("read", &path, Outcome::done("y".repeat(5_000)), None);
+        }
+        let room = Budget::new(8_000, 1_000, None);
+        let asked = request("a/b", "say", None, &log.1, &Freed::default(), &room, 500);
+        let Part::Text { text, .. } = &asked.messages[0].parts[0] else {
+            panic!("{asked:?}");
+        };
+        assert!(text.len() <= room.bytes(room.hard()), "{}", text.len());
+        assert!(text.contains(&said), "{text}");
+        assert!(text.contains("bytes of entry 3 left out"), "{text}");
+        assert!(text.contains("calls read {\"path\":\"39.rs\"}"), "{text}");
+    }
+
+    #[test]
+    fn what_a_model_wrote_is_taken_without_the_marks_around_it() {
+        assert_eq!(
+            accept("<summary>\nit was done\n</summary>", 100).unwrap(),
+            "it was done"
+        );
+        assert_eq!(accept(" . ", 100), None);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn plural(one: &str) -> String {
 }
 
 /// The last boundary of characters at or before `at`; `at` is inside the text.
-pub(super) fn boundary_below(text: &str, at: usize) -> usize {
+pub(crate) fn boundary_below(text: &str, at: usize) -> usize {
     let mut boundaries = (0..=at).rev();
     boundaries.find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }

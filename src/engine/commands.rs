@@ -92,6 +92,11 @@ impl<W: World> Engine<W> {
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
             Command::KeepInput(text) => self.keep_input(text),
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
+            Command::RunForUser {
+                command,
+                on_terminal,
+            } => self.run_for_user(command, on_terminal).await?,
+            Command::UserCommandOver { entry, ended } => self.over_on_terminal(entry, ended),
             Command::Note(text) => self.note(text)?,
             Command::Compact => self.compaction_wished = true,
             Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,

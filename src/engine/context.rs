@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::{Engine, EngineError, Event, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
-use crate::core::continuation;
-use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Spent, SummaryBy};
+use crate::core::compacting;
+use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Seq, Spent};
 use crate::core::exchange::Range;
+use crate::core::freeing;
 use crate::core::gauge::Parts;
 use crate::core::limits::{self, Count};
 use crate::core::next::BackgroundSummary;
-use crate::core::prompt::fixed_bytes;
 use crate::core::request::Request;
 use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
@@ -41,8 +41,13 @@ pub struct Summarising {
 /// Renders layers 1 and 2 for a window of this size.
 pub type Render = Box<dyn Fn(&Budget) -> Layers>;
 
-/// After a failure the summary model is left alone for this long.
+/// After so many failures in a row …
+const MAX_FAILURES: u32 = 3;
+/// … the summary model is left alone for this long.
 const LEFT_ALONE: Duration = Duration::from_secs(300);
+
+/// Entries that are summarised again at most, since no model could be asked when they left.
+const MAX_AGAIN: u64 = 1_000;
 
 /// Limits learnt in a row before the request is given up.
 const MAX_LEARNED: u32 = 8;
@@ -83,6 +88,8 @@ pub enum ContextChange {
     Compacted,
     /// The context began again from a note.
     Continued,
+    /// Old results left the context for a line each.
+    Freed,
     /// The window of the model was learnt from its server.
     Learned,
     /// Learnt without an error: the server cut long requests and said nothing.
@@ -91,6 +98,60 @@ pub enum ContextChange {
     ImagesRefused,
     /// The next request is over eight tenths of what is sent at most.
     NearLimit,
+}
+
+/// A summary that could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummaryFailure<'a> {
+    /// In the words of the server, or of what was wrong with the answer.
+    pub why: &'a str,
+    pub stands_in: StandIn,
+    /// It failed so often that it is not asked again for this long.
+    pub left_alone: Option<Duration>,
+}
+
+impl SummaryFailure<'_> {
+    /// In a sentence for a person.
+    pub fn to_text(&self) -> String {
+        let again = match self.left_alone {
+            Some(time) => format!("it is asked again in {} s at the earliest", time.as_secs()),
+            None => "it is asked again at the next compaction".to_string(),
+        };
+        format!(
+            "the summary model failed: {}; {} stands in; {again}",
+            self.why,
+            self.stands_in.name()
+        )
+    }
+}
+
+/// What stands in for what the summary model did not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StandIn {
+    /// An extract made from the log.
+    Digest,
+    /// A line that names the entries.
+    Placeholder,
+    /// A note that the log alone makes.
+    Log,
+}
+
+impl StandIn {
+    fn of(fallback: Fallback) -> StandIn {
+        match fallback {
+            Fallback::Digest => StandIn::Digest,
+            Fallback::Placeholder => StandIn::Placeholder,
+        }
+    }
+
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            StandIn::Digest => "a digest made from the log",
+            StandIn::Placeholder => "a line that names the entries",
+            StandIn::Log => "a note made from the log",
+        }
+    }
 }
 
 /// A question to the summary model.
@@ -107,7 +168,9 @@ pub(super) struct SummaryTask {
 #[derive(Default)]
 pub(super) struct Summaries {
     pending: Option<SummaryTask>,
+    /// When it failed last, and how often in a row.
     failed_at: Option<Instant>,
+    failures: u32,
     near_limit_emitted: bool,
     pub(super) recalled: Option<u64>,
     /// What was asked since the last entry that says so, also for what was dropped.
@@ -170,7 +233,17 @@ impl Summaries {
     }
 
     fn is_left_alone(&self) -> bool {
-        self.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE)
+        self.failures >= MAX_FAILURES && self.failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE)
+    }
+
+    fn answered(&mut self) {
+        self.failed_at = None;
+        self.failures = 0;
+    }
+
+    fn failed(&mut self) {
+        self.failed_at = Some(Instant::now());
+        self.failures = self.failures.saturating_add(1);
     }
 }
 
@@ -221,15 +294,42 @@ impl<W: World> Engine<W> {
         let made = self.summaries.words(made);
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
-        let accepted = match made {
-            Ok(text) => summary::accept(&text, max_bytes),
-            Err(failure) => {
-                tracing::warn!(class = ?failure.class, "the summary model failed");
-                None
-            }
-        };
-        self.summaries.failed_at = accepted.is_none().then(Instant::now);
+        let accepted = self.accepted(
+            made,
+            max_bytes,
+            StandIn::of(self.settings.summarising.fallback),
+        );
         self.record_compaction(range, accepted).await
+    }
+
+    /// What a model wrote, when it can be used. That it cannot be is said, with why and with what
+    /// stands in.
+    fn accepted(
+        &mut self,
+        made: Result<String, Failure>,
+        max_bytes: usize,
+        stands_in: StandIn,
+    ) -> Option<String> {
+        let why = match made.map(|text| summary::accept(&text, max_bytes)) {
+            Ok(Some(text)) => {
+                self.summaries.answered();
+                return Some(text);
+            }
+            Ok(None) => "its answer has no words".to_string(),
+            Err(failure) => failure.message,
+        };
+        self.summaries.failed();
+        tracing::warn!(
+            failures = self.summaries.failures,
+            "the summary model failed"
+        );
+        let failed = SummaryFailure {
+            why: &why,
+            stands_in,
+            left_alone: self.summaries.is_left_alone().then_some(LEFT_ALONE),
+        };
+        (self.on_event)(&self.state, Event::SummaryFailed(failed));
+        None
     }
 
     /// Records the summary that a model made, else what stands in for it.
@@ -238,53 +338,45 @@ impl<W: World> Engine<W> {
         range: Range,
         made: Option<String>,
     ) -> Result<(), EngineError> {
-        let budget = self.budget();
-        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
-        let (summary, by) = match (made, self.settings.summarising.fallback) {
-            (Some(text), _) => (text, SummaryBy::Model),
-            (None, Fallback::Placeholder) => (summary::placeholder(range), SummaryBy::Placeholder),
-            (None, Fallback::Digest) => {
-                let leaving = self.records_of(range);
-                let digest = summary::digest(self.state.preface.as_ref(), &leaving, max_bytes);
-                (digest, SummaryBy::Digest)
-            }
-        };
-        let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
-        let Range { first, last } = range;
-        let spent = std::mem::take(&mut self.summaries.spent);
-        self.record(Write::of(Entry::Compacted {
-            window,
-            first,
-            last,
-            summary,
-            by,
-            spent,
-        }))
-        .await?;
+        let entries = compacting::compacted(
+            &self.state,
+            &self.budget(),
+            &self.settings.policy.windows,
+            range,
+            made,
+            self.settings.summarising.fallback,
+            std::mem::take(&mut self.summaries.spent),
+        );
+        self.record(Write::of_all(entries)).await?;
         self.summaries.near_limit_emitted = false;
         self.emit_context(ContextChange::Compacted);
         Ok(())
     }
 
-    fn records_of(&self, range: Range) -> Vec<Record> {
-        let within = |r: &&Record| (range.first..=range.last).contains(&r.seq);
-        self.state.context.iter().filter(within).cloned().collect()
+    /// A line stands in place of each of these results from here on.
+    pub(super) async fn free(&mut self, results: &[Seq]) -> Result<(), EngineError> {
+        if let Some(freed) = freeing::entry(&self.state, results) {
+            self.record(Write::of(freed)).await?;
+            self.summaries.near_limit_emitted = false;
+            self.emit_context(ContextChange::Freed);
+        }
+        Ok(())
     }
 
     pub(super) fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
         self.summaries.drop_pending();
-        let mut records = self.records_of(range);
+        let mut records = compacting::leaving(&self.state, range);
         let mut before = self
             .state
             .preface
             .as_ref()
-            .map(|p| p.summary.clone().unwrap_or_else(|| p.text.clone()));
+            .and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         // What is only in a digest is summarised again, from the log.
         if let Some(preface) = &self.state.preface
             && let Some(from) = preface.unsound_from
         {
             before = preface.sound.clone();
-            let range = from..=preface.last;
+            let range = from.max(preface.last.saturating_sub(MAX_AGAIN))..=preface.last;
             let mut again = self.store.records(self.head.session(), range)?;
             again.extend(records);
             records = again;
@@ -314,9 +406,20 @@ impl<W: World> Engine<W> {
             .model
             .as_ref()
             .unwrap_or(&self.state.model);
+        let own = self.budget();
         let room = self.settings.policy.budget_of(&self.state, model);
+        // What leaves fitted into the session's own window; that of a model which was never
+        // asked is only assumed.
+        let room = match own.window < room.window {
+            true => Budget {
+                bytes_per_token: room.bytes_per_token,
+                ..own
+            },
+            false => room,
+        };
         let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
-        summary::request(model, instructions, before, records, &room, tokens)
+        let freed = &self.state.freed;
+        summary::request(model, instructions, before, records, freed, &room, tokens)
     }
 
     fn summarise(&self, request: Request) -> Work {
@@ -351,16 +454,11 @@ impl<W: World> Engine<W> {
                 None => return Ok(()),
             },
         };
-        let room = continuation::note_bytes(budget.bytes(budget.hard()), fixed_bytes(&self.state));
-        let note = continuation::note(&self.state, room, story.as_deref());
-        let by = if story.is_some() {
-            SummaryBy::Model
-        } else {
-            SummaryBy::Digest
-        };
         let spent = std::mem::take(&mut self.summaries.spent);
-        self.record(Write::of(Entry::Continued { note, by, spent }))
-            .await?;
+        let world = Rc::clone(&self.world);
+        let exists = move |path: &str| world.is_there(std::path::Path::new(path));
+        let continued = compacting::continued(&self.state, &budget, story, &exists, spent);
+        self.record(Write::of(continued)).await?;
         self.summaries.near_limit_emitted = false;
         self.emit_context(ContextChange::Continued);
         Ok(())
@@ -368,7 +466,8 @@ impl<W: World> Engine<W> {
 
     /// The model's part of the note. The outer `None`: the user stopped it.
     async fn ask_for_story(&mut self) -> Result<Option<Option<String>>, EngineError> {
-        let before = self.state.preface.as_ref().map(|p| p.text.clone());
+        let preface = self.state.preface.as_ref();
+        let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
         let instructions = &self.settings.summarising.continuation;
         let request = self.summary_request(instructions, before.as_deref(), &self.state.context);
         let work = self.summarise(request);
@@ -381,9 +480,7 @@ impl<W: World> Engine<W> {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
         let made = self.summaries.words(made);
-        let story = made.ok().and_then(|text| summary::accept(&text, max_bytes));
-        self.summaries.failed_at = story.is_none().then(Instant::now);
-        Ok(Some(story))
+        Ok(Some(self.accepted(made, max_bytes, StandIn::Log)))
     }
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.

@@ -9,6 +9,8 @@ use crate::world::World;
 
 /// How often background commands are looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// And while a person waits for what their own command prints.
+const LOOK_FOR_PERSON: Duration = Duration::from_millis(50);
 
 impl<W: World> Engine<W> {
     /// Waits until there may be something to do: a command came, a summary is ready, or a
@@ -17,7 +19,11 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// As [`Engine::run`].
     pub async fn idle(&mut self) -> Result<(), EngineError> {
-        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let every = match self.state.user_commands.is_empty() {
+            true => LOOK,
+            false => LOOK_FOR_PERSON,
+        };
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut may_be_tidied = true;
         loop {
@@ -37,7 +43,7 @@ impl<W: World> Engine<W> {
                 }
                 _ = look.tick() => {
                     let step = next(&self.state, &self.settings.policy, &self.pending()?);
-                    if matches!(step, Step::ReportEnd(_)) {
+                    if matches!(step, Step::ReportEnd(_) | Step::ReportUserEnd(_)) {
                         return Ok(());
                     }
                     may_be_tidied = may_be_tidied && self.tidy();

@@ -17,8 +17,11 @@ mod recall;
 mod steps;
 mod structured;
 mod take_in;
+mod user_commands;
 
-pub use context::{ContextChange, ContextFigures, Render, Summarising};
+pub use user_commands::OnTerminal;
+
+pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -29,7 +32,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
 use crate::core::entry::Choice;
-use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Verdict};
+use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
 use crate::core::next::{Step, Why, next};
 use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
@@ -71,6 +74,18 @@ pub enum Command {
     /// From the next step on.
     Choose(Choice),
     Name(String),
+    /// A shell command of the user's own, under a keeper; on the terminal it is run by whoever
+    /// has that, once it is recorded.
+    RunForUser {
+        command: String,
+        on_terminal: bool,
+    },
+    /// A command of the user that had the terminal is over: the place of its entry, and how it
+    /// ended.
+    UserCommandOver {
+        entry: Seq,
+        ended: OnTerminal,
+    },
     /// What the model is told besides, when no call is open. It waits in the inbox, also
     /// when the rest of that waits.
     Note(String),
@@ -104,10 +119,14 @@ pub enum Event<'a> {
         place: usize,
         of: usize,
     },
+    /// A shell command of the user was not begun, and why: nothing of it is recorded.
+    CommandNotRun { command: &'a str, why: &'a str },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
     /// The context changed, or is about to.
     Context(ContextFigures),
+    /// The summary model failed; something stands in.
+    SummaryFailed(SummaryFailure<'a>),
 }
 
 /// Why the engine came to rest.
@@ -206,6 +225,9 @@ pub struct Engine<W> {
     unkept_input: Option<String>,
     /// Where the calls led that a person was asked about.
     asked_about: BTreeMap<CallId, PathBuf>,
+    /// Commands of the user that this process was told to give the terminal to, and how they
+    /// ended. Another process's are over.
+    on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
     /// The log could not be read again after an append that failed: the state is not to be
     /// relied on.
     is_stale: bool,
@@ -245,6 +267,7 @@ impl<W: World> Engine<W> {
             compaction_wished: false,
             unkept_input: None,
             asked_about: BTreeMap::new(),
+            on_terminal: BTreeMap::new(),
             is_stale: false,
         }
     }
@@ -292,6 +315,7 @@ impl<W: World> Engine<W> {
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
                 Step::ReportEnd(id) => self.report_end(&id).await?,
+                Step::ReportUserEnd(entry) => self.report_user_end(entry).await?,
                 Step::TakeMessage => self.take_message().await?,
                 Step::Summarise(range) => self.begin_summary(range)?,
                 Step::LearnLimit(count) => self.learn_silent_limit(count).await?,
@@ -301,6 +325,7 @@ impl<W: World> Engine<W> {
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
                 Step::CheckAnswer(answer) => self.check_answer(answer).await?,
+                Step::Free(results) => self.free(&results).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
@@ -413,6 +438,14 @@ impl Write {
     fn of(entry: Entry) -> Write {
         Write {
             entries: vec![entry],
+            ..Write::default()
+        }
+    }
+
+    /// Together in one transaction.
+    fn of_all(entries: Vec<Entry>) -> Write {
+        Write {
+            entries,
             ..Write::default()
         }
     }

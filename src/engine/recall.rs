@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Engine, EngineError, Write};
-use crate::core::entry::{About, Entry, Seq};
+use crate::core::entry::{About, Entry, Fact, Outcome, Seq};
 use crate::core::text::one_line;
 use crate::store::{Scope, Sought};
 use crate::world::World;
@@ -25,7 +25,7 @@ const MIN_COMMON: u32 = 2;
 const MAX_LINES: usize = 5;
 const LINE_CHARS: usize = 300;
 
-const ENTRIES: &[&str] = &["said", "replied", "finished", "noted"];
+const ENTRIES: &[&str] = &["said", "finished"];
 const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
 
 /// How many of the words an item has, and its line, by an order of their age.
@@ -52,7 +52,10 @@ impl<W: World> Engine<W> {
             }
         }
         if !text.is_empty() {
-            let text = format!("Of what is not in the context, this may be of use:\n{text}");
+            let text = format!(
+                "Found in the log and in memories by words of the user's message; memory_page reads an \
+                 entry whole:\n{text}"
+            );
             let about = Some(About::Recalled);
             self.record(Write::of(Entry::Noted { text, about })).await?;
         }
@@ -91,7 +94,7 @@ impl<W: World> Engine<W> {
         for term in terms {
             let sought = self.sought(term, &session, ENTRIES);
             for hit in self.store.recall(&sought)? {
-                if hit.seq <= last && hit.seq != asking {
+                if hit.seq <= last && hit.seq != asking && self.is_of_use(hit.seq)? {
                     let text = one_line(&hit.snippet, LINE_CHARS);
                     let line = format!("- entry {}: {text}\n", hit.seq);
                     scores.entry(hit.seq).or_insert((0, line)).0 += 1;
@@ -99,6 +102,21 @@ impl<W: World> Engine<W> {
             }
         }
         Ok(best(scores))
+    }
+
+    /// What a person said, and results that did what was asked. What was refused or failed helps
+    /// nobody.
+    fn is_of_use(&self, seq: Seq) -> Result<bool, EngineError> {
+        let records = self.store.records(self.head.session(), seq..=seq)?;
+        Ok(records.first().is_some_and(|record| match &record.entry {
+            Entry::Said { .. } => true,
+            Entry::Finished { outcome, fact, .. } => {
+                let failed =
+                    matches!(fact, Some(Fact::Ran { exit_code, .. }) if *exit_code != Some(0));
+                matches!(outcome, Outcome::Done { .. }) && !failed
+            }
+            _ => false,
+        }))
     }
 
     fn sought<'a>(

@@ -450,7 +450,7 @@ impl<W: World> Engine<W> {
 }
 
 /// A full disk is not the model's to solve: the run ends, and goes on when there is room.
-fn no_room(why: String) -> EngineError {
+pub(super) fn no_room(why: String) -> EngineError {
     let what = "keep what a command needs".to_string();
     EngineError::Store(StoreError::Full { what, why })
 }

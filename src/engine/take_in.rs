@@ -16,6 +16,7 @@ impl<W: World> Engine<W> {
             rendering: self.settings.renewed.is_some(),
             compaction: self.compaction_wished,
             ended: self.ended_in_background(),
+            user_ended: self.ended_user_command().map(|(entry, _)| entry),
             message: self.next_queued()?.is_some(),
             summary: self.summaries.progress(),
             recalled: self.summaries.recalled,

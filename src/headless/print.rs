@@ -15,7 +15,7 @@ use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
-use crate::engine::{ContextChange, ContextFigures, Event};
+use crate::engine::{ContextChange, ContextFigures, Event, SummaryFailure};
 use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
 use crate::session::Session;
@@ -91,7 +91,9 @@ impl Printer {
             Event::Delta(delta) => self.delta(delta),
             // Headless, what would ask is denied, and the prompt is all that is said.
             Event::Asked { .. } | Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) => {}
+            Event::CommandNotRun { .. } => {}
             Event::Context(figures) => self.context(figures),
+            Event::SummaryFailed(failed) => self.summary_failed(failed),
         }
     }
 
@@ -152,6 +154,18 @@ impl Printer {
         }
     }
 
+    fn summary_failed(&mut self, failed: &SummaryFailure<'_>) {
+        self.line(|| {
+            json!({
+                "type": "context.summary_failed",
+                "why": failed.why,
+                "stands_in": failed.stands_in.name(),
+                "asked_again_after_s": failed.left_alone.map(|time| time.as_secs()),
+            })
+        });
+        note(&format!("· {}", failed.to_text()));
+    }
+
     fn context(&mut self, figures: &ContextFigures) {
         let (name, words) = match figures.what {
             ContextChange::Compacted => ("context.closed", Some("a window was summarised")),
@@ -159,6 +173,7 @@ impl Printer {
                 "context.continued",
                 Some("the context began again from a note"),
             ),
+            ContextChange::Freed => ("context.freed", Some("old results left the context")),
             ContextChange::Learned => (
                 "context.learned",
                 Some("the model's context window was learnt"),

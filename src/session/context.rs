@@ -151,6 +151,9 @@ pub struct Gauge {
     pub compacted: u32,
     /// How often the context began again from a note.
     pub continuations: u32,
+    /// Old results that left the context for a line each, and how often one was read again.
+    pub freed: u64,
+    pub read_again: u64,
     /// Learnt in this session, by model.
     pub limits: BTreeMap<String, u64>,
     /// Read from the provider's cache, of all that was asked.
@@ -175,6 +178,8 @@ impl Gauge {
             parts: Parts::of(state, &budget, windows),
             compacted: windows_left.saturating_sub(state.continuations),
             continuations: state.continuations,
+            freed: state.freed.results,
+            read_again: state.freed.read_again,
             limits: state.limits.clone(),
             cached: state.usage.cached,
             asked: state.usage.prompt(),
@@ -210,6 +215,13 @@ impl Gauge {
             lines.push(format!(
                 "{} of {} tokens asked came from the cache, {rate:.1} %",
                 self.cached, self.asked
+            ));
+        }
+        if self.freed > 0 {
+            lines.push(format!(
+                "{} left the context for a line each; read again: {}",
+                count(self.freed, "old result"),
+                self.read_again
             ));
         }
         let limits = self.limits.iter();

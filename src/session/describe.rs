@@ -12,11 +12,11 @@ use std::borrow::Cow;
 
 use super::short_id;
 use crate::core::entry::{
-    Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
+    About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel};
-use crate::core::text::count;
+use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
 use crate::tools;
 
@@ -189,7 +189,7 @@ impl Describer {
             .cutting(draft),
             Entry::Noted { text, about } => Description {
                 kind: Kind::Note {
-                    is_wanted: about.is_none(),
+                    is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
                 },
                 body: words(text).collect(),
                 ..event(Tone::Calm, "note")
@@ -209,6 +209,10 @@ impl Describer {
                 Tone::Bad,
                 format!("the files before this were not kept: {why}"),
             ),
+            Entry::Freed { results } => detail(format!(
+                "{} left the context for a line each",
+                count(results.len() as u64, "old result")
+            )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
             Entry::Forked { from } => {
                 let origin = short_id(&from.session);
@@ -220,6 +224,9 @@ impl Describer {
             }
             Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
             Entry::Chose(choice) => chosen(choice),
+            Entry::UserCommand { command, .. } => {
+                detail(format!("you ran {}", one_line(command, 100)))
+            }
             Entry::Named { title } => detail(format!("named {title}")),
             Entry::Learned {
                 model,

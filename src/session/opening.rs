@@ -17,7 +17,7 @@ use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
-use crate::core::state::State;
+use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
@@ -327,6 +327,7 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         });
     let known: Vec<&str> = open
         .chain(state.background.values().map(|b| b.run.as_str()))
+        .chain(state.user_commands.values().filter_map(UserCommand::run))
         .collect();
     for info in runs.list() {
         let over = !matches!(info.state, RunState::Running { .. });

@@ -19,6 +19,7 @@ use crate::core::text::one_line;
 
 pub use report::BackgroundEnd;
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
+pub(crate) use report::{user_command_end, user_command_not_begun};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Args {

@@ -38,7 +38,10 @@ impl Tool for Args {
 
 /// Blocks up to two seconds. The newest run of a call is the one that was begun.
 fn stop(runs: &Runs, session: &str, id: &str) -> Ran {
-    let mine = |r: &RunInfo| r.spec.session == session && r.spec.background && r.spec.call == id;
+    let mine = |r: &RunInfo| {
+        let is_calls = r.spec.background && !r.spec.is_of_user();
+        r.spec.session == session && is_calls && r.spec.call == id
+    };
     let Some(info) = runs.list().into_iter().rfind(mine) else {
         return Ran::error(format!("there is no background command {id}"));
     };

@@ -221,6 +221,10 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
         } => text.clone(),
         Entry::Compacted { summary, .. } => summary.clone(),
         Entry::Continued { note, .. } => note.clone(),
+        Entry::Freed { results } => {
+            let lines: Vec<&str> = results.iter().map(|r| r.line.as_str()).collect();
+            lines.join("\n")
+        }
         Entry::Stopped { draft: Some(draft) } => draft.clone(),
         other => {
             let mut fields = serde_json::to_value(other).map_err(|e| e.to_string())?;

@@ -263,6 +263,7 @@ mod tests {
             summary: "the parser was looked at".into(),
             by: SummaryBy::Model,
             spent: Vec::new(),
+            preface: None,
         });
         let id = past.session();
         past.opens("/here");

@@ -20,9 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::OnEngineEvent;
 use crate::core::access::Access;
 use crate::core::choice::Effort;
-use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Usage};
+use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
-use crate::core::state::State;
+use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{Command, ContextFigures, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
@@ -74,9 +74,13 @@ pub enum EngineEvent {
         /// Which of how many questions of one answer it is, from 1.
         place: (usize, usize),
     },
+    /// A shell command of the user was not begun, and why.
+    CommandNotRun(String, String),
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
     Context(ContextFigures),
+    /// The summary model failed: why, and what stands in.
+    SummaryFailed(String),
     /// There is nothing to do without a person.
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
@@ -133,6 +137,10 @@ pub struct Now {
     pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
+    /// Their shell commands that are not over.
+    pub user_commands: Vec<UserRun>,
+    /// The model could not be asked, and nothing was said since.
+    pub has_failed: bool,
     /// Something is owed to the user, or a command runs: see [`State::unfinished`].
     pub unfinished: bool,
     /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
@@ -144,6 +152,29 @@ pub struct Now {
     pub seq: u64,
     /// Rules that were allowed for this session.
     pub session_rules: Vec<String>,
+}
+
+/// A shell command of the user, as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserRun {
+    /// The place of its entry.
+    pub entry: Seq,
+    pub command: String,
+    /// Its run folder. `None` for one that has the terminal.
+    pub run: Option<String>,
+    /// UTC, milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+impl UserRun {
+    fn of((entry, command): (&Seq, &UserCommand)) -> UserRun {
+        UserRun {
+            entry: *entry,
+            command: command.command.clone(),
+            run: command.run().map(str::to_string),
+            since_ms: command.since_ms,
+        }
+    }
 }
 
 impl Now {
@@ -168,6 +199,8 @@ impl Now {
                 .iter()
                 .map(|(id, b)| (id.clone(), b.command.clone(), b.run.clone()))
                 .collect(),
+            user_commands: state.user_commands.iter().map(UserRun::of).collect(),
+            has_failed: matches!(state.halted, Some(Halt::Failed(_))),
             unfinished: state.unfinished(),
             owes: !state.is_stopped()
                 && (state.owed || state.first_open().is_some() || state.unchecked().is_some()),
@@ -397,8 +430,12 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
             access,
             place: (place, of),
         },
+        Event::CommandNotRun { command, why } => {
+            EngineEvent::CommandNotRun(command.to_string(), why.to_string())
+        }
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::Context(figures) => EngineEvent::Context(figures),
+        Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod input;
 pub(crate) mod keys;
 pub mod live;
 pub(crate) mod markdown;
+pub mod notify;
 pub mod overlay;
 mod start;
 mod style;
@@ -146,7 +147,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     };
     let ended = looping.run();
     let has_left = looping.leave(&ended);
-    close(app, effects, screen, plain, ended, has_left)
+    close(app, screen, plain, ended, has_left)
 }
 
 /// How the loop came to its end.
@@ -282,18 +283,12 @@ impl Loop<'_> {
                 self.effects.engine(command);
             }
         }
-        self.effects.stop_shells();
         let end = Instant::now() + LEAVING;
         let mut draw_at = Instant::now() + MOVING;
         let mut is_said = false;
-        let mut is_told = false;
+        self.effects.leave(reason);
         loop {
-            // What the user's own commands printed is to be in the log too.
-            if !is_told && self.effects.shells_are_over() {
-                self.effects.leave(reason);
-                is_told = true;
-            }
-            if is_told && self.effects.has_left() {
+            if self.effects.has_left() {
                 return true;
             }
             let now = Instant::now();
@@ -325,7 +320,14 @@ impl Loop<'_> {
 
     fn perform(&mut self, intents: Vec<Intent>) -> Option<Ended> {
         for intent in intents {
-            match self.effects.perform(intent, self.app, self.screen) {
+            // What is typed at another program on the terminal is not for this one.
+            let is_lent = matches!(intent, Intent::OnTerminal { .. });
+            let signals = self.signals.last();
+            let after = self.effects.perform(intent, self.app, self.screen);
+            if is_lent && signals.is_none() {
+                self.signals.forget_interrupt();
+            }
+            match after {
                 After::GoOn => {}
                 After::Quit => return Some(Ended::Left),
                 After::Demo => return Some(Ended::Demo),
@@ -337,15 +339,7 @@ impl Loop<'_> {
 
 /// The terminal is given back. What was acknowledged is in the log, also when the engine has not
 /// left.
-fn close(
-    mut app: App,
-    mut effects: Effects,
-    screen: Screen,
-    plain: bool,
-    ended: Ended,
-    has_left: bool,
-) -> Closed {
-    effects.kill_shells();
+fn close(mut app: App, screen: Screen, plain: bool, ended: Ended, has_left: bool) -> Closed {
     let words = match (plain, &ended) {
         (true, Ended::Left) => app.printed(),
         _ => String::new(),
@@ -373,7 +367,8 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
     let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
         return;
     };
-    let background = app.now.background.len();
+    let of_user = app.now.user_commands.iter().filter(|c| c.run.is_some());
+    let background = app.now.background.len() + of_user.count();
     note_background(background);
     note(&format!(
         "to go on: rewake -c, or rewake -r {}",
@@ -393,7 +388,8 @@ fn message(event: Event) -> Option<Msg> {
         Event::Paste(text) => Some(Msg::Paste(text, Instant::now())),
         Event::Mouse(mouse) => Some(Msg::Mouse(mouse)),
         Event::Resize(width, height) => Some(Msg::Resize(width, height)),
-        Event::FocusGained | Event::FocusLost => None,
+        Event::FocusGained => Some(Msg::Focus(true)),
+        Event::FocusLost => Some(Msg::Focus(false)),
     }
 }
 
@@ -418,6 +414,12 @@ impl Signals {
             }
         }
         Signals { last }
+    }
+
+    /// Ctrl+C was for another program.
+    fn forget_interrupt(&self) {
+        let (interrupt, relaxed) = (usize::from(exit::SIGINT), Ordering::Relaxed);
+        let _ = self.last.compare_exchange(interrupt, 0, relaxed, relaxed);
     }
 
     fn last(&self) -> Option<u8> {

@@ -45,6 +45,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
         version: VERSION,
     };
     let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
+    app.notify = ctx.config().notify.clone();
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));

@@ -11,7 +11,7 @@ use crossterm::event::{
     EnableFocusChange, EnableMouseCapture, KeyboardEnhancementFlags, PopKeyboardEnhancementFlags,
     PushKeyboardEnhancementFlags,
 };
-use crossterm::style::ResetColor;
+use crossterm::style::{Print, ResetColor};
 use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     SetTitle, disable_raw_mode, enable_raw_mode,
@@ -26,6 +26,10 @@ use super::view;
 
 /// A frame is written in one go.
 const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The title goes onto the terminal's stack of titles, and comes back from it (XTWINOPS).
+const KEEP_TITLE: &str = "\x1b[22;0t";
+const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 
 /// The terminal is ours, in raw mode.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -83,6 +87,13 @@ impl Screen {
         out.flush()
     }
 
+    /// Bytes that move nothing on the screen.
+    pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
+        let out = self.terminal.backend_mut();
+        out.write_all(bytes.as_bytes())?;
+        out.flush()
+    }
+
     pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
         execute!(self.terminal.backend_mut(), SetTitle(title))
     }
@@ -99,6 +110,8 @@ fn take(alternate: bool) -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     ALTERNATE.store(alternate, Ordering::SeqCst);
     let mut out = io::stdout();
+    // The title that the terminal has comes back when it is given back.
+    queue!(out, Print(KEEP_TITLE))?;
     if alternate {
         queue!(out, EnterAlternateScreen)?;
     }
@@ -128,6 +141,7 @@ pub(super) fn give_back() {
         DisableFocusChange,
         DisableBracketedPaste,
         ResetColor,
+        Print(TITLE_AS_BEFORE),
         cursor::Show
     );
     let left = match ALTERNATE.load(Ordering::SeqCst) {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -17,12 +18,15 @@ use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
-use crate::core::state::Background;
+use crate::core::state::{Background, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
 use crate::tools::{self, FileState, Ran, ShellCommand, ToolContext, Work};
+
+/// A keeper needs milliseconds to begin.
+const BEGIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// How commands are run.
 #[derive(Debug, Clone)]
@@ -462,12 +466,75 @@ impl World for Machine {
         }
     }
 
+    async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
+        let spec = Spec {
+            command: command.to_string(),
+            folder: self.ctx.folder.clone(),
+            // It lives until it ends or is stopped.
+            timeout_ms: u64::MAX,
+            output_cap_bytes: self.shell.output_cap_bytes,
+            shell: self.shell.path.clone(),
+            // The model is told what it prints, so keys are as far from it as from the model's.
+            env_remove: self.shell.env_remove.clone(),
+            env_set: Vec::new(),
+            session: self.session.clone(),
+            call: command::OF_USER.to_string(),
+            background: true,
+            sandbox: None,
+        };
+        let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
+        Ok(Guard::Supervised {
+            run,
+            boot: self.boot.clone(),
+            background: true,
+        })
+    }
+
+    async fn begin_for_user(&self, guard: &Guard) {
+        let Guard::Supervised { run, .. } = guard else {
+            return;
+        };
+        match self.runs.start(run) {
+            // Only then may a look at the run decide that it never will.
+            Ok(mut running) => {
+                let begun = self.runs.begun(&mut running);
+                if !matches!(tokio::time::timeout(BEGIN_WITHIN, begun).await, Ok(Ok(_))) {
+                    tracing::warn!(run, "a keeper does not begin");
+                }
+            }
+            Err(error) => tracing::warn!(run, %error, "a keeper was not started"),
+        }
+    }
+
+    fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd> {
+        let Guard::Supervised { run, boot, .. } = &command.guard else {
+            return None;
+        };
+        match self.runs.settle(run, boot) {
+            Ok(SettledRun::Running(_)) => None,
+            Ok(SettledRun::NotBegun) => Some(bash::user_command_not_begun(&command.command)),
+            Ok(SettledRun::Ended(ended)) => {
+                let max = self.ctx.inline_max_bytes;
+                let end = bash::user_command_end(&self.runs, &command.command, &ended, max);
+                Some(end)
+            }
+            Err(e) => {
+                tracing::warn!(run, error = %e, "cannot look at a command of the user");
+                None
+            }
+        }
+    }
+
     fn printed_bytes(&self) -> u64 {
         let size = |run: &String| {
             let path = self.runs.output_file(run).ok()?;
             Some(std::fs::metadata(path).ok()?.len())
         };
         self.active.borrow().iter().filter_map(size).sum()
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
     }
 
     fn now_ms(&self) -> i64 {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::access::Access;
 use crate::core::entry::{Failure, Guard, Outcome};
 use crate::core::request::Request;
-use crate::core::state::Background;
+use crate::core::state::{Background, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};
 use crate::tools::Ran;
@@ -156,11 +156,30 @@ pub trait World: 'static {
     /// The result is recorded: what was kept for settling may go.
     fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;
 
+    /// Makes all ready for a shell command of the user, outside of the sandbox, and begins
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`World::prepare`].
+    fn prepare_for_user(&self, command: &str) -> impl Future<Output = Result<Guard, Unready>>;
+
+    /// Begins it. `guard` is recorded. What came of it is [`World::user_command_end`]'s to say.
+    fn begin_for_user(&self, guard: &Guard) -> impl Future<Output = ()>;
+
+    /// How a command of the user under a keeper ended; `None` while it runs. One that was not
+    /// begun never will be: it is the user who says whether it is run after all.
+    fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd>;
+
     /// `None` while it runs.
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd>;
 
     /// Grows while running commands print: a checkpoint on the timer looks at it.
     fn printed_bytes(&self) -> u64;
+
+    /// Whether there is a file at this absolute path.
+    fn is_there(&self, _path: &Path) -> bool {
+        true
+    }
 
     /// UTC, milliseconds since 1970.
     fn now_ms(&self) -> i64;

@@ -10,22 +10,22 @@
 use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
-use rewake::core::continuation;
+use rewake::core::compacting;
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
+use rewake::core::freeing;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
 use rewake::core::prompt;
 use rewake::core::request::{Message, Part, Request};
 use rewake::core::settings::Policy;
-use rewake::core::size::layers_bytes;
 use rewake::core::state::State;
 use rewake::core::summary;
-use rewake::core::window::{self, Windows};
+use rewake::core::window::{self, Due, Windows};
 
-const MODEL: &str = "test/model";
+pub(crate) const MODEL: &str = "test/model";
 /// The answer's room in these tests.
-const ANSWER: u64 = 1_000;
+pub(crate) const ANSWER: u64 = 1_000;
 
 fn layers() -> Layers {
     let spec = |name: &str| ToolSpec {
@@ -42,7 +42,7 @@ fn layers() -> Layers {
 }
 
 /// As the config has them where nobody says anything.
-fn windows() -> Windows {
+pub(crate) fn windows() -> Windows {
     rewake::session::context::windows(&Config::default())
 }
 
@@ -60,7 +60,7 @@ fn policy(window: u64, windows: Windows) -> Policy {
 
 /// How the summary model behaves.
 #[derive(Debug, Clone, Copy)]
-enum Summariser {
+pub(crate) enum Summariser {
     Works,
     /// Or hangs: for the log it is the same.
     Fails,
@@ -68,15 +68,15 @@ enum Summariser {
     Nonsense,
 }
 
-struct Session {
-    state: State,
-    policy: Policy,
-    summariser: Summariser,
-    records: Vec<Record>,
+pub(crate) struct Session {
+    pub(crate) state: State,
+    pub(crate) policy: Policy,
+    pub(crate) summariser: Summariser,
+    pub(crate) records: Vec<Record>,
 }
 
 impl Session {
-    fn new(window: u64, windows: Windows, summariser: Summariser) -> Session {
+    pub(crate) fn new(window: u64, windows: Windows, summariser: Summariser) -> Session {
         let mut session = Session {
             state: State::new(rewake::tools::describe),
             policy: policy(window, windows),
@@ -93,7 +93,7 @@ impl Session {
         session
     }
 
-    fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: Entry) {
         let seq = self.state.next_seq();
         let record = Record {
             seq,
@@ -104,22 +104,24 @@ impl Session {
         self.records.push(record);
     }
 
-    fn budget(&self) -> Budget {
+    pub(crate) fn budget(&self) -> Budget {
         self.policy.budget_of(&self.state, MODEL)
     }
 
-    fn compact(&mut self, range: Range) {
+    pub(crate) fn compact(&mut self, range: Range) {
         let budget = self.budget();
         let max_bytes = budget.bytes(self.policy.windows.summary_tokens(&budget));
-        let leaving: Vec<Record> = self
-            .state
-            .context
-            .iter()
-            .filter(|r| (range.first..=range.last).contains(&r.seq))
-            .cloned()
-            .collect();
+        let leaving = compacting::leaving(&self.state, range);
         // What is asked of the summary model fits, too.
-        let ask = summary::request(MODEL, "summarise", None, &leaving, &budget, 500);
+        let ask = summary::request(
+            MODEL,
+            "summarise",
+            None,
+            &leaving,
+            &self.state.freed,
+            &budget,
+            500,
+        );
         assert!(
             bytes(&ask) as u64 / 4 <= budget.hard(),
             "the summary's own request fits"
@@ -132,28 +134,44 @@ impl Session {
             Summariser::Nonsense => summary::accept(" \n .", max_bytes),
             Summariser::Fails => None,
         };
-        let (summary, by) = match made {
-            Some(text) => (text, SummaryBy::Model),
-            None => (
-                summary::digest(self.state.preface.as_ref(), &leaving, max_bytes),
-                SummaryBy::Digest,
-            ),
-        };
-        assert!(summary.len() <= max_bytes + 100);
-        let window = self.state.preface.as_ref().map_or(0, |p| p.windows) + 1;
-        let Range { first, last } = range;
-        self.push(Entry::Compacted {
-            window,
-            first,
-            last,
-            summary,
-            by,
-            spent: Vec::new(),
-        });
+        let entries = compacting::compacted(
+            &self.state,
+            &budget,
+            &self.policy.windows,
+            range,
+            made,
+            summary::Fallback::Digest,
+            Vec::new(),
+        );
+        for entry in entries {
+            if let Entry::Compacted { summary, .. } = &entry {
+                assert!(
+                    summary.len() <= max_bytes * 5 / 4 + 200,
+                    "{}",
+                    summary.len()
+                );
+            }
+            self.push(entry);
+        }
+    }
+
+    /// What is due before the context is full, as the engine does it at once.
+    pub(crate) fn do_due(&mut self) -> Option<Due> {
+        let due = window::due(&self.state, &self.budget(), &self.policy.windows)?;
+        match &due {
+            Due::Free(results) => self.free(results),
+            Due::Summarise(range) => self.compact(*range),
+        }
+        Some(due)
+    }
+
+    fn free(&mut self, results: &[u64]) {
+        let freed = freeing::entry(&self.state, results).expect("results of the context");
+        self.push(freed);
     }
 
     /// Does what `next` says of the context, until the model is to be asked.
-    fn make_room(&mut self) -> Request {
+    pub(crate) fn make_room(&mut self) -> Request {
         for _ in 0..10 {
             // Only what the hard limit asks for: nothing is summarised in the background.
             let pending = Pending {
@@ -162,19 +180,13 @@ impl Session {
                 ..Pending::default()
             };
             match next(&self.state, &self.policy, &pending) {
+                Step::Free(results) => self.free(&results),
                 Step::Compact(range) => self.compact(range),
                 Step::Continue => {
                     let budget = self.budget();
-                    let room = continuation::note_bytes(
-                        budget.bytes(budget.hard()),
-                        layers_bytes(&self.state.layers),
-                    );
-                    let note = continuation::note(&self.state, room, None);
-                    self.push(Entry::Continued {
-                        note,
-                        by: SummaryBy::Digest,
-                        spent: Vec::new(),
-                    });
+                    let exists = |_: &str| true;
+                    let note = compacting::continued(&self.state, &budget, None, &exists, vec![]);
+                    self.push(note);
                 }
                 Step::CallModel => {
                     return prompt::request(
@@ -189,7 +201,7 @@ impl Session {
         panic!("there is no end to making room");
     }
 
-    fn reply(&mut self, blocks: Vec<Block>) {
+    pub(crate) fn reply(&mut self, blocks: Vec<Block>) {
         self.push(Entry::Replied {
             blocks,
             usage: Usage::default(),
@@ -202,7 +214,7 @@ impl Session {
 }
 
 /// Everything in a request that costs tokens.
-fn bytes(request: &Request) -> usize {
+pub(crate) fn bytes(request: &Request) -> usize {
     let tools: usize = request
         .tools
         .iter()
@@ -230,7 +242,7 @@ fn bytes(request: &Request) -> usize {
     request.system.len() + request.instructions.len() + tools + parts
 }
 
-fn all_text(messages: &[Message]) -> String {
+pub(crate) fn all_text(messages: &[Message]) -> String {
     let mut all = String::new();
     for part in messages.iter().flat_map(|m| &m.parts) {
         match part {
@@ -252,7 +264,7 @@ enum Turn {
     Words(usize),
 }
 
-fn any_size() -> impl Strategy<Value = usize> {
+pub(crate) fn any_size() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..200usize, 3 => 200..5_000usize, 2 => 5_000..40_000usize, 1 => 40_000..200_000usize]
 }
 
@@ -336,7 +348,7 @@ fn play(session: &mut Session, turn: Turn) {
     }
 }
 
-fn finish(session: &mut Session, outcomes: Vec<Outcome>, fact: Option<Fact>) {
+pub(crate) fn finish(session: &mut Session, outcomes: Vec<Outcome>, fact: Option<Fact>) {
     let calls: Vec<CallId> = session.state.calls.iter().map(|c| c.call.id).collect();
     for (call, outcome) in calls.into_iter().zip(outcomes) {
         session.push(Entry::Finished {
@@ -405,7 +417,7 @@ fn has_result(session: &Session, text: &str, seq: u64) -> bool {
     in_range || text.contains(&format!("entry {seq} "))
 }
 
-fn any_summariser() -> impl Strategy<Value = Summariser> {
+pub(crate) fn any_summariser() -> impl Strategy<Value = Summariser> {
     prop_oneof![
         Just(Summariser::Works),
         Just(Summariser::Fails),
@@ -428,8 +440,8 @@ proptest! {
         session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt });
         for turn in turns {
             play(&mut session, turn);
-            if background && let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows) {
-                session.compact(range);
+            if background {
+                session.do_due();
             }
             if session.state.owed {
                 let request = session.make_room();
@@ -479,9 +491,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
     let mut before: Vec<Message> = Vec::new();
     for _ in 0..200 {
         play(&mut session, Turn::Calls(vec![4_000]));
-        if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
-        {
-            session.compact(range);
+        if session.do_due().is_some() {
             closings += 1;
             before.clear();
         }
@@ -524,9 +534,10 @@ fn by_messages_all_but_the_last_are_closed() {
         );
         play(&mut session, Turn::Calls(vec![10]));
     }
-    let range = window::due(&session.state, &session.budget(), &session.policy.windows)
-        .expect("51 exchanges");
-    session.compact(range);
+    assert!(
+        matches!(session.do_due(), Some(Due::Summarise(_))),
+        "51 exchanges"
+    );
     let replies = session
         .state
         .context
@@ -571,10 +582,10 @@ fn by_minutes_a_pause_ends_a_window() {
     let range = window::due(&session.state, &session.budget(), &session.policy.windows);
     assert_eq!(
         range,
-        Some(Range {
+        Some(Due::Summarise(Range {
             first: 1,
             last: seq
-        })
+        }))
     );
 }
 
@@ -589,16 +600,13 @@ fn without_its_summary_the_context_is_the_windows() {
     });
     for _ in 0..30 {
         play(&mut session, Turn::Calls(vec![4_000]));
-        if let Some(range) = window::due(&session.state, &session.budget(), &session.policy.windows)
-        {
-            session.compact(range);
-        }
+        session.do_due();
     }
     assert!(session.state.preface.is_some());
     let kept = session
         .records
         .iter()
-        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }));
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. } | Entry::Freed { .. }));
     let renumbered: Vec<Record> = kept
         .enumerate()
         .map(|(seq, r)| Record {
@@ -618,7 +626,7 @@ fn without_its_summary_the_context_is_the_windows() {
 fn rename(before: &[Record], mut after: Vec<Record>) -> Vec<Record> {
     let kept: Vec<u64> = before
         .iter()
-        .filter(|r| !matches!(r.entry, Entry::Compacted { .. }))
+        .filter(|r| !matches!(r.entry, Entry::Compacted { .. } | Entry::Freed { .. }))
         .map(|r| r.seq)
         .collect();
     for record in &mut after {

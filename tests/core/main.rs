@@ -9,6 +9,7 @@ mod context;
 mod recorded;
 mod sim;
 mod steps;
+mod words;
 
 #[path = "../valid/mod.rs"]
 mod valid;

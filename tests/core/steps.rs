@@ -17,6 +17,7 @@ use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
 use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
+use rewake::core::freeing;
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
 };
@@ -572,12 +573,75 @@ fn what_cannot_have_happened_is_refused() {
             about: ended,
         },
     );
+    let user_ended = |entry| Entry::Noted {
+        text: String::new(),
+        about: Some(About::UserCommandEnded {
+            entry,
+            exit_code: None,
+        }),
+    };
+    refuse(vec![], user_ended(1)); // never begun
+    refuse(vec![user_command(), user_ended(1)], user_ended(1)); // twice
+    refuse(with(vec![user_command()]), user_ended(3)); // while a call is open
+    refuse(
+        vec![],
+        Entry::UserCommand {
+            command: "make".into(),
+            guard: Guard::Checked {
+                path: "/f".into(),
+                before: None,
+                after: "h".into(),
+            },
+        },
+    ); // another class
     let gap = Record {
         seq: 5,
         at_ms: 0,
         entry: said("x"),
     };
     assert!(state([said("go")]).fold(&gap).is_err());
+}
+
+/// A command of the user's that is about to be begun.
+fn user_command() -> Entry {
+    Entry::UserCommand {
+        command: "make".into(),
+        guard: supervised(),
+    }
+}
+
+#[test]
+fn a_command_of_the_user_is_unfinished_until_its_end_is_told() {
+    let ended = Entry::Noted {
+        text: "it ended".into(),
+        about: Some(About::UserCommandEnded {
+            entry: 1,
+            exit_code: Some(0),
+        }),
+    };
+    let runs = state(vec![user_command()]);
+    assert!(runs.unfinished() && !runs.owed);
+    assert_eq!(runs.user_commands[&1].run(), Some("r"));
+    let over = state(vec![user_command(), ended]);
+    assert!(!over.unfinished() && over.user_commands.is_empty());
+    // It may be typed while a call runs.
+    let open = vec![said("go"), replied(vec![bash("x")]), user_command()];
+    assert_eq!(state(open).user_commands.len(), 1);
+    // What runs stays with the session that started it.
+    let forked = Entry::Forked {
+        from: ForkPoint {
+            session: "s".into(),
+            seq: 1,
+        },
+    };
+    let fork = state(vec![user_command(), forked]);
+    assert!(fork.user_commands.is_empty());
+    // One that has the terminal cannot be waited for.
+    let on_terminal = Entry::UserCommand {
+        command: "vim".into(),
+        guard: Guard::Opaque,
+    };
+    assert!(!state(vec![on_terminal]).unfinished());
 }
 
 #[test]
@@ -701,6 +765,8 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 /// Any entry, sensible or not; calls are named by their distance from the last answer.
 #[derive(Debug, Clone)]
 enum Move {
+    /// Results from this one on leave for a line each.
+    Free(prop::sample::Index),
     Plain(Entry),
     Start(u32),
     Finish(u32, Outcome),
@@ -751,7 +817,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None, why: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
-        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new() }),
+        1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
         1 => Just(Entry::Chose(Choice { fallback: Some(FallbackModel {
             model: "fallback/model".into(),
             error: Failure { class: FailureClass::Overloaded, message: "busy".into(), hint: None },
@@ -768,6 +834,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         5 => (0..5u32, any_outcome()).prop_map(|(i, o)| Move::Finish(i, o)),
         1 => (0..5u32, any::<bool>()).prop_map(|(i, yes)| Move::Decide(i, yes)),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(fits, told)| Move::Check(fits, told)),
+        1 => any::<prop::sample::Index>().prop_map(Move::Free),
     ]
 }
 
@@ -783,6 +850,15 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
             }),
             told: told.then(|| "mend it".into()),
         },
+        Move::Free(which) => {
+            let context = state.context.iter();
+            let results: Vec<u64> = context
+                .filter(|r| matches!(r.entry, Entry::Finished { .. }))
+                .map(|r| r.seq)
+                .collect();
+            let results = results.get(which.index(results.len() + 1)..)?;
+            freeing::entry(state, results)?
+        }
         Move::Start(index) => {
             let call = call(index)?;
             let guard = match call.class()? {
@@ -850,7 +926,7 @@ proptest! {
         let mut sent = Vec::new();
         for step in moves {
             let Some(entry) = entry_of(&state, step) else { continue };
-            let renews = matches!(entry, Entry::Continued { .. } | Entry::Chose(_));
+            let renews = matches!(entry, Entry::Continued { .. } | Entry::Freed { .. } | Entry::Chose(_));
             let model = state.model.clone();
             let record = Record { seq: state.next_seq(), at_ms: 0, entry };
             if state.fold(&record).is_err() {
@@ -891,8 +967,8 @@ proptest! {
                 }
                 Step::TakeMessage => prop_assert!(state.check(&said("more")).is_ok()),
                 // All the others that take something in need that no call is open, as a note does.
-                Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::Summarise(_)
-                | Step::LearnLimit(_) | Step::Recall(_) => {
+                Step::Render | Step::CompactAsAsked | Step::ReportEnd(_) | Step::ReportUserEnd(_)
+                | Step::Summarise(_) | Step::LearnLimit(_) | Step::Recall(_) => {
                     prop_assert!(state.check(&noted()).is_ok());
                 }
                 Step::CallModel => prop_assert!(state.check(&replied(vec![])).is_ok()),
@@ -913,6 +989,10 @@ proptest! {
                     prop_assert!(state.check(&entry).is_ok());
                     prop_assert!(state.answer(answer).is_some());
                 }
+                Step::Free(results) => {
+                    let entry = freeing::entry(&state, &results).expect("results of the context");
+                    prop_assert!(state.check(&entry).is_ok());
+                }
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
@@ -929,14 +1009,17 @@ fn any_pending() -> impl Strategy<Value = Pending> {
     ];
     let flags = any::<[bool; 5]>();
     let ended = prop::option::of("bg_[0-9]");
-    (flags, ended, summary, prop::option::of(0..9u64)).prop_map(
-        |([choice, waits_for_person, rendering, compaction, message], ended, summary, recalled)| {
+    let ends = (ended, prop::option::of(0..9u64));
+    (flags, ends, summary, prop::option::of(0..9u64)).prop_map(
+        |([choice, waits_for_person, rendering, compaction, message], ends, summary, recalled)| {
+            let (ended, user_ended) = ends;
             Pending {
                 choice,
                 waits_for_person,
                 rendering,
                 compaction,
                 ended,
+                user_ended,
                 message,
                 summary,
                 recalled,
@@ -961,6 +1044,7 @@ fn what_waits_outside_of_the_log_goes_in_before_the_model_is_asked() {
         with(&|p| p.ended = Some("bg_2_0".into())),
         Step::ReportEnd("bg_2_0".into())
     );
+    assert_eq!(with(&|p| p.user_ended = Some(3)), Step::ReportUserEnd(3));
     assert_eq!(with(&|p| p.message = true), Step::TakeMessage);
     assert_eq!(with(&|p| p.recalled = None), Step::Recall(1));
     let all = |p: &mut Pending| {

@@ -364,7 +364,9 @@ fn cycles(events: &[serde_json::Value], asked: &[Asked]) -> Vec<Vec<Asked>> {
                 let one = *asked.next().expect("a request for each answer");
                 cycles.last_mut().expect("never empty").push(one);
             }
-            "entry.closed" | "entry.continued" | "entry.learned" => cycles.push(Vec::new()),
+            "entry.closed" | "entry.continued" | "entry.freed" | "entry.learned" => {
+                cycles.push(Vec::new())
+            }
             _ => {}
         }
     }
@@ -475,4 +477,156 @@ fn a_server_that_cuts_in_silence_is_found_out() {
         .iter()
         .any(|r| r.too_long);
     assert!(!cut, "no request of the new session is cut");
+}
+
+/// What is said at the start, before 300 calls.
+const RULES: [&str; 3] = [
+    "Never write to a file in data.",
+    "Les fichiers doivent être lus un par un.",
+    "The last answer must be: all files are read",
+];
+
+/// The rules are in every request, however small the window, while the agent is killed and the
+/// summary model is down every second time. A word of an early result is found in one call.
+fn rules_to_the_end(protocol: Protocol, limit: u64) {
+    let calls = 300;
+    let missing = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::new(Mutex::new((0, 0, 0)));
+    let (seeing, counting) = (Arc::clone(&missing), Arc::clone(&asked));
+    let options = Options {
+        limit_tokens: Some(limit),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, move |seen: &Seen| {
+        let (requests, summaries, searches) = &mut *counting.lock().unwrap();
+        if seen.model.contains("summary") {
+            *summaries += 1;
+            return match *summaries % 4 {
+                // Two tries of one summary fail, and those of the next do not.
+                1 | 2 => Answer::error(500, "the summary model is down"),
+                _ => Answer::text(format!(
+                    "Files up to data/{}.txt were read.",
+                    last_file(seen)
+                )),
+            };
+        }
+        *requests += 1;
+        let body = seen.json.to_string();
+        let gone = RULES.iter().filter(|rule| !body.contains(**rule));
+        let number = *requests;
+        seeing
+            .lock()
+            .unwrap()
+            .extend(gone.map(|rule| (number, *rule)));
+        let call = |tool: &str, arguments| Answer::Says(Says::text("").and_call(tool, arguments));
+        let next = last_file(seen) + 1;
+        if next <= calls {
+            let path = format!("data/{next}.txt");
+            return call("read", serde_json::json!({ "path": path }));
+        }
+        match seen.last_result().contains("xylophone42") {
+            true => Answer::text("all files are read"),
+            false => {
+                *searches += 1;
+                call(
+                    "memory_search",
+                    serde_json::json!({"query": "password of the vault"}),
+                )
+            }
+        }
+    });
+    let window = format!("[models.\"local/test-model\"]\ncontext_window = {limit}\n");
+    let home = home_with(&server, protocol, calls, &window);
+    let prompt = format!("Read all the files in data. {}", RULES.join("\n"));
+    let mut args = vec!["-p", &prompt, "--yolo", "--output-format", "stream-json"];
+    for start in 0.. {
+        assert!(start < 60, "it never ends");
+        let mut live = Live::spawn(home.rewake(&args));
+        if start < 6 {
+            std::thread::sleep(Duration::from_millis(150 + 70 * start));
+            live.kill();
+        }
+        let run = live.wait(LIMIT);
+        match run.code() {
+            Some(0) => break,
+            None | Some(75) => {}
+            other => panic!("exit {other:?}: {}", run.stderr),
+        }
+        if !home.run(["history"]).stdout.trim().is_empty() {
+            args = vec![
+                "-p",
+                "-c",
+                "go on",
+                "--yolo",
+                "--output-format",
+                "stream-json",
+            ];
+        }
+    }
+    server.assert_no_violations();
+    let missing = missing.lock().unwrap();
+    let (requests, summaries, searches) = *asked.lock().unwrap();
+    eprintln!(
+        "{} {limit}: {requests} requests, {summaries} asked of the summary model",
+        protocol.name()
+    );
+    assert!(requests > calls && summaries > 2, "{requests}, {summaries}");
+    assert!(missing.is_empty(), "missing from requests: {missing:?}");
+    assert_eq!(searches, 1, "one search finds it");
+}
+
+#[test]
+fn rules_of_the_first_message_are_in_every_request_of_a_large_window() {
+    rules_to_the_end(Protocol::Anthropic, 32_000);
+}
+
+#[test]
+fn rules_of_the_first_message_are_in_every_request_of_a_small_window() {
+    rules_to_the_end(Protocol::Chat, 8_000);
+}
+
+#[test]
+fn rules_of_the_first_message_are_in_every_request_of_the_smallest_window() {
+    rules_to_the_end(Protocol::Chat, 4_000);
+}
+
+/// A summary that failed is asked for again at the next compaction; it is said each time that it
+/// failed, why, and what stands in. After three in a row the summary model is left alone.
+#[test]
+fn a_summary_that_failed_is_said_and_tried_again() {
+    let asked = Arc::new(Mutex::new(0));
+    let counting = Arc::clone(&asked);
+    let answer = reader(100, Summaries::Fail);
+    let options = Options {
+        limit_tokens: Some(8_000),
+        keep_bodies: false,
+        ..Options::default()
+    };
+    let server = Server::start_with(options, move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            *counting.lock().unwrap() += 1;
+        }
+        answer(seen)
+    });
+    let window = "[models.\"local/test-model\"]\ncontext_window = 8000\n";
+    let home = home_with(&server, Protocol::Anthropic, 100, window);
+    let args = ["-p", "read all", "--yolo", "--output-format", "stream-json"];
+    let done = run(home.rewake(args), LIMIT);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    let events = done.events();
+    let failed = |e: &&serde_json::Value| e["type"] == "context.summary_failed";
+    let failed: Vec<_> = events.iter().filter(failed).collect();
+    assert_eq!(failed.len(), 3, "{failed:?}");
+    for (place, event) in failed.iter().enumerate() {
+        let why = event["why"].to_string();
+        assert!(why.contains("the summary model is down"), "{event}");
+        let stands_in = event["stands_in"].to_string();
+        assert!(stands_in.contains("from the log"), "{event}");
+        assert_eq!(event["asked_again_after_s"].is_null(), place < 2, "{event}");
+    }
+    let said = done.stderr.matches("the summary model failed: ").count();
+    assert_eq!(said, 3, "{}", done.stderr);
+    // Each is tried twice by the transport.
+    assert_eq!(*asked.lock().unwrap(), 6);
 }

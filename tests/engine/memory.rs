@@ -8,6 +8,7 @@
 )]
 
 use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use rewake::core::budget::Budget;
 use rewake::core::continuation;
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
@@ -189,7 +190,11 @@ fn every_address_that_is_printed_can_be_read() {
     let range = Range { first: 1, last };
     let mut texts = vec![
         ("what is sent", sent(&log.state()), 3),
-        ("a digest", summary::digest(None, &log.records, 5_000), 4),
+        (
+            "a digest",
+            summary::digest(&log.state(), &log.records, 5_000),
+            4,
+        ),
         ("a placeholder", summary::placeholder(range), 1),
     ];
     log.push(
@@ -200,17 +205,20 @@ fn every_address_that_is_printed_can_be_read() {
             summary: texts[1].1.clone(),
             by: SummaryBy::Digest,
             spent: vec![],
+            preface: None,
         },
         vec![],
     );
     texts.push(("a summary", sent(&log.state()), 6));
-    let note = continuation::note(&log.state(), 8_000, None);
+    let budget = Budget::new(16_000, 4_000, None);
+    let note = continuation::note(&log.state(), &budget, None, &|_| true);
     let by = SummaryBy::Digest;
     log.push(
         Entry::Continued {
             note,
             by,
             spent: vec![],
+            story: None,
         },
         vec![],
     );

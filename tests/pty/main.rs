@@ -14,6 +14,7 @@ mod support;
 
 mod asks;
 mod blocked;
+mod calls;
 mod commands;
 mod crash;
 mod editor;
@@ -21,6 +22,7 @@ mod ends;
 mod settings;
 mod starts;
 mod two;
+mod user_commands;
 mod work;
 
 use serde_json::{Value, json};

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use rewake::core::entry::{About, Entry, Guard};
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::files::Files;
+use rewake::ui::live::EngineEvent;
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
@@ -123,27 +125,29 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     for key in ["<Esc>", "<C-c>"] {
         let mut stage = Stage::opened(80, 24);
         stage.keys("!sleep 1000<Enter>!sleep 2000<Enter>");
-        let stopped = |stage: &Stage| -> Vec<u64> {
+        stage.log(user_command("sleep 1000", "r1"));
+        stage.log(user_command("sleep 2000", "r2"));
+        let stopped = |stage: &Stage| -> Vec<String> {
             let wanted = stage.wanted.iter();
             let stopped = wanted.filter_map(|intent| match intent {
-                Intent::StopShell(id) => Some(*id),
+                Intent::StopRun(run) => Some(run.clone()),
                 _ => None,
             });
             stopped.collect()
         };
         // The newest first, each once; and only then what the key is else.
         stage.keys(key);
-        assert_eq!(stopped(&stage), [2]);
-        stage.sees("! sleep 2000 · 0s · it is being ended");
-        stage.send(Msg::ShellEnded(2));
-        stage.does_not_see("sleep 2000");
+        assert_eq!(stopped(&stage), ["r2"]);
+        stage.sees("! sleep 2000 · 1s · it is being ended");
+        stage.log(user_command_ended(2));
+        stage.does_not_see("! sleep 2000");
         stage.waits(1_000);
         stage.keys(key);
-        assert_eq!(stopped(&stage), [2, 1]);
-        stage.send(Msg::ShellEnded(1));
+        assert_eq!(stopped(&stage), ["r2", "r1"]);
+        stage.log(user_command_ended(1));
         stage.waits(1_000);
         stage.keys(key);
-        assert_eq!(stopped(&stage), [2, 1]);
+        assert_eq!(stopped(&stage), ["r2", "r1"]);
         assert!(!stage.is_over());
     }
     // A model that works is stopped by the next key.
@@ -155,6 +159,64 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     assert!(!stage.wanted.iter().any(stops));
     stage.keys("<Esc>");
     assert!(stage.wanted.iter().any(stops));
+}
+
+fn user_command(command: &str, run: &str) -> Entry {
+    Entry::UserCommand {
+        command: command.into(),
+        guard: Guard::Supervised {
+            run: run.into(),
+            boot: "b".into(),
+            background: true,
+        },
+    }
+}
+
+fn user_command_ended(entry: u64) -> Entry {
+    Entry::Noted {
+        text: "the user ran a command: it\nstopped".into(),
+        about: Some(About::UserCommandEnded {
+            entry,
+            exit_code: None,
+        }),
+    }
+}
+
+#[test]
+fn a_shell_command_that_is_stopped_before_it_is_recorded_is_stopped_then() {
+    let mut stage = Stage::opened(80, 24);
+    let stops = |i: &Intent| matches!(i, Intent::StopRun(run) if run == "r1");
+    stage.keys("!sleep 1000<Enter><Esc>");
+    stage.sees("it is being ended");
+    assert!(!stage.wanted.iter().any(stops));
+    stage.log(user_command("sleep 1000", "r1"));
+    assert!(stage.wanted.iter().any(stops));
+}
+
+#[test]
+fn a_shell_command_shows_the_last_lines_that_it_printed() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("!make<Enter>");
+    stage.log(user_command("make", "r1"));
+    let text = "one\ntwo\nthree\n\x1b[31mfour\x1b[0m\x07\n".to_string();
+    stage.send(Msg::UserTails(vec![("r1".into(), text)]));
+    stage.does_not_see("  one");
+    for line in ["  two", "  three", "  four"] {
+        stage.sees(line);
+    }
+    let refused = EngineEvent::CommandNotRun("make".into(), "no".into());
+    stage.engine_event(refused);
+    stage.sees("! make · 0s");
+}
+
+#[test]
+fn a_shell_command_that_is_refused_is_shown_no_longer() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("!make<Enter>");
+    stage.sees("! make · 0s");
+    stage.engine_event(EngineEvent::CommandNotRun("make".into(), "no room".into()));
+    stage.does_not_see("! make · 0s");
+    stage.sees("make was not run: no room");
 }
 
 #[test]

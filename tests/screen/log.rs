@@ -284,6 +284,7 @@ pub mod entry {
             summary: "They began to mend the parser.".into(),
             by: SummaryBy::Digest,
             spent: Vec::new(),
+            preface: None,
         }
     }
 
@@ -292,6 +293,7 @@ pub mod entry {
             note: "Task: mend the parser.".into(),
             by: SummaryBy::Model,
             spent: Vec::new(),
+            story: None,
         }
     }
 

@@ -116,6 +116,7 @@ fn usage_is_summed_per_session() {
             model: "openai/small".into(),
             usage,
         }],
+        story: None,
     };
     append(&mut store, &mut head, vec![continued]);
     let info = store.find(head.session()).unwrap();

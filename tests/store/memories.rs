@@ -105,6 +105,7 @@ fn the_summary_of_a_conversation_is_made_again_when_its_row_is_gone() {
         summary: summary.into(),
         by: SummaryBy::Model,
         spent: vec![],
+        preface: None,
     };
     assert_eq!(store.conversation(head.session()).unwrap(), None);
     append(

@@ -257,11 +257,13 @@ pub fn all_kinds() -> Vec<Entry> {
             summary: "so".into(),
             by: SummaryBy::Digest,
             spent: Vec::new(),
+            preface: None,
         },
         Entry::Continued {
             note: "go on".into(),
             by: SummaryBy::Digest,
             spent: Vec::new(),
+            story: None,
         },
         Entry::Saved {
             reason: SaveReason::Timer,

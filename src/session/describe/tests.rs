@@ -96,6 +96,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         summary: "S".into(),
         by,
         spent: vec![],
+        preface: None,
     };
     let table = [
         (
@@ -184,6 +185,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 note: "N".into(),
                 by: SummaryBy::Model,
                 spent: vec![],
+                story: None,
             },
             ("the context began again from a note", Conversation),
         ),

@@ -5,6 +5,7 @@ use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
+use crate::core::visible::{visible, without_cosmetics};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
 /// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
@@ -156,6 +157,50 @@ pub(crate) fn background_end(
         text,
         blobs,
     }
+}
+
+/// How a command of the user ended, and what it printed.
+pub(crate) fn user_command_end(
+    runs: &Runs,
+    command: &str,
+    ended: &Ended,
+    inline_max_bytes: usize,
+) -> BackgroundEnd {
+    let (line, exit_code) = how(ended);
+    let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
+        Ok(text) => fit(
+            visible(&without_cosmetics(&text)).into_owned(),
+            inline_max_bytes.saturating_sub(ENDING_BYTES),
+        ),
+        Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
+    };
+    BackgroundEnd {
+        exit_code,
+        text: format!(
+            "the user ran a command: {}\n{line}\n{}",
+            in_brief(command),
+            output.text
+        ),
+        blobs,
+    }
+}
+
+/// Of a command of the user that was recorded, and whose keeper never began it.
+pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
+    BackgroundEnd {
+        exit_code: None,
+        text: format!(
+            "the user ran a command that was not begun: {}\nit is not run now; the user types it again if it is still wanted",
+            in_brief(command)
+        ),
+        blobs: Vec::new(),
+    }
+}
+
+/// A command line that may be as long as a file.
+fn in_brief(command: &str) -> String {
+    const CHARS: usize = 4_000;
+    crate::core::text::clip(command, CHARS).into_owned()
 }
 
 /// What was printed, as text; what is no UTF-8 is shown as replacement characters.

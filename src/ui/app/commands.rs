@@ -308,7 +308,10 @@ impl App {
         }
         lines.push(Line::styled("In the box", theme.heading));
         lines.push(row("@", "names a file"));
-        lines.push(row("!", "runs a shell command of yours"));
+        lines.push(row(
+            "!",
+            "runs a shell command of yours; !! gives it the terminal",
+        ));
         self.show("keys and commands", lines);
     }
 

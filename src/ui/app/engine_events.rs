@@ -1,7 +1,9 @@
 //! Events of the engine, shown.
 
 use super::{App, Intent, Overlay, Phase, Yes};
+use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
+use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
 use crate::session::ResumeReport;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
@@ -24,7 +26,8 @@ impl App {
             EngineEvent::Free => {
                 self.hint = Some("the other process has left: /resume takes it up".into())
             }
-            EngineEvent::Recorded(record, now) => self.recorded(&record, *now),
+            EngineEvent::Recorded(record, now) => return self.recorded(&record, *now),
+            EngineEvent::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
             EngineEvent::Delta(delta) => self.transcript.delta(&delta),
             EngineEvent::Queued(queued) => self.queued.push(queued),
             EngineEvent::Requeued(queued) => self.queued = queued,
@@ -40,6 +43,7 @@ impl App {
                     asked.access = access;
                     asked.place = place;
                 }
+                return self.call(NotifyOn::Approval, "asks").into_iter().collect();
             }
             EngineEvent::Kept(Ok(())) => {
                 self.kept.at_ms = Some(self.now_ms);
@@ -52,10 +56,13 @@ impl App {
                         Some("the context is nearly full; older parts will be summarised".into());
                 }
             }
+            EngineEvent::SummaryFailed(said) => self.transcript.add_notice(Tone::Warn, said),
             EngineEvent::Resting(why) => {
+                let call = self.call_at_rest(why);
                 self.phase = Phase::Resting(why);
                 self.close_question();
                 self.explain_rest(why);
+                return call.into_iter().collect();
             }
             EngineEvent::Paused(message, hint) => {
                 let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
@@ -85,6 +92,8 @@ impl App {
         self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id);
         self.now = opening.now;
+        self.user_commands.clear();
+        self.follow_user_commands();
         self.queued = opening.queued;
         self.kept.at_ms = Some(self.now_ms);
         self.kept.trouble = None;
@@ -114,8 +123,13 @@ impl App {
         }
         let named = std::mem::take(&mut self.named);
         let words = std::mem::take(&mut self.first_words);
-        match words.is_empty() {
-            false => words.into_iter().map(Intent::Say).collect(),
+        let commands = std::mem::take(&mut self.first_commands);
+        let run: Vec<Intent> = commands.iter().map(|typed| self.run_now(typed)).collect();
+        match words.is_empty() && run.is_empty() {
+            false => run
+                .into_iter()
+                .chain(words.into_iter().map(Intent::Say))
+                .collect(),
             true => self.confirm_bypass(opening.found.as_ref(), named),
         }
     }
@@ -157,7 +171,7 @@ impl App {
         held.into_iter().collect()
     }
 
-    fn recorded(&mut self, record: &Record, now: Now) {
+    fn recorded(&mut self, record: &Record, now: Now) -> Vec<Intent> {
         self.kept.at_ms = Some(self.now_ms);
         self.kept.trouble = None;
         self.count(record);
@@ -168,6 +182,7 @@ impl App {
         }
         self.transcript.fold(record);
         self.now = now;
+        self.user_commands_recorded(record)
     }
 
     /// It was the oldest that was queued; it is in the log now.
@@ -202,6 +217,18 @@ impl App {
     fn answered(&mut self, id: CallId) {
         if self.asked.as_ref().is_some_and(|asked| asked.id == id) {
             self.close_question();
+        }
+    }
+
+    /// Who stopped it knows that it is at rest.
+    fn call_at_rest(&self, why: Why) -> Option<Intent> {
+        match why {
+            Why::Idle => self.call(NotifyOn::Done, "done"),
+            Why::Halted if self.now.has_failed => self.call(NotifyOn::Failed, "failed"),
+            Why::Halted => None,
+            Why::CrashLoop | Why::Turns | Why::Nonsense | Why::Unfit => {
+                self.call(NotifyOn::Failed, "cannot go on")
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase, Shell, Words};
+use super::{App, Intent, Overlay, Phase, Words};
 use crate::core::entry::Choice;
 use crate::core::entry::{Mode, Verdict};
 use crate::core::rule::RuleScope;
@@ -186,7 +186,7 @@ impl App {
             files: self.files.as_deref(),
             folder: Path::new(&self.launch.folder),
             home: self.launch.home.as_deref().map(Path::new),
-            working: self.is_busy() || !self.shells.is_empty(),
+            working: self.is_busy() || !self.user_commands.is_empty(),
             queued: !self.queued.is_empty(),
         };
         work(&mut self.composer, &around)
@@ -224,25 +224,6 @@ impl App {
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
-    }
-
-    fn run_shell(&mut self, command: String) -> Vec<Intent> {
-        self.last_shell += 1;
-        let id = self.last_shell;
-        self.shells.push(Shell {
-            id,
-            command: command.clone(),
-            since_ms: self.now_ms,
-            is_stopped: false,
-        });
-        vec![Intent::Shell { id, command }]
-    }
-
-    /// Ends the newest shell command of the user, when one runs that was not asked to end yet.
-    fn stop_shell(&mut self) -> Option<Intent> {
-        let shell = self.shells.iter_mut().rev().find(|s| !s.is_stopped)?;
-        shell.is_stopped = true;
-        Some(Intent::StopShell(shell.id))
     }
 
     fn say(&mut self, words: Words) -> Vec<Intent> {
@@ -348,7 +329,7 @@ impl App {
             return Vec::new();
         }
         if let Some(stop) = self.stop_shell() {
-            return vec![stop];
+            return stop;
         }
         match self.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
@@ -362,7 +343,7 @@ impl App {
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
     fn ask_quit(&mut self) -> Vec<Intent> {
         if let Some(stop) = self.stop_shell() {
-            return vec![stop];
+            return stop;
         }
         let twice = self
             .quit_asked_ms

@@ -8,6 +8,7 @@ mod engine_events;
 mod keys;
 mod over;
 mod quiet;
+mod user_commands;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,10 +22,11 @@ use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
+use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Tone, Transcript};
-use crate::config::{Content, Project, UiConfig};
+use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
@@ -41,6 +43,8 @@ pub enum Msg {
     /// What was pasted, and when it came.
     Paste(String, Instant),
     Mouse(MouseEvent),
+    /// The terminal says whether it has the focus.
+    Focus(bool),
     /// Columns and rows of the terminal.
     Resize(u16, u16),
     /// From the engine of this number. Events of older engines are dropped.
@@ -72,8 +76,8 @@ pub enum Msg {
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
-    /// A shell command of the user is over.
-    ShellEnded(ShellId),
+    /// The last lines of what running commands of the user printed, by their run.
+    UserTails(Vec<(String, String)>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -93,12 +97,12 @@ pub enum Intent {
     Say(Words),
     /// Whether a part of the text names images.
     Look(Look),
-    Shell {
-        id: ShellId,
+    /// A command of the user, which is recorded, gets the terminal until it ends.
+    OnTerminal {
+        /// The place of its entry.
+        entry: Seq,
         command: String,
     },
-    /// It is ended, with all that it started.
-    StopShell(ShellId),
     /// The text is edited in the user's own editor.
     Editor(String),
     /// Put into the clipboard.
@@ -141,6 +145,8 @@ pub enum Intent {
     /// Shows the end of what this run printed.
     Tail(String),
     Redraw,
+    /// The person looks elsewhere, and is called.
+    Call(Call),
     /// What a start offers is looked for again.
     Offers,
     /// A session that another process has is offered all the same.
@@ -213,20 +219,6 @@ pub enum Yes {
     GoOn,
     /// It is closed.
     Nothing,
-}
-
-/// A shell command of the user, by its number.
-pub type ShellId = u64;
-
-/// A shell command that the user typed with `!` and that runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shell {
-    pub id: ShellId,
-    pub command: String,
-    /// When it was begun: UTC, milliseconds since 1970.
-    pub since_ms: i64,
-    /// It was asked to end.
-    pub is_stopped: bool,
 }
 
 /// Whether what asks can be answered.
@@ -321,13 +313,16 @@ pub struct App {
     pub aside: bool,
     /// The number of the question or card that came last.
     asking: Asking,
-    /// Shell commands of the user that run.
-    pub shells: Vec<Shell>,
-    last_shell: ShellId,
+    /// Shell commands of the user that are not over, oldest first.
+    pub user_commands: Vec<UserCommand>,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
+    /// When a person is called.
+    pub notify: NotifyConfig,
+    /// The terminal has the focus, or does not say.
+    has_focus: bool,
     quit_asked_ms: Option<i64>,
     /// The program is being left: only the keys that do so mean anything.
     is_leaving: bool,
@@ -335,6 +330,8 @@ pub struct App {
     pub named: bool,
     /// To be said as soon as the session is open, in their order.
     first_words: Vec<Words>,
+    /// To be run as soon as the session is open, as they were typed behind the `!`.
+    first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     /// Of the start, told when the conversation is there.
@@ -371,14 +368,16 @@ impl App {
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
             asking: 0,
-            shells: Vec::new(),
-            last_shell: 0,
+            user_commands: Vec::new(),
             files: None,
             hint: None,
+            notify: NotifyConfig::default(),
+            has_focus: true,
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
             first_words: Vec::new(),
+            first_commands: Vec::new(),
             after_trust: None,
             warned: Vec::new(),
         }
@@ -403,6 +402,9 @@ impl App {
     fn take_words_back(&mut self) {
         for words in std::mem::take(&mut self.first_words) {
             self.back_into_box(words);
+        }
+        for command in std::mem::take(&mut self.first_commands) {
+            self.back_into_box(Words::plain(format!("!{command}")));
         }
     }
 
@@ -466,6 +468,7 @@ impl App {
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
+            Msg::Focus(has) => self.has_focus = has,
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
@@ -512,7 +515,7 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
-            Msg::ShellEnded(id) => self.shells.retain(|shell| shell.id != id),
+            Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -559,7 +562,7 @@ impl App {
             || self.typed_ms.is_some()
             || self.attached().is_some()
             || self.quiet.waits()
-            || !self.shells.is_empty()
+            || !self.user_commands.is_empty()
     }
 
     /// The conversation as plain text, for a terminal that keeps it.
@@ -692,7 +695,27 @@ impl App {
     pub fn title(&self) -> String {
         let title = self.now.title.as_deref().unwrap_or("new session");
         let title = crate::core::text::one_line(title, 60);
-        format!("rewake: {}", super::text::clean_line(&title))
+        let state = match (&self.asked, self.phase) {
+            (Some(_), _) => "asks: ",
+            (None, Phase::Working { .. }) => "works: ",
+            _ => "",
+        };
+        let title = super::text::clean_line(&title);
+        let title: String = title.chars().filter(|c| !c.is_control()).collect();
+        format!("rewake: {state}{title}")
+    }
+
+    /// Calls the person when they look elsewhere and it is worth it.
+    fn call(&self, on: NotifyOn, what: &str) -> Option<Intent> {
+        let worked_ms = match self.phase {
+            Phase::Working { since_ms } => (self.now_ms - since_ms).max(0),
+            _ => 0,
+        };
+        let worked = Duration::from_millis(u64::try_from(worked_ms).unwrap_or(0));
+        let title = self.now.title.as_deref().unwrap_or("new session");
+        let call = Call::new(on, &format!("{what}: {title}"));
+        let is_due = !self.has_focus && call.is_due(&self.notify, worked);
+        is_due.then_some(Intent::Call(call))
     }
 
     /// Something waits for the person's word, or for Enter.
@@ -780,6 +803,7 @@ impl Words {
 }
 
 pub use quiet::{Asking, Quiet};
+pub use user_commands::UserCommand;
 
 #[cfg(test)]
 mod tests {

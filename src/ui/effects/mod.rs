@@ -5,19 +5,19 @@ mod changes;
 mod editor;
 mod files;
 mod images;
+mod notify;
+mod on_terminal;
 mod outbox;
 mod permissions;
 mod rules;
 mod settings;
-mod shell;
 mod show;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Instant;
 
-use super::app::{App, Intent, Msg, Phase, ShellId};
+use super::app::{App, Intent, Msg, Phase};
 use super::history;
 use super::input::Reader;
 use super::live::{Live, Open};
@@ -55,10 +55,8 @@ pub(crate) struct Effects {
     rules_are_due: bool,
     /// The output of running commands is being looked at.
     is_tailing: Arc<AtomicBool>,
-    /// Shell commands of the user that run.
-    shells: Vec<(ShellId, Arc<shell::Running>)>,
-    /// When all of them were asked to end.
-    shells_asked: Option<Instant>,
+    /// How many commands run that call the person.
+    calls: Arc<AtomicUsize>,
 }
 
 /// Whether the screen goes on.
@@ -89,8 +87,7 @@ impl Effects {
             settings,
             rules_are_due: false,
             is_tailing: Arc::default(),
-            shells: Vec::new(),
-            shells_asked: None,
+            calls: Arc::default(),
         }
     }
 
@@ -136,8 +133,9 @@ impl Effects {
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Look(look) => self.look(look),
             Intent::Say(words) => self.say(words, app),
-            Intent::Shell { id, command } => self.shell(id, command),
-            Intent::StopShell(id) => self.stop_shell(id),
+            Intent::OnTerminal { entry, command } => {
+                self.on_terminal(entry, &command, app, screen);
+            }
             Intent::Editor(text) => {
                 self.editor(&text, screen);
                 app.quiet.forget();
@@ -182,6 +180,7 @@ impl Effects {
                 self.suspend(screen);
                 app.quiet.forget();
             }
+            Intent::Call(call) => self.call_person(&call, screen),
             Intent::Redraw => self.redraw(screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,

@@ -94,6 +94,7 @@ impl Effects {
         self.aside(move || {
             let running = runs.list().into_iter().filter_map(|info| {
                 let how = match &info.state {
+                    RunState::Running { .. } if info.spec.is_of_user() => "typed by you",
                     RunState::Running { .. } if info.spec.background => "background",
                     RunState::Running { .. } => "running",
                     _ => return None,
@@ -143,7 +144,13 @@ impl Effects {
     /// The live output of the commands that the conversation shows.
     pub(crate) fn tails(&self, app: &App) {
         let running = app.transcript.running();
-        let Some(runs) = self.runs.clone().filter(|_| !running.is_empty()) else {
+        let of_user: Vec<String> = app
+            .user_commands
+            .iter()
+            .filter_map(|c| c.run.clone())
+            .collect();
+        let is_none = running.is_empty() && of_user.is_empty();
+        let Some(runs) = self.runs.clone().filter(|_| !is_none) else {
             return;
         };
         // One look at a time, also where the disk is slow.
@@ -151,11 +158,22 @@ impl Effects {
             return;
         }
         let is_tailing = Arc::clone(&self.is_tailing);
+        let to_screen = self.to_screen.clone();
         self.aside(move || {
-            let tails = running.into_iter().filter_map(|(call, run)| {
-                let bytes = runs.tail(&run, 4_096).ok()?;
-                Some((call, String::from_utf8_lossy(&bytes).into_owned()))
-            });
+            let tail = |run: &str| {
+                let bytes = runs.tail(run, 4_096).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            };
+            let of_user = of_user
+                .into_iter()
+                .filter_map(|run| Some((tail(&run)?, run)));
+            let of_user: Vec<_> = of_user.map(|(text, run)| (run, text)).collect();
+            if !of_user.is_empty() {
+                let _ = to_screen.send(Wake::Msg(Msg::UserTails(of_user)));
+            }
+            let tails = running
+                .into_iter()
+                .filter_map(|(call, run)| Some((call, tail(&run)?)));
             let tails = tails.collect();
             is_tailing.store(false, Ordering::SeqCst);
             Some(Msg::Tails(tails))

@@ -15,10 +15,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::app::{App, Overlay, Phase, Readiness, Shell};
+use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
 use crate::core::next::Why;
 use crate::core::text::in_one_line;
+use crate::core::visible::{visible, without_cosmetics};
 use crate::session::clock;
 
 pub use context::context_lines;
@@ -235,24 +236,47 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         let more = app.queued.len() - MAX_QUEUED;
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
-    for shell in &app.shells {
-        lines.push(shell_line(shell, app, columns));
+    for command in app.user_commands.iter().rev().take(MAX_QUEUED).rev() {
+        lines.extend(printed_lines(command, app, columns));
+        lines.push(command_line(command, app, columns));
+    }
+    if app.user_commands.len() > MAX_QUEUED {
+        let more = app.user_commands.len() - MAX_QUEUED;
+        lines.push(Line::styled(
+            format!("  and {more} more of yours"),
+            theme.dim,
+        ));
     }
     lines.push(activity(app, columns));
     lines
 }
 
 /// `! make test · 12s · Esc ends it`
-fn shell_line(shell: &Shell, app: &App, columns: usize) -> Line<'static> {
-    let age = clock((app.now_ms - shell.since_ms).max(0));
-    let (end, style) = match shell.is_stopped {
+fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'static> {
+    let age = clock((app.now_ms - command.since_ms).max(0));
+    let (end, style) = match command.is_stopped {
         true => (format!(" · {age} · it is being ended"), app.theme.warn),
         false => (format!(" · {age} · Esc ends it"), app.theme.running),
     };
-    let command = in_one_line(&shell.command, columns);
+    let command = in_one_line(&command.command, columns);
     let room = columns.saturating_sub(width(&end) + 2);
     let text = format!("! {}{end}", clip(&clean_line(&command), room));
     Line::styled(clip(&text, columns), style)
+}
+
+/// The last lines that it printed so far.
+fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'static>> {
+    const LINES: usize = 3;
+    let tail = visible(&without_cosmetics(&command.tail)).into_owned();
+    let lines: Vec<&str> = tail
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.iter().rev().take(LINES).rev();
+    let shown = last.map(|line| clip(&format!("  {}", clean_line(line)), columns));
+    shown
+        .map(|line| Line::styled(line, app.theme.dim))
+        .collect()
 }
 
 fn activity(app: &App, columns: usize) -> Line<'static> {

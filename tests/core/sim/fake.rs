@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rewake::core::access::Access;
 use rewake::core::entry::*;
 use rewake::core::request::{Part, Request};
-use rewake::core::state::Background;
+use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
 use rewake::core::tree::{Item, Tree};
 use rewake::engine::Command;
@@ -23,6 +23,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::person::Person;
 
 pub const MODEL: &str = "test/model";
+
+/// The effect of a command of the user, and how its end is told.
+pub const OF_USER: &str = "of-the-user";
 
 /// What the user says while the agent works.
 pub const ALSO: &str = "also";
@@ -192,6 +195,8 @@ struct Run {
     /// The command runs.
     running: bool,
     ended: bool,
+    /// The user typed it.
+    of_user: bool,
 }
 
 /// What outlives a process.
@@ -315,6 +320,11 @@ impl Outside {
         }
     }
 
+    /// Run folders of commands of the user.
+    pub fn left_of_user(&self) -> usize {
+        self.runs.values().filter(|run| run.of_user).count()
+    }
+
     /// A fork gives the same names to other calls behind this entry.
     pub fn forget_after(&mut self, seq: Seq) {
         let kept = |m: &String| {
@@ -345,6 +355,9 @@ impl Outside {
         }
         run.claimed = true;
         run.running = true;
+        if run.of_user {
+            *self.effects.entry(OF_USER.to_string()).or_default() += 1;
+        }
         if let Some(call) = run.call {
             *self.effects.entry(marker(call)).or_default() += 1;
         }
@@ -721,6 +734,61 @@ impl World for Fake {
             exit_code: Some(0),
             text: format!("{id} ended"),
             blobs: Vec::new(),
+        })
+    }
+
+    async fn prepare_for_user(&self, _command: &str) -> Result<Guard, Unready> {
+        let mut outside = self.outside.borrow_mut();
+        outside.next_run += 1;
+        let name = format!("run-{}", outside.next_run);
+        let run = Run {
+            boot: outside.boot,
+            of_user: true,
+            ..Run::default()
+        };
+        outside.runs.insert(name.clone(), run);
+        Ok(Guard::Supervised {
+            run: name,
+            boot: outside.boot.to_string(),
+            background: true,
+        })
+    }
+
+    async fn begin_for_user(&self, guard: &Guard) {
+        let Guard::Supervised { run, .. } = guard else {
+            panic!("a keeper has nothing to begin");
+        };
+        self.outside.borrow_mut().spawned.insert(run.clone());
+        self.pass().await;
+        self.outside.borrow_mut().spawned.remove(run);
+        self.outside.borrow_mut().keeper(run);
+        self.pass().await;
+    }
+
+    fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd> {
+        let mut outside = self.outside.borrow_mut();
+        let boot = outside.boot;
+        let end = |text: &str| BackgroundEnd {
+            exit_code: None,
+            text: text.to_string(),
+            blobs: Vec::new(),
+        };
+        let Some(run) = outside.runs.get_mut(command.run()?) else {
+            return Some(end("lost: no run folder"));
+        };
+        if run.running {
+            // It ends between one look and the next.
+            run.running = false;
+            run.ended = true;
+            return None;
+        }
+        if run.ended {
+            return Some(end(OF_USER));
+        }
+        run.claimed = true;
+        Some(match run.boot == boot {
+            true => end("not begun"),
+            false => end("lost: another boot"),
         })
     }
 

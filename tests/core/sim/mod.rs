@@ -221,7 +221,8 @@ fn one_process(
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
-                Event::Requeued(_) | Event::Kept(_) => {}
+                Event::Requeued(_) | Event::Kept(_) | Event::SummaryFailed(_) => {}
+                Event::CommandNotRun { .. } => panic!("a command was refused"),
             }
         });
         let mut settings = settings(policy(outside.borrow().window));
@@ -410,6 +411,32 @@ fn every_moved_path() {
         refused.sum::<usize>() > 0,
         "no crash was between the answer and the act"
     );
+}
+
+/// A person runs a command of their own at each boundary, and the process dies at every one near
+/// it: it is run once at most, and its end is told once.
+#[test]
+fn every_command_of_the_user() {
+    let last = person::run(Person::default(), vec![]).boundaries;
+    for does in person::OWN {
+        for at in 1..=last + 1 {
+            for crash in [
+                None,
+                Some(0),
+                Some(2),
+                Some(4),
+                Some(6),
+                Some(9),
+                Some(10),
+                Some(11),
+                Some(12),
+            ] {
+                let crashes = crash.map(|after| at + after).into_iter().collect();
+                let done = person::run(Person::new(at, does), crashes);
+                assert!(!done.was_full && !done.was_paused);
+            }
+        }
+    }
 }
 
 /// A fork at every entry leaves the effects of the other branch alone.

@@ -15,19 +15,20 @@ use rewake::core::permission::{PathUse, Permission};
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, Rest};
+use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, OnTerminal, Rest};
 use rewake::session::context::windows;
 use rewake::store::{InboxId, Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::check::{check_acknowledged, check_end};
-use super::fake::{ACCESS, Fake, Outside, Script};
+use super::fake::{self, ACCESS, Fake, Outside, Script};
 use super::stage::{begin, fresh_store, settings};
 
 pub const OTHER_MODEL: &str = "test/other";
 const WORDS: &str = "some words";
 const MENDED: &str = "mended words";
 const ASIDE: &str = "told besides";
+const THEIRS: &str = "make test";
 const TITLE: &str = "a title";
 
 /// What a person does.
@@ -47,6 +48,10 @@ pub enum Does {
     StopAndSay,
     GoOn,
     KeepInput,
+    /// Runs a command of their own.
+    Run,
+    /// Runs one that has the terminal.
+    OnTerminal,
 }
 
 pub const ALL: [Does; 12] = [
@@ -63,6 +68,9 @@ pub const ALL: [Does; 12] = [
     Does::GoOn,
     Does::KeepInput,
 ];
+
+/// And what they do besides the model.
+pub const OWN: [Does; 2] = [Does::Run, Does::OnTerminal];
 
 /// The person, what they were told, and the disk that they fill.
 #[derive(Default)]
@@ -121,6 +129,10 @@ impl Person {
             Does::Stop => vec![Command::Stop],
             Does::StopAndSay => vec![Command::Stop, say(WORDS)],
             Does::GoOn => vec![Command::GoOn],
+            Does::Run | Does::OnTerminal => vec![Command::RunForUser {
+                command: THEIRS.into(),
+                on_terminal: does == Does::OnTerminal,
+            }],
             Does::KeepInput => vec![Command::KeepInput("not sent".into())],
         }
     }
@@ -244,6 +256,7 @@ fn run_in(person: Person, crashes: Vec<u64>, moves: bool) -> Done {
     check_words(&records, &outside.borrow().person);
     check_questions(&records);
     let refused = check_asked_about(&records, &outside.borrow().person);
+    check_commands(&records, &outside.borrow(), has_crashes);
     if !has_crashes && let Some(does) = does {
         check_done(dir.path(), &session, &records, does);
         if !outside.borrow().person.was_paused {
@@ -341,6 +354,19 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
         let mut seen_by_user = outside.borrow_mut();
         match event {
             Event::Recorded(record) => {
+                // The screen runs what has the terminal once it is recorded.
+                if let Entry::UserCommand {
+                    guard: Guard::Opaque,
+                    ..
+                } = &record.entry
+                {
+                    let ended = OnTerminal {
+                        exit_code: Some(0),
+                        how: "exit code 0".into(),
+                    };
+                    let entry = record.seq;
+                    seen_by_user.send([Command::UserCommandOver { entry, ended }]);
+                }
                 seen_by_user.replies += usize::from(record.entry.kind() == "replied");
                 seen_by_user
                     .acknowledged
@@ -373,7 +399,9 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
                 drop(seen_by_user);
                 make_room(&outside);
             }
-            Event::Delta(_) | Event::Context(_) | Event::Kept(Ok(())) => {}
+            Event::Delta(_) | Event::Context(_) | Event::SummaryFailed(_) | Event::Kept(Ok(())) => {
+            }
+            Event::CommandNotRun { .. } => panic!("a command was refused"),
         }
     })
 }
@@ -410,6 +438,30 @@ fn check_words(records: &[Record], person: &Person) {
         let of = |e: &Entry| matches!(e, Entry::Decided { call: c, .. } if *c == call);
         assert_eq!(count(records, of), 1, "call {call} was decided twice");
     }
+}
+
+/// What the user typed was run once at most, and its end was told once. One that was told to have
+/// ended was run, and nothing is left of it.
+fn check_commands(records: &[Record], outside: &Outside, has_crashes: bool) {
+    let state = State::of(rewake::tools::describe, records).expect("the log folds");
+    assert!(state.user_commands.is_empty(), "an end was not told");
+    let ran = outside.effects.get(fake::OF_USER).copied().unwrap_or(0);
+    let ends = |text: &str| {
+        count(
+            records,
+            |e| matches!(e, Entry::Noted { text: t, about: Some(About::UserCommandEnded { .. }) } if t.contains(text)),
+        )
+    };
+    let recorded = count(records, |e| matches!(e, Entry::UserCommand { .. }));
+    assert!(recorded <= 1 && ran <= 1, "{recorded} recorded, {ran} run");
+    assert_eq!(ends(""), recorded, "ends that were told");
+    assert!(ran as usize <= recorded, "it was run without a record");
+    assert_eq!(ends(fake::OF_USER), ran as usize, "its end is another's");
+    // Behind a crash the next start sweeps it.
+    assert!(
+        has_crashes || outside.left_of_user() == 0,
+        "a run folder stays"
+    );
 }
 
 /// Every question of an answer was answered before a call of it with an effect was begun.
@@ -496,6 +548,10 @@ fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
             assert_eq!(kept.as_deref(), Some("not sent"));
         }
         Does::Stop => assert!(times(|e| matches!(e, Entry::Stopped { .. })) <= 1),
+        Does::Run | Does::OnTerminal => {
+            let recorded = times(|e| matches!(e, Entry::UserCommand { .. }));
+            assert_eq!(recorded, 1);
+        }
         Does::Compact | Does::GoOn => {}
     }
     if matches!(does, Does::Mode | Does::Model) {

@@ -16,6 +16,7 @@ use rewake::core::next::Why;
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::request::{Request, Role};
 use rewake::core::settings::Policy;
+use rewake::core::state::UserCommand;
 use rewake::core::state::{Background, State};
 use rewake::core::summary::Fallback;
 use rewake::core::tool::{Class, ToolCall};
@@ -277,6 +278,18 @@ impl World for Mortal {
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
         self.machine.background_end(id, background)
+    }
+
+    async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
+        self.machine.prepare_for_user(command).await
+    }
+
+    async fn begin_for_user(&self, guard: &Guard) {
+        self.machine.begin_for_user(guard).await;
+    }
+
+    fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd> {
+        self.machine.user_command_end(command)
     }
 
     fn printed_bytes(&self) -> u64 {

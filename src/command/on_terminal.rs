@@ -1,0 +1,70 @@
+//! A shell command that has the terminal. It has no keeper: it is a child of this program, in
+//! the same process group, so that the terminal's own keys stop and continue both.
+//!
+//! It ends with the agent, however that dies: between the two stands this program under a hidden
+//! word, which asks the kernel for a hang-up at the death of its parent and then becomes the
+//! shell. Where the kernel has no such thing, only the end of the terminal ends it.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use super::process::own_exe;
+
+/// The hidden first argument. Then the shell, and the command.
+pub const WORD: &str = "__on_terminal";
+
+/// Runs the command to its end: its exit code, and in words how it ended.
+///
+/// # Errors
+/// When it could not be started.
+pub fn run(
+    shell: &Path,
+    folder: &Path,
+    unseen: &[String],
+    command: &str,
+) -> io::Result<(Option<i32>, String)> {
+    let mut process = Command::new(own_exe()?);
+    process.arg0("rewake").arg(WORD).arg(shell).arg(command);
+    for name in unseen {
+        process.env_remove(name);
+    }
+    let status = process.current_dir(folder).status()?;
+    let how = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended by a signal".to_string(),
+    };
+    Ok((status.code(), how))
+}
+
+/// Becomes such a command if this process was started for that. `None`: an ordinary start.
+pub fn become_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let words: Vec<OsString> = args.collect();
+    let [shell, command] = &words[..] else {
+        return Some(ExitCode::FAILURE);
+    };
+    hang_up_with_parent();
+    let error = Command::new(shell).arg("-c").arg(command).exec();
+    let _ = io::Write::write_all(
+        &mut io::stderr(),
+        format!("cannot start {}: {error}\n", shell.display()).as_bytes(),
+    );
+    Some(ExitCode::from(127))
+}
+
+#[cfg(target_os = "linux")]
+fn hang_up_with_parent() {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    // Without it the end of the terminal ends the command all the same.
+    let _ = set_parent_process_death_signal(Some(Signal::HUP));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hang_up_with_parent() {}

@@ -1,0 +1,73 @@
+//! The results that left the context for a line each, and how often one of them was read again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::address::Address;
+use super::entry::{FreedResult, Seq};
+use super::happened;
+use super::tool::ToolCall;
+
+/// Reading again is counted of so many of the newest.
+const MAX_WATCHED: usize = 2_000;
+
+/// What was freed in a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// By entry, those in the context: the line that is sent in place of the result.
+    lines: BTreeMap<Seq, String>,
+    /// Where the newest were, and what their calls were.
+    watched: VecDeque<(Seq, String)>,
+    calls: BTreeSet<String>,
+    /// Results that were freed in the whole session.
+    pub results: u64,
+    /// How often one of them was read again: its entry, or by the same call.
+    pub read_again: u64,
+}
+
+impl Freed {
+    pub(crate) fn line(&self, seq: Seq) -> Option<&str> {
+        self.lines.get(&seq).map(String::as_str)
+    }
+
+    pub(crate) fn has(&self, seq: Seq) -> bool {
+        self.lines.contains_key(&seq)
+    }
+
+    pub(crate) fn free(&mut self, results: &[FreedResult]) {
+        for FreedResult { at, line, call } in results {
+            self.lines.insert(*at, line.clone());
+            self.results += 1;
+            if self.watched.len() == MAX_WATCHED
+                && let Some((_, old)) = self.watched.pop_front()
+            {
+                self.calls.remove(&old);
+            }
+            self.watched.push_back((*at, call.clone()));
+            self.calls.insert(call.clone());
+        }
+    }
+
+    /// These left the context.
+    pub(crate) fn leave(&mut self, last: Seq) {
+        self.lines = self.lines.split_off(&last.saturating_add(1));
+    }
+
+    /// A call that did its work. `shows_log`: it shows what is in the log.
+    pub(crate) fn called(&mut self, call: &ToolCall, shows_log: bool) {
+        let is_again = match shows_log {
+            true => match Address::parse(call.subject()) {
+                Ok(Address::Entries {
+                    session: None,
+                    first,
+                    last,
+                }) => self
+                    .watched
+                    .iter()
+                    .any(|(at, _)| (first..=last).contains(at)),
+                _ => false,
+            },
+            false => self.calls.contains(&happened::name(call)),
+        };
+        self.read_again += u64::from(is_again);
+    }
+}

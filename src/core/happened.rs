@@ -1,0 +1,168 @@
+//! What came of a call, in one line: for what stands in place of a result that left the
+//! context, for digests and for notes. Not how the call was written.
+
+use std::collections::BTreeMap;
+
+use super::entry::{Block, CallId, Entry, Fact, Outcome, Record};
+use super::permission::Permission;
+use super::text::one_line;
+use super::tool::{Describe, Described, ToolCall};
+
+const SUBJECT_CHARS: usize = 100;
+
+/// The calls of all answers among these.
+pub(crate) fn calls(records: &[Record], describe: Describe) -> BTreeMap<CallId, ToolCall> {
+    let mut calls = BTreeMap::new();
+    for record in records {
+        let Entry::Replied { blocks, .. } = &record.entry else {
+            continue;
+        };
+        let mut index = 0;
+        for block in blocks {
+            if let Block::Call {
+                name, arguments, ..
+            } = block
+            {
+                let id = CallId {
+                    reply: record.seq,
+                    index,
+                };
+                calls.insert(id, ToolCall::new(id, name, arguments, describe));
+                index += 1;
+            }
+        }
+    }
+    calls
+}
+
+/// What came of a call: the subject, how it ended, and the line of its output that says most.
+pub(crate) fn line(
+    call: Option<&ToolCall>,
+    outcome: &Outcome,
+    fact: Option<&Fact>,
+    max_chars: usize,
+) -> String {
+    let name = call.map_or_else(|| "a call".to_string(), name);
+    let text = match (outcome, fact) {
+        (Outcome::Done { output }, Some(Fact::Ran { exit_code, .. })) => {
+            let said = telling_line(&output.text, *exit_code != Some(0));
+            format!("{name}: {}{}", ended(&name, *exit_code), quoted(said))
+        }
+        // The result of a change says what was changed.
+        (Outcome::Done { output }, Some(Fact::Wrote { .. })) => {
+            format!("{name}: {}", one_line(&output.text, max_chars))
+        }
+        (Outcome::Done { output }, _) => format!("{name}: {} bytes", output.text.len()),
+        (other, _) => {
+            let (text, _) = other.to_model_text();
+            format!(
+                "{name}: failed: {}",
+                telling_line(&text, true).unwrap_or("")
+            )
+        }
+    };
+    one_line(&text, max_chars)
+}
+
+/// The command itself, else tool and subject.
+pub(crate) fn name(call: &ToolCall) -> String {
+    match &call.described {
+        Ok(Described {
+            permission: Permission::Command { line, .. },
+            ..
+        }) => one_line(line, SUBJECT_CHARS),
+        Ok(described) => one_line(
+            &format!("{} {}", call.name, described.subject),
+            SUBJECT_CHARS,
+        ),
+        Err(_) => one_line(&call.name, SUBJECT_CHARS),
+    }
+}
+
+/// How a command ended. A pipe has the exit code of its last part alone.
+pub(crate) fn ended(line: &str, exit_code: Option<i32>) -> String {
+    let is_pipe = line.replace("||", "").contains('|');
+    match exit_code {
+        Some(0) if is_pipe => "exit 0 of the last part".to_string(),
+        Some(code) => format!("exit {code}"),
+        None => "ended without an exit code".to_string(),
+    }
+}
+
+fn quoted(said: Option<&str>) -> String {
+    said.map_or(String::new(), |said| format!(", \"{}\"", said.trim()))
+}
+
+/// The first line that speaks of an error when it failed, else the last line that says something.
+/// Lines in brackets are rewake's own.
+pub(crate) fn telling_line(text: &str, failed: bool) -> Option<&str> {
+    const SIGNS: [&str; 6] = [
+        "error",
+        "failed",
+        "panicked",
+        "exception",
+        "fatal",
+        "not found",
+    ];
+    let is_own = |line: &str| line.starts_with('[') && line.ends_with(']');
+    let lines = || text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let said = || lines().filter(|l| !is_own(l));
+    let speaks_of_error = |line: &&str| {
+        let lower = line.to_ascii_lowercase();
+        SIGNS.iter().any(|sign| lower.contains(sign))
+    };
+    let error = failed.then(|| said().find(speaks_of_error)).flatten();
+    error
+        .or_else(|| said().next_back())
+        .or_else(|| lines().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::tool::Class;
+
+    fn command(line: &str) -> ToolCall {
+        let id = CallId { reply: 1, index: 0 };
+        let mut call = ToolCall::new(id, "bash", "{}", |_, _| Err(String::new()));
+        call.described = Ok(Described {
+            class: Class::Supervised,
+            subject: line.into(),
+            permission: Permission::Command {
+                line: line.into(),
+                access: None,
+                background: false,
+            },
+            objection: None,
+        });
+        call
+    }
+
+    #[test]
+    fn a_command_says_how_it_ended_and_what_it_printed_last() {
+        let ran = |code| {
+            Some(Fact::Ran {
+                exit_code: code,
+                took_ms: 1,
+                refused: false,
+            })
+        };
+        let said = |line: &str, text: &str, code| {
+            let call = command(line);
+            super::line(Some(&call), &Outcome::done(text), ran(code).as_ref(), 200)
+        };
+        assert_eq!(
+            said("python -m unittest", "..\n\nOK\n[exit code 0]\n", Some(0)),
+            "python -m unittest: exit 0, \"OK\""
+        );
+        assert_eq!(
+            said("cargo t", "a\nerror[E1]: no\nb\n", Some(101)),
+            "cargo t: exit 101, \"error[E1]: no\""
+        );
+        assert_eq!(
+            said("cargo t | tail", "1 failed", Some(0)),
+            "cargo t | tail: exit 0 of the last part, \"1 failed\""
+        );
+        assert_eq!(said("true", "", None), "true: ended without an exit code");
+    }
+}

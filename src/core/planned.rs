@@ -1,0 +1,132 @@
+//! The plan in what stands behind a compaction or a continuation: verbatim as long as it fits.
+
+use super::entry::{Plan, PlanStep, Seq, StepState};
+use super::text::clip;
+
+/// A step that does not fit is cut to this.
+const SHORT_BYTES: usize = 100;
+
+/// The plan in at most about `room` bytes: each step and goal verbatim, else the goals and what
+/// is still to be done, and the entry `at` for the rest. `None` for an empty plan.
+pub(crate) fn to_text(plan: &Plan, at: Option<Seq>, room: usize) -> Option<String> {
+    if plan.steps.is_empty() && plan.goals.is_empty() {
+        return None;
+    }
+    let whole = lines(plan, usize::MAX);
+    if bytes(&whole) <= room {
+        return Some(whole.concat());
+    }
+    let short = lines(plan, SHORT_BYTES);
+    if bytes(&short) <= room {
+        return Some(short.concat() + &rest("cut", at));
+    }
+    Some(cut(plan, at, room))
+}
+
+fn bytes(lines: &[String]) -> usize {
+    lines.iter().map(String::len).sum()
+}
+
+/// Goals first: they hold for all of the steps.
+fn lines(plan: &Plan, max: usize) -> Vec<String> {
+    let goals = plan
+        .goals
+        .iter()
+        .map(|goal| format!("- goal: {}\n", flat(goal, max)));
+    goals
+        .chain(plan.steps.iter().map(|step| line(step, max)))
+        .collect()
+}
+
+fn line(step: &PlanStep, max: usize) -> String {
+    let state = match step.state {
+        StepState::Done => "done",
+        StepState::Current => "current",
+        StepState::Left => "left",
+    };
+    format!("- [{state}] {}\n", flat(&step.text, max))
+}
+
+fn flat(text: &str, max: usize) -> String {
+    match text.lines().count() {
+        0 | 1 => clip(text.trim(), max).into_owned(),
+        _ => clip(&text.split_whitespace().collect::<Vec<_>>().join(" "), max).into_owned(),
+    }
+}
+
+fn rest(what: &str, at: Option<Seq>) -> String {
+    match at {
+        Some(at) => format!("- [{what}: the whole plan is in entry {at}]\n"),
+        None => format!("- [{what}]\n"),
+    }
+}
+
+/// The current step, the goals and the next steps, as many as fit.
+fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
+    let of = |state| plan.steps.iter().filter(move |s| s.state == state);
+    let mut left = room.saturating_sub(120);
+    let mut text = String::new();
+    let wanted = of(StepState::Current)
+        .map(|step| line(step, SHORT_BYTES))
+        .chain(
+            plan.goals
+                .iter()
+                .map(|goal| format!("- goal: {}\n", flat(goal, SHORT_BYTES))),
+        )
+        .chain(of(StepState::Left).map(|step| line(step, SHORT_BYTES)));
+    for line in wanted {
+        // The current step stands there in any case.
+        if !text.is_empty() && line.len() > left {
+            break;
+        }
+        left = left.saturating_sub(line.len());
+        text.push_str(&line);
+    }
+    let count = of(StepState::Done).count();
+    text + &rest(
+        &format!("{} steps, {count} of them done", plan.steps.len()),
+        at,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(steps: usize) -> Plan {
+        let step = |n: usize| PlanStep {
+            text: format!("step {n} {}", "of many words ".repeat(10)),
+            state: match n.cmp(&50) {
+                std::cmp::Ordering::Less => StepState::Done,
+                std::cmp::Ordering::Equal => StepState::Current,
+                std::cmp::Ordering::Greater => StepState::Left,
+            },
+        };
+        Plan {
+            steps: (0..steps).map(step).collect(),
+            goals: vec!["no test is changed".into()],
+        }
+    }
+
+    #[test]
+    fn a_plan_that_fits_is_verbatim() {
+        let text = to_text(&plan(3), Some(7), 10_000).unwrap();
+        assert!(
+            text.starts_with("- goal: no test is changed\n- [done] step 0 of many"),
+            "{text}"
+        );
+        assert!(text.contains(plan(3).steps[2].text.trim()), "{text}");
+        assert_eq!(to_text(&Plan::default(), None, 100), None);
+    }
+
+    #[test]
+    fn of_a_plan_of_200_steps_what_is_to_be_done_is_there_and_the_address() {
+        for room in [300, 1_000, 5_000] {
+            let text = to_text(&plan(200), Some(7), room).unwrap();
+            assert!(text.len() <= room + 100, "{room}: {text}");
+            for part in ["[current] step 50", "entry 7", "goal: no test is changed"] {
+                assert!(text.contains(part), "{room} {part}: {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is said again behind a summary: the user's words, the plan and the last results.
+
+use super::budget::Budget;
+use super::entry::Seq;
+use super::planned;
+use super::state::State;
+
+/// The results of the last answer have about this.
+const RESULTS_BYTES: usize = 1_200;
+
+/// What stands above what the user said: their corrections stand in their order.
+pub(crate) const WORDS_TITLE: &str = "What the user said, in its order; what was said later holds";
+
+/// The preface of a summary: the summary, what the user said up to the entry `last`, the plan
+/// and the last results. It is recorded as it is made here, and sent in the same bytes until
+/// the next compaction.
+pub(crate) fn render(state: &State, budget: &Budget, summary: &str, last: Seq) -> String {
+    let mut text = format!(
+        "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
+         memory_page reads them.\n\n{}\n",
+        summary.trim_end()
+    );
+    text.push_str(&said_again(state, budget, last));
+    text.push_str("</summary>");
+    text
+}
+
+/// What the preface of a summary has besides the summary, with what was said up to `last`.
+pub(crate) fn said_again_bytes(state: &State, budget: &Budget, last: Seq) -> usize {
+    250 + said_again(state, budget, last).len()
+}
+
+fn said_again(state: &State, budget: &Budget, last: Seq) -> String {
+    let mut text = String::new();
+    let words = words(state, budget, last);
+    if !words.is_empty() {
+        text.push_str(&format!("\n## {WORDS_TITLE}\n{words}"));
+    }
+    if let Some(plan) = plan(state, budget, words.len()) {
+        text.push_str(&format!("\n## The plan at that time\n{plan}"));
+    }
+    if state.ledger.results.first().is_some_and(|r| r.seq <= last) {
+        let lines = state.ledger.result_lines(RESULTS_BYTES);
+        text.push_str(&format!("\n## Results of the last answer\n{lines}"));
+    }
+    text
+}
+
+/// What the user said up to the entry `last`, in its share of the window.
+pub(crate) fn words(state: &State, budget: &Budget, last: Seq) -> String {
+    let room = budget.words_bytes(state.fixed_bytes());
+    state.said.to_text(last, room)
+}
+
+/// The plan, in what is left of the share of the user's words, and half of it at least.
+pub(crate) fn plan(state: &State, budget: &Budget, words_bytes: usize) -> Option<String> {
+    let share = budget.words_bytes(state.fixed_bytes());
+    let room = share.saturating_sub(words_bytes).max(share / 2);
+    planned::to_text(state.plan.as_ref()?, state.plan_at, room)
+}

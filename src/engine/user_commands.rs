@@ -1,0 +1,152 @@
+//! Shell commands of the user (`!`): recorded, begun under a keeper, and recorded again when they
+//! are over, by whichever process finds that. The model is told what came of them.
+//!
+//! One that has the terminal (`!vim`) is recorded here and run by the screen. Nobody can look at
+//! it: one that this process did not hear the end of ended with another process.
+//!
+//! Invariant: none is begun by a later start. A person may not want it any more.
+
+use super::steps::no_room;
+use super::{Engine, EngineError, Event, Write};
+use crate::core::entry::{About, Entry, Guard, Seq};
+use crate::core::text::one_line;
+use crate::world::{BackgroundEnd, Boundary, Unready, World};
+
+/// How a command that had the terminal ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnTerminal {
+    /// `None` when it did not exit by itself.
+    pub exit_code: Option<i32>,
+    /// In words: `exit code 0`.
+    pub how: String,
+}
+
+/// So many run at the same time.
+const MAX_RUNNING: usize = 32;
+
+/// Of a command line, in what the model is told.
+const LINE_CHARS: usize = 2_000;
+
+impl<W: World> Engine<W> {
+    /// Record, then act. That it cannot be made ready is told at once.
+    pub(super) async fn run_for_user(
+        &mut self,
+        command: String,
+        on_terminal: bool,
+    ) -> Result<(), EngineError> {
+        if self.state.user_commands.len() >= MAX_RUNNING {
+            self.not_run(
+                &command,
+                &format!("{MAX_RUNNING} commands of yours run already"),
+            );
+            return Ok(());
+        }
+        let guard = match on_terminal {
+            true => Guard::Opaque,
+            false => {
+                self.world.boundary(Boundary::BeforePrepare).await;
+                let prepared = self.world.prepare_for_user(&command).await;
+                self.world.boundary(Boundary::AfterPrepare).await;
+                match prepared {
+                    Ok(guard) => guard,
+                    Err(Unready::NoRoom(why)) => return Err(no_room(why)),
+                    Err(Unready::Refused(outcome)) => {
+                        let (why, _) = outcome.to_model_text();
+                        self.not_run(&command, &why);
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let entry = self.state.next_seq();
+        let recorded = Entry::UserCommand {
+            command,
+            guard: guard.clone(),
+        };
+        if let Err(error) = self.record(Write::of(recorded)).await {
+            // It is made ready again when there is room.
+            if !self.state.user_commands.contains_key(&entry) {
+                self.discard(&guard).await;
+            }
+            return Err(error);
+        }
+        if on_terminal {
+            self.on_terminal.insert(entry, None);
+            return Ok(());
+        }
+        self.world.boundary(Boundary::BeforeAct).await;
+        self.world.begin_for_user(&guard).await;
+        self.world.boundary(Boundary::AfterAct).await;
+        Ok(())
+    }
+
+    fn not_run(&mut self, command: &str, why: &str) {
+        (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+    }
+
+    /// It is recorded when no call is open.
+    pub(super) fn over_on_terminal(&mut self, entry: Seq, ended: OnTerminal) {
+        self.on_terminal.insert(entry, Some(ended));
+    }
+
+    /// A command of the user that is over, and its end.
+    pub(super) fn ended_user_command(&self) -> Option<(Seq, BackgroundEnd)> {
+        let mut commands = self.state.user_commands.iter();
+        commands.find_map(|(entry, command)| {
+            let end = match (command.run(), self.on_terminal.get(entry)) {
+                (Some(_), _) => self.world.user_command_end(command)?,
+                // It has the terminal.
+                (None, Some(None)) => return None,
+                (None, Some(Some(ended))) => BackgroundEnd {
+                    exit_code: ended.exit_code,
+                    text: format!(
+                        "the user ran a command on the terminal: {}\n{}; what it showed is not known",
+                        one_line(&command.command, LINE_CHARS),
+                        ended.how
+                    ),
+                    blobs: Vec::new(),
+                },
+                (None, None) => BackgroundEnd {
+                    exit_code: None,
+                    text: format!(
+                        "the user ran a command on the terminal: {}\nit ended with rewake, and how \
+                         is not known",
+                        one_line(&command.command, LINE_CHARS)
+                    ),
+                    blobs: Vec::new(),
+                },
+            };
+            Some((*entry, end))
+        })
+    }
+
+    /// The end goes into the log; only then may the run folder go.
+    pub(super) async fn report_user_end(&mut self, entry: Seq) -> Result<(), EngineError> {
+        let Some((found, end)) = self.ended_user_command() else {
+            return Ok(());
+        };
+        let guard = self
+            .state
+            .user_commands
+            .get(&found)
+            .map(|c| c.guard.clone());
+        debug_assert_eq!(found, entry);
+        let noted = Entry::Noted {
+            text: end.text,
+            about: Some(About::UserCommandEnded {
+                entry: found,
+                exit_code: end.exit_code,
+            }),
+        };
+        self.record(Write {
+            blobs: end.blobs,
+            ..Write::of(noted)
+        })
+        .await?;
+        self.on_terminal.remove(&found);
+        if let Some(guard) = guard {
+            self.discard(&guard).await;
+        }
+        Ok(())
+    }
+}
