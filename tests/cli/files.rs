@@ -200,16 +200,6 @@ fn the_doctor_says_what_is_kept_and_what_it_takes() {
     assert!(doctor(&home).contains("not kept (files.time)"));
 }
 
-#[test]
-fn a_command_that_may_only_read_has_no_look_behind_it() {
-    let home = calling(&[bash("echo 1 > a"), bash("cat a")]);
-    home.run(["-p", "go", "--yolo"]).expect(0);
-    let shown = output(&home, &["show", &id(&home)]);
-    let looks = shown.matches("what the files were").count();
-    // Before the first command and behind each; the two between are one.
-    assert!((2..=3).contains(&looks), "{looks}: {shown}");
-}
-
 /// The same command, whose files may have 2 MB at most.
 fn limited(agent: &Command) -> Command {
     let mut command = Command::new("sh");

@@ -180,8 +180,8 @@ async fn what_a_killed_keeper_left_running_can_be_stopped() {
     until(|| keeper_of(&there, &background.run).is_none()).await;
 
     let end = there.end(&background).await;
-    let (_, group) = end.text.split_once("(group ").unwrap();
-    let group: i32 = group.split(';').next().unwrap().parse().unwrap();
+    let (_, group) = end.text.split_once("ps -o pid,args -g ").unwrap();
+    let group: i32 = group.split('`').next().unwrap().parse().unwrap();
     let stop = call("bash_stop", serde_json::json!({ "id": "bg_2_0" }));
     let said = text(&there.machine.run_idempotent(&stop, None, 10_000).await);
     assert!(said.contains("was ended now"), "{said}");
