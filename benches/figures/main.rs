@@ -20,6 +20,7 @@
 mod checkpoint;
 mod child;
 mod context;
+mod files;
 mod noise;
 mod opening;
 mod request;
@@ -41,7 +42,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 11] = [
+const SUBJECTS: [(&str, Subject); 12] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -53,6 +54,7 @@ const SUBJECTS: [(&str, Subject); 11] = [
     ("stream", stream::rows),
     ("request", request::rows),
     ("context", context::rows),
+    ("files", files::rows),
 ];
 
 fn main() {

@@ -13,6 +13,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::diff::Range;
+use super::gc::Wanted;
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
@@ -150,6 +152,27 @@ enum Command {
         #[arg(long, value_name = "ENTRY")]
         at: Option<u64>,
     },
+    /// Show what changed in the files during a session: by calls, by commands and by hand
+    Diff {
+        /// The id of a session, or the beginning of it
+        id: String,
+        /// From entry FROM, or to entry TO, as `rewake show` numbers them; else from the first
+        /// that is known of the files to the last
+        #[arg(value_name = "FROM[..TO]")]
+        range: Option<Range>,
+        /// Only which files, and how many lines
+        #[arg(long)]
+        stat: bool,
+    },
+    /// Show what the data takes; with --yes remove what is kept of the files of old sessions
+    Gc {
+        /// Remove it; without this it is only shown
+        #[arg(long)]
+        yes: bool,
+        /// Of sessions in which nothing happened for so long [default: files.keep_days]
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u64>,
+    },
     /// Summarise all but the newest exchange of a session now
     Compact {
         /// The id of a session, or the beginning of it
@@ -269,6 +292,12 @@ pub(crate) enum Invocation {
         id: String,
         at: Option<u64>,
     },
+    Diff {
+        id: String,
+        range: Range,
+        stat: bool,
+    },
+    Gc(Wanted),
     Compact {
         id: String,
     },
@@ -407,6 +436,15 @@ impl Cli {
             },
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id, at } => Invocation::Fork { id, at },
+            Command::Diff { id, range, stat } => Invocation::Diff {
+                id,
+                range: range.unwrap_or_default(),
+                stat,
+            },
+            Command::Gc { yes, older_than } => Invocation::Gc(Wanted {
+                older_than_days: older_than,
+                yes,
+            }),
             Command::Compact { id } => Invocation::Compact { id },
             Command::Export {
                 id,
@@ -454,6 +492,8 @@ impl Command {
             Command::History { .. } => "history",
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
+            Command::Diff { .. } => "diff",
+            Command::Gc { .. } => "gc",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
@@ -691,6 +731,24 @@ mod tests {
                     id: id(),
                     at: Some(7),
                 },
+            ),
+            (
+                "diff 0197 3..9 --stat",
+                Invocation::Diff {
+                    id: id(),
+                    range: Range {
+                        from: Some(3),
+                        to: Some(9),
+                    },
+                    stat: true,
+                },
+            ),
+            (
+                "gc --yes --older-than 7",
+                Invocation::Gc(Wanted {
+                    older_than_days: Some(7),
+                    yes: true,
+                }),
             ),
             ("compact 0197", Invocation::Compact { id: id() }),
             (

@@ -9,13 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::command::{self, How, RunState, Runs};
-use crate::config::{self, Env, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing};
+use crate::config::{
+    self, Env, FilesConfig, FilesInTime, Loaded, Origin, Paths, Project, SandboxUse, Setting,
+    Standing,
+};
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
 use crate::session::{Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
+use crate::workspace::files::guard;
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
@@ -70,6 +74,7 @@ pub(super) fn run(
             keys(&mut report, env, loaded);
             shell(&mut report, env, loaded);
             sandbox(&mut report, env, loaded);
+            files(&mut report, env, paths, here, &loaded.config.files);
         }
         Err(error) => report.wrong("config", error.to_string(), error.hint()),
     }
@@ -289,6 +294,75 @@ fn standing(kernel: &Kernel) -> String {
         "Landlock version {} and seccomp; {files}; {network} for level workspace",
         kernel.landlock
     )
+}
+
+/// What is kept of the workspace's files, and what keeps it from being more.
+fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
+    let home = env.home().map(PathBuf::from);
+    let unfit = guard::unfit(&here.root, home.as_deref());
+    match (files.time, unfit) {
+        (FilesInTime::Off, _) => return report.note("files", "not kept (files.time)"),
+        (FilesInTime::Tools, _) => report.ok("files", "what file tools write is kept (files.time)"),
+        (FilesInTime::On, Some(why)) => {
+            report.note(
+                "files",
+                format!("only what file tools write is kept: {why}"),
+            );
+        }
+        (FilesInTime::On, None) => report.ok(
+            "files",
+            format!(
+                "what is not ignored is kept: at most {} files of {:.1} MB",
+                files.max_files,
+                files.max_file_bytes as f64 / 1e6
+            ),
+        ),
+    }
+    if let Some(why) = guard::nearly_full(&paths.data_dir) {
+        report.wrong(
+            "files",
+            format!("not kept at present: {why}"),
+            Some("make room"),
+        );
+    }
+    if !database::exists(&paths.data_dir) {
+        return;
+    }
+    // What is wrong with the store is said of the store.
+    let Ok(Some(store)) = Store::open_current(&paths.data_dir) else {
+        return;
+    };
+    match (store.files_bytes(), store.last_tree_size(&here.root)) {
+        (Ok(stored), Ok(last)) => {
+            if let Some((count, bytes)) = last {
+                let megabytes = bytes as f64 / 1e6;
+                report.ok(
+                    "files",
+                    format!("{count} in the last tree, {megabytes:.1} MB"),
+                );
+            }
+            stored_bytes(report, stored, files.max_bytes);
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            report.wrong("files", error.to_string(), error.hint().as_deref());
+        }
+    }
+}
+
+fn stored_bytes(report: &mut Report, stored: u64, most: u64) {
+    let text = format!(
+        "{:.1} of {:.1} MB are used by all workspaces",
+        stored as f64 / 1e6,
+        most as f64 / 1e6
+    );
+    let hint = "rewake gc makes room";
+    match stored {
+        _ if stored >= most => {
+            report.wrong("files", format!("{text}: nothing more is kept"), Some(hint))
+        }
+        _ if stored >= most / 5 * 4 => report.note("files", format!("{text}; {hint}")),
+        _ => report.ok("files", text),
+    }
 }
 
 fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {

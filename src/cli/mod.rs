@@ -7,9 +7,11 @@ pub(crate) mod args;
 mod compact;
 mod completion;
 mod demo;
+mod diff;
 mod doctor;
 mod export;
 mod fork;
+mod gc;
 mod history;
 mod json_schema;
 mod logging;
@@ -112,6 +114,8 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::History { query } => history::run(ctx, &query),
         Invocation::Show { id } => show::run(ctx, &id),
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
+        Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
+        Invocation::Gc(wanted) => gc::run(ctx, wanted),
         Invocation::Compact { id } => compact::run(ctx, &id),
         Invocation::Export {
             id,

@@ -69,6 +69,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
         context,
         shell,
         retry,
+        files,
         ..
     } = config;
     let table = [
@@ -140,6 +141,19 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(config.store.journal_sync_ms),
             100..=60_000,
         ),
+        ("files.max_files", Some(files.max_files), 0..=10_000_000),
+        (
+            "files.max_file_bytes",
+            Some(files.max_file_bytes),
+            0..=64 * MIB,
+        ),
+        (
+            "files.max_bytes",
+            Some(files.max_bytes),
+            0..=1024 * 1024 * MIB,
+        ),
+        ("files.keep_days", Some(files.keep_days), 0..=100_000),
+        ("files.wait_ms", Some(files.wait_ms), 0..=DAY_MS),
     ];
     table
         .into_iter()

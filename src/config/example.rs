@@ -84,6 +84,7 @@ fn it_names_every_key() {
         "instructions",
         "retry",
         "store",
+        "files",
         "log",
     ];
     let maps = ["providers", "models"];

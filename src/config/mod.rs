@@ -50,9 +50,9 @@ pub use provider::{
     ProviderConfig, default_model, keyed_providers,
 };
 pub use schema::{
-    Config, ContextConfig, InstructionsConfig, LogConfig, LogLevel, ModelFigures, NotifyConfig,
-    NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry, RetryConfig, SandboxConfig,
-    SandboxUse, ShellConfig, StoreConfig, UiConfig,
+    Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,
+    ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
+    RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
 };
 pub use setting::Setting;
 

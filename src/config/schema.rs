@@ -55,6 +55,7 @@ pub struct Config {
     pub instructions: InstructionsConfig,
     pub retry: RetryConfig,
     pub store: StoreConfig,
+    pub files: FilesConfig,
     pub log: LogConfig,
     /// What the user says of providers. [`Config::provider`] gives the whole of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -86,6 +87,7 @@ impl Default for Config {
             instructions: InstructionsConfig::default(),
             retry: RetryConfig::default(),
             store: StoreConfig::default(),
+            files: FilesConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
@@ -387,6 +389,55 @@ impl Default for StoreConfig {
             journal_sync_ms: 1_000,
         }
     }
+}
+
+/// What is kept of the workspace's files around effects.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct FilesConfig {
+    pub time: FilesInTime,
+    /// In a workspace with more files, only what file tools write is kept.
+    pub max_files: u64,
+    /// A larger file is named, and its content is not kept.
+    pub max_file_bytes: u64,
+    /// For all workspaces, as stored. Beyond it nothing more is kept.
+    pub max_bytes: u64,
+    /// `rewake gc` leaves sessions alone in which something happened in so many days.
+    pub keep_days: u64,
+    /// An effect waits so long for what the files are before it, milliseconds.
+    pub wait_ms: u64,
+    /// Globs of ignored files that are covered all the same.
+    pub include: Vec<String>,
+    /// Globs of files that are not covered.
+    pub exclude: Vec<String>,
+}
+
+impl Default for FilesConfig {
+    fn default() -> FilesConfig {
+        FilesConfig {
+            time: FilesInTime::On,
+            max_files: 200_000,
+            max_file_bytes: 8 * 1024 * 1024,
+            max_bytes: 2 * 1024 * 1024 * 1024,
+            keep_days: 30,
+            wait_ms: 3_000,
+            include: Vec::new(),
+            exclude: Vec::new(),
+        }
+    }
+}
+
+/// Which files are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesInTime {
+    /// All that are not ignored.
+    On,
+    /// Those that file tools write.
+    Tools,
+    Off,
 }
 
 /// What is written into the log file.

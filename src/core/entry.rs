@@ -161,7 +161,7 @@ pub enum Entry {
         /// What of the result changes the state. `None`: nothing but the call's end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fact: Option<Fact>,
-        /// Files in time: none until snapshots exist.
+        /// The name of the tree that says what the workspace's files were behind the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
     },
@@ -230,9 +230,12 @@ pub enum Entry {
     Saved {
         /// What the checkpoint was made for.
         reason: SaveReason,
-        /// Files in time: none until snapshots exist.
+        /// The name of the tree that says what the workspace's files were here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
+        /// Why the files before an effect could not be kept: said to the user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The first entry of a fork. It closes every open call: those belong to the other branch.
     Forked {
@@ -978,6 +981,9 @@ pub enum SaveReason {
     ContextLimit,
     /// A person asked for it. Not written by this version.
     Manual,
+    /// The workspace's files changed outside of a call, or could not be kept. It belongs to the
+    /// checkpoint before it.
+    Files,
 }
 
 /// The session and the entry a fork goes on from.
@@ -1086,11 +1092,13 @@ impl Entry {
 
     /// A session can be resumed from behind this entry.
     pub fn is_checkpoint(&self) -> bool {
+        if let Entry::Saved { reason, .. } = self {
+            return *reason != SaveReason::Files;
+        }
         matches!(
             self,
             Entry::Replied { .. }
                 | Entry::Finished { .. }
-                | Entry::Saved { .. }
                 | Entry::Compacted { .. }
                 | Entry::Continued { .. }
         )

@@ -45,6 +45,7 @@ pub mod summary;
 pub(crate) mod text;
 pub mod told;
 pub mod tool;
+pub mod tree;
 pub(crate) mod unsent;
 pub(crate) mod visible;
 pub mod window;

@@ -26,6 +26,7 @@ use super::size::{PART_BYTES, layers_bytes};
 use super::structured::{self, Standing, Structured};
 use super::text;
 use super::tool::{Class, Describe, Described, MAX_CALLS, ToolCall};
+use super::tree;
 use super::unsent::{self, Refused};
 use super::words::Words;
 
@@ -118,6 +119,12 @@ pub struct State {
     pub continuations: u32,
     name: Option<String>,
     first_words: Option<String>,
+    /// The name of the last tree: what the workspace's files were when it was recorded.
+    pub tree: Option<String>,
+    /// A call began after that tree that may have changed files.
+    pub may_differ_from_tree: bool,
+    /// Why the files could not be kept, when that was so at last.
+    pub files_not_kept: Option<String>,
     /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
     /// Models whose servers refused images, and which.
@@ -249,6 +256,9 @@ impl State {
             continuations: 0,
             name: None,
             first_words: None,
+            tree: None,
+            may_differ_from_tree: false,
+            files_not_kept: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
             ratios: BTreeMap::new(),
@@ -584,6 +594,12 @@ impl State {
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
         }
+        if let Some(tree) = tree::named(&record.entry) {
+            self.tree = Some(tree.to_string());
+            self.may_differ_from_tree = false;
+            self.files_not_kept = None;
+        }
+        self.may_differ_from_tree |= tree::may_change_files(&record.entry);
         match &record.entry {
             Entry::Opened {
                 folder,
@@ -762,6 +778,7 @@ impl State {
                 reason: SaveReason::Signal,
                 ..
             } => self.restarts = 0,
+            Entry::Saved { why: Some(why), .. } => self.files_not_kept = Some(why.clone()),
             Entry::Saved { .. } => {}
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose(choice) => self.chose(choice),

@@ -110,6 +110,9 @@ impl<W: World> Engine<W> {
                     self.keep_draft()?;
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
+                found = self.look_behind.end(), if self.look_behind.is_running() => {
+                    self.record_files(found).await?;
+                }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
                         self.stream(&delta)?;
@@ -185,6 +188,9 @@ impl<W: World> Engine<W> {
                     }
                 },
                 _ = self.timer.tick() => self.tick().await?,
+                found = self.look_behind.end(), if self.look_behind.is_running() => {
+                    self.record_files(found).await?;
+                }
             }
         }
     }

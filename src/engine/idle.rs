@@ -38,6 +38,9 @@ impl<W: World> Engine<W> {
                 }
                 _ = self.timer.tick() => self.tick().await?,
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),
+                found = self.look_behind.end(), if self.look_behind.is_running() => {
+                    self.record_files(found).await?;
+                }
                 _ = look.tick() => {
                     let step = next(&self.state, &self.settings.policy, &self.pending()?);
                     if matches!(step, Step::ReportEnd(_) | Step::ReportUserEnd(_)) {

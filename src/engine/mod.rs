@@ -11,6 +11,7 @@
 mod attend;
 mod commands;
 mod context;
+mod files;
 mod idle;
 mod recall;
 mod steps;
@@ -37,7 +38,7 @@ use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{self, Batch, Head, InboxId, Message, Queued, Store, StoreError};
+use crate::store::{self, Batch, Head, InboxId, Message, NewTree, Queued, Store, StoreError};
 use crate::tools;
 use crate::world::{Boundary, World};
 
@@ -215,6 +216,7 @@ pub struct Engine<W> {
     /// Something happened since the last checkpoint.
     changed: bool,
     printed_bytes: u64,
+    look_behind: files::LookBehind,
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
@@ -261,6 +263,7 @@ impl<W: World> Engine<W> {
             summaries: context::Summaries::default(),
             changed: false,
             printed_bytes: 0,
+            look_behind: files::LookBehind::default(),
             left: None,
             inbox_is_held: false,
             waits_for_person: false,
@@ -303,6 +306,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// When the log cannot be written. What was done stays to be settled by the next start.
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
+        let mut rested = false;
         loop {
             self.refresh()?;
             self.take_commands().await?;
@@ -328,6 +332,10 @@ impl<W: World> Engine<W> {
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
+                Step::Wait(_) if !rested && self.look_behind.is_running() => {
+                    rested = true;
+                    self.rest_of_look().await?;
+                }
                 Step::Wait(why) => return Ok(Rest::Waiting(why)),
             }
         }
@@ -335,8 +343,12 @@ impl<W: World> Engine<W> {
 
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.record(Write::of(Entry::Saved { reason, tree: None }))
-            .await
+        self.record(Write::of(Entry::Saved {
+            reason,
+            tree: None,
+            why: None,
+        }))
+        .await
     }
 
     /// Appends to the log, folds and publishes.
@@ -370,6 +382,7 @@ impl<W: World> Engine<W> {
             blobs: write.blobs,
             taken: write.taken,
             clear: write.clear,
+            tree: write.tree,
             unfinished: self.state.unfinished(),
         };
         let mut busy = 0;
@@ -428,6 +441,8 @@ struct Write {
     /// The row of the inbox that became `Said`.
     taken: Option<InboxId>,
     clear: Vec<store::Draft>,
+    /// What the files were, when an entry names a tree that is not kept yet.
+    tree: Option<NewTree>,
 }
 
 impl Write {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 
 use super::attend::Stoppable;
+use super::files::Found;
 use super::{Engine, EngineError, Write};
 use crate::core::access::Access;
 use crate::core::choice::next_fallback;
@@ -62,6 +63,7 @@ impl<W: World> Engine<W> {
         let model = self.state.model.clone();
         self.draft.reset();
         self.asked_about.clear();
+        self.look_ahead();
 
         let world = Rc::clone(&self.world);
         let (sender, deltas) = unbounded_channel();
@@ -254,18 +256,32 @@ impl<W: World> Engine<W> {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
+                let Some((files, tree)) = self.files_before(&guard).await? else {
+                    self.discard(&guard).await;
+                    return Ok(());
+                };
                 let started = Entry::Started {
                     call: call.id,
                     guard: guard.clone(),
                     access,
                 };
-                self.record(Write::of(started)).await?;
-                self.act(call, &guard).await
+                self.record(Write {
+                    entries: files.into_iter().chain([started]).collect(),
+                    tree,
+                    ..Write::default()
+                })
+                .await?;
+                self.act(call, &guard, access).await
             }
         }
     }
 
-    async fn act(&mut self, call: &ToolCall, guard: &Guard) -> Result<(), EngineError> {
+    async fn act(
+        &mut self,
+        call: &ToolCall,
+        guard: &Guard,
+        access: Option<Access>,
+    ) -> Result<(), EngineError> {
         let world = Rc::clone(&self.world);
         let (acting, begun) = (call.clone(), guard.clone());
         let step = async move {
@@ -280,7 +296,7 @@ impl<W: World> Engine<W> {
             Guard::Supervised { .. } | Guard::Opaque => Stoppable::Yes,
         };
         match self.attend_quiet(step, stoppable).await? {
-            Some(ran) => self.end(call, guard, ran).await,
+            Some(ran) => self.end(call, guard, access, ran).await,
             None => Ok(()),
         }
     }
@@ -317,18 +333,18 @@ impl<W: World> Engine<W> {
         });
         match settled {
             None => Ok(()),
-            Some(Settled::Ended(ran)) => self.end(&call, &guard, ran).await,
+            Some(Settled::Ended(ran)) => self.end(&call, &guard, access, ran).await,
             Some(Settled::NoRoom(why)) => Err(no_room(why)),
             Some(Settled::NotBegun(_)) if stop => {
                 let outcome = Outcome::Interrupted {
                     output: Output::default(),
                     why: "the user stopped before it began".into(),
                 };
-                self.end(&call, &guard, Ran::of(outcome)).await
+                self.end(&call, &guard, access, Ran::of(outcome)).await
             }
             Some(Settled::NotBegun(again)) if allowed.is_err() => {
                 let outcome = Outcome::error(allowed.err().unwrap_or_default());
-                self.end(&call, &guard, Ran::of(outcome)).await?;
+                self.end(&call, &guard, access, Ran::of(outcome)).await?;
                 if again != guard {
                     self.discard(&again).await;
                 }
@@ -344,7 +360,7 @@ impl<W: World> Engine<W> {
                     self.record(Write::of(started)).await?;
                     self.discard(&guard).await;
                 }
-                self.act(&call, &again).await
+                self.act(&call, &again, access).await
             }
         }
     }
@@ -358,20 +374,23 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let call = open.call.clone();
-        self.record_end(&call, Ran::of(outcome)).await
+        self.record_end(&call, Ran::of(outcome), Found::default())
+            .await
     }
 
     async fn end(
         &mut self,
         call: &ToolCall,
         guard: &Guard,
+        access: Option<Access>,
         mut ran: Ran,
     ) -> Result<(), EngineError> {
         if matches!(ran.fact, Some(Fact::Wrote { .. })) && self.state.changed_since_seen(guard) {
             ran.outcome.add_line(CHANGED_SINCE_SEEN);
         }
         let in_background = matches!(ran.fact, Some(Fact::Background { .. }));
-        self.finish(call, ran).await?;
+        let files = self.files_after(guard, access).await?;
+        self.finish_with(call, ran, files).await?;
         if !in_background {
             self.discard(guard).await;
         }
@@ -388,24 +407,36 @@ impl<W: World> Engine<W> {
         }
     }
 
-    pub(super) async fn finish(
+    /// The result of a call that has not touched any file.
+    pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+        self.finish_with(call, ran, Found::default()).await
+    }
+
+    async fn finish_with(
         &mut self,
         call: &ToolCall,
         mut ran: Ran,
+        files: Found,
     ) -> Result<(), EngineError> {
         self.tell_of_change_before(call, &mut ran.outcome);
-        self.record_end(call, ran).await
+        self.record_end(call, ran, files).await
     }
 
-    async fn record_end(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+    async fn record_end(
+        &mut self,
+        call: &ToolCall,
+        ran: Ran,
+        files: Found,
+    ) -> Result<(), EngineError> {
         let finished = Entry::Finished {
             call: call.id,
             outcome: ran.outcome,
             fact: ran.fact,
-            tree: None,
+            tree: files.name,
         };
         self.record(Write {
             blobs: ran.blobs,
+            tree: files.tree,
             ..Write::of(finished)
         })
         .await

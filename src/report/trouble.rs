@@ -91,6 +91,7 @@ fn code_of(error: &StoreError) -> u8 {
     match error {
         StoreError::Held { .. }
         | StoreError::Locked { .. }
+        | StoreError::InUse { .. }
         | StoreError::Busy { .. }
         | StoreError::Full { .. }
         | StoreError::DiskError { .. }

@@ -94,7 +94,7 @@ impl AppContext {
                 state.mode.name()
             ));
         }
-        let world = Machine::new(
+        let mut world = Machine::new(
             ctx,
             shell,
             runs,
@@ -102,6 +102,7 @@ impl AppContext {
             id.clone(),
             self.paths.data_dir.clone(),
         );
+        self.look_after_files(&mut world, &mut warnings);
         let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
         models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());

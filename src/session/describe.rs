@@ -205,6 +205,10 @@ impl Describer {
                 body: vec![Part::Summary(note)],
                 ..event(Tone::Calm, "the context began again from a note")
             },
+            Entry::Saved { why: Some(why), .. } => event(
+                Tone::Bad,
+                format!("the files before this were not kept: {why}"),
+            ),
             Entry::Freed { results } => detail(format!(
                 "{} left the context for a line each",
                 count(results.len() as u64, "old result")
@@ -423,6 +427,7 @@ fn saved(reason: SaveReason) -> &'static str {
         SaveReason::Exit => "left",
         SaveReason::ContextLimit => "context nearly full",
         SaveReason::Manual => "saved by hand",
+        SaveReason::Files => "what the files were",
     }
 }
 

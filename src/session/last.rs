@@ -209,7 +209,11 @@ mod tests {
     }
 
     fn saved(reason: SaveReason) -> Entry {
-        Entry::Saved { reason, tree: None }
+        Entry::Saved {
+            reason,
+            tree: None,
+            why: None,
+        }
     }
 
     fn records(entries: Vec<Entry>) -> Vec<Record> {

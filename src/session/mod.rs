@@ -8,6 +8,7 @@ pub mod context;
 pub(crate) mod describe;
 mod driver;
 pub(crate) mod export;
+mod files;
 mod last;
 mod layers;
 mod lost;

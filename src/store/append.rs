@@ -13,6 +13,7 @@ use super::head::Head;
 use super::inbox::{InboxId, take};
 use super::memories::remember;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
+use super::trees::{self, NewTree};
 use super::untold::is_told;
 use super::{Store, StoreError};
 use crate::core::entry::Choice;
@@ -50,6 +51,8 @@ pub struct Batch {
     pub taken: Option<InboxId>,
     /// The drafts that are now recorded.
     pub clear: Vec<Draft>,
+    /// What the workspace's files were, when an entry names a tree that is not kept yet.
+    pub tree: Option<NewTree>,
     /// Something is owed after this, beside what is queued: see
     /// [`super::SessionInfo::unfinished`].
     pub unfinished: bool,
@@ -95,6 +98,9 @@ impl Store {
         // First, since what is still queued counts as unfinished.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;
+        }
+        if let Some(tree) = &batch.tree {
+            trees::insert(&tx, batch.at_ms, tree).doing(WHAT)?;
         }
         let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
         for draft in &batch.clear {
@@ -293,6 +299,7 @@ fn insert_entry(
 /// What follows from the entry and is kept beside it.
 fn derive_rows(tx: &Transaction<'_>, head: &Head, record: &Record) -> rusqlite::Result<()> {
     let Record { seq, at_ms, entry } = record;
+    trees::note_use(tx, head, entry)?;
     match entry {
         Entry::Compacted { last, summary, .. } => summarised(tx, head, summary, *last, *at_ms),
         Entry::Finished {

@@ -90,6 +90,9 @@ pub enum StoreError {
         list(pids)
     )]
     Locked { pids: Vec<u32> },
+    /// It needs the store alone, and others have it open.
+    #[error("cannot {what}: the session store is in use by process {}", list(pids))]
+    InUse { what: &'static str, pids: Vec<u32> },
     /// The session is open in another process.
     #[error("session {session} is in use{}", by(pid))]
     Held {
@@ -178,10 +181,12 @@ impl StoreError {
                 "rewake history lists what there is".to_string()
             }
             StoreError::Ambiguous { .. } => "give more of the id".to_string(),
-            StoreError::Locked { pids } if pids.is_empty() => {
+            StoreError::Locked { pids } | StoreError::InUse { pids, .. } if pids.is_empty() => {
                 "close the other rewake processes".to_string()
             }
-            StoreError::Locked { pids } => format!("close process {}", list(pids)),
+            StoreError::Locked { pids } | StoreError::InUse { pids, .. } => {
+                format!("close process {}", list(pids))
+            }
             StoreError::Held { .. } => "fork it, or close the other process".to_string(),
             StoreError::Io { source, .. } if is_forbidden(source) => FORBIDDEN.to_string(),
             StoreError::Io { source, .. } if is_disk_error(source) => DISK_ERROR.to_string(),

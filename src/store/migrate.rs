@@ -18,6 +18,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0002_memory.sql"),
     include_str!("../../assets/migrations/0003_trash.sql"),
     include_str!("../../assets/migrations/0004_tips.sql"),
+    include_str!("../../assets/migrations/0005_files.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -120,7 +121,8 @@ mod tests {
                 "5460f5bbc9c2039b",
                 "3421d4928d0086cb",
                 "7e32c19ebcc0c6c2",
-                "b2092683312bdc39"
+                "b2092683312bdc39",
+                "9252819e29f33b96"
             ]
         );
     }

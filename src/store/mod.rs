@@ -18,6 +18,7 @@ mod blobs;
 mod chain;
 mod checkpoints;
 mod clock;
+pub mod contents;
 mod conversation;
 pub mod database;
 mod drafts;
@@ -25,6 +26,7 @@ mod error;
 mod files;
 mod follow;
 mod fork;
+mod gc;
 mod head;
 mod ids;
 mod inbox;
@@ -38,6 +40,7 @@ mod migrate;
 mod models;
 mod moved;
 mod open;
+mod packs;
 mod query;
 mod reconcile;
 mod row;
@@ -47,6 +50,7 @@ mod standing;
 mod tips;
 mod trace;
 mod trash;
+mod trees;
 mod untold;
 mod upkeep;
 
@@ -60,6 +64,7 @@ pub use conversation::Conversation;
 pub use drafts::{Draft, Drafts};
 pub use error::StoreError;
 pub use fork::NewFork;
+pub use gc::{Keep, Tidied};
 pub use head::Head;
 pub use ids::{made_at_ms, new_id};
 pub use inbox::{InboxId, Message, Queued};
@@ -68,11 +73,13 @@ pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;
+pub use packs::PackWriter;
 pub use reconcile::Brought;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
+pub use trees::{Cause, KnownTree, NewTree};
 
 use error::Doing;
 
@@ -87,10 +94,13 @@ pub struct Store {
     copies: Option<follow::Copies>,
     brought: Brought,
     in_use: moved::InUse,
+    /// The folder of large contents of files.
+    packs: std::path::PathBuf,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
-    // Held as long as the connection, so that nobody migrates under it.
-    _lock: lock::StoreLock,
+    // Held as long as the connection, so that nobody migrates under it. `None`: it is held
+    // alone by who tidies up.
+    lock: Option<lock::StoreLock>,
 }
 
 impl Store {

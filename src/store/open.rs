@@ -12,6 +12,7 @@ use super::files::private_folder;
 use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::moved::InUse;
+use super::packs;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
@@ -57,8 +58,9 @@ impl Store {
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            packs: packs::folder(data_dir),
             _files: files.opened(),
-            _lock: lock,
+            lock: Some(lock),
         })
     }
 }
@@ -84,8 +86,9 @@ impl Store {
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            packs: packs::folder(data_dir),
             _files: files.opened(),
-            _lock: lock,
+            lock: Some(lock),
         }))
     }
 }

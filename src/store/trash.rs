@@ -4,6 +4,7 @@
 use rusqlite::params;
 
 use super::error::Doing;
+use super::row::count;
 use super::{Store, StoreError};
 
 const WHAT: &str = "move the session to the trash";
@@ -32,6 +33,19 @@ impl Store {
             .and_then(|mut s| s.execute([session]))
             .doing(WHAT_BACK)?;
         one(rows, session)
+    }
+}
+
+impl Store {
+    /// How many sessions are in the trash, and the bytes of their entries as stored.
+    pub fn in_trash(&self) -> Result<(u64, u64), StoreError> {
+        self.conn
+            .query_row(
+                "SELECT count(*), coalesce(sum(bytes), 0) FROM sessions WHERE trashed_ms IS NOT NULL",
+                [],
+                |row| Ok((count(row.get(0)?), count(row.get(1)?))),
+            )
+            .doing("look at the trash")
     }
 }
 

@@ -13,80 +13,23 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Access, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{Access, Gid, Mode, Stat, Uid};
 
-use super::handle::Folder;
-use crate::config::IN_USE;
-use crate::store::database;
+use crate::workspace::handle::Folder;
+pub use crate::workspace::regular::load;
+pub(super) use crate::workspace::regular::{Kind, kind_of, load_from, open_in};
 
 /// Files over this are not edited or overwritten as a whole.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-pub(super) enum Kind {
-    Missing,
-    Folder,
-    Regular(Stat),
-    /// With its name for people.
-    Special(&'static str),
-}
-
-/// Links are followed.
-pub(super) fn kind(path: &Path) -> io::Result<Kind> {
-    match rustix::fs::stat(path) {
-        Ok(stat) => Ok(kind_of(stat)),
-        Err(rustix::io::Errno::NOENT) => Ok(Kind::Missing),
-        Err(e) => Err(e.into()),
-    }
-}
-
-fn kind_of(stat: Stat) -> Kind {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Kind::Folder,
-        FileType::RegularFile => Kind::Regular(stat),
-        FileType::Symlink => Kind::Special("a symbolic link now"),
-        FileType::Fifo => Kind::Special("a FIFO"),
-        FileType::Socket => Kind::Special("a socket"),
-        _ => Kind::Special("a device"),
-    }
-}
-
 pub(super) fn size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
-}
-
-/// Opens a regular file for reading, links followed. Without blocking, should it just have
-/// become a FIFO. The open session store is never opened: see [`database`].
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    if database::is_open_here(path) {
-        return Err(io::Error::other(IN_USE));
-    }
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::options()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)?;
-    regular(file)
-}
-
-/// As [`open`], no link followed. `path` is where `below` lies in this folder.
-pub(super) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
-    if database::is_open_here(path) {
-        return Err(io::Error::other(IN_USE));
-    }
-    regular(folder.file(below)?)
-}
-
-fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("not a regular file")),
-    }
 }
 
 pub(super) fn hash(bytes: &[u8]) -> String {
@@ -181,20 +124,6 @@ pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
         Some(place) => place.hash(),
         None => Ok(None),
     }
-}
-
-/// The whole content, or `FileTooLarge` when it is over `max_bytes`. Links are followed.
-pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    load_from(open(path)?, max_bytes)
-}
-
-fn load_from(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
 }
 
 /// Why the file (or, for a new one, its folder) cannot be replaced; `Ok` when it can.
@@ -366,6 +295,7 @@ mod tests {
 
     use super::super::support::{Room, hash as hash_of};
     use super::*;
+    use crate::workspace::regular::open;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o7777

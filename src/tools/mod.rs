@@ -13,7 +13,7 @@
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
 //! removes what an interrupted `apply` left beside the file). Whether a path may be touched
 //! is a matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
-//! ([`ToolContext::judged`]); nothing there is opened through a link ([`handle`]). Of what is found below that path, [`Hidden`] says what may be shown.
+//! ([`ToolContext::judged`]); nothing there is opened through a link ([`crate::workspace::handle`]). Of what is found below that path, [`Hidden`] says what may be shown.
 
 pub(crate) mod bash;
 mod bash_stop;
@@ -26,8 +26,6 @@ mod fit;
 mod foreign;
 mod glob;
 mod grep;
-mod handle;
-mod ignored;
 mod leads;
 mod limit;
 mod memory_insert;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use similar::TextDiff;
 
-use super::handle::Folder;
 use super::limit::Limits;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
+use crate::workspace::handle::Folder;
 
 /// What tools are run with: folder, root, limits.
 #[derive(Debug, Clone)]

@@ -15,10 +15,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::{DirEntry, FileType};
 
 use super::file;
-use super::handle::Folder;
-use super::ignored::Ignored;
 use super::limit::{Stop, Watch};
 use super::paths::Hidden;
+use crate::workspace::handle::Folder;
+use crate::workspace::ignored::Ignored;
 
 /// Names of a folder are sorted, so all of them are held at once.
 const MAX_NAMES: usize = 1_000_000;
@@ -256,3 +256,6 @@ impl PathGlob {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

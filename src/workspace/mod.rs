@@ -3,8 +3,12 @@
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
 mod branch;
+pub mod files;
+pub(crate) mod handle;
 mod here;
+pub(crate) mod ignored;
 mod instructions;
+pub(crate) mod regular;
 mod repository;
 mod skills;
 

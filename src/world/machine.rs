@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::archive::Archive;
 use super::confine::Confine;
+use super::files::{Files, Keeping, Snapshot, Wish};
 use super::{BackgroundEnd, Images, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
@@ -49,6 +50,8 @@ pub struct Machine {
     runs: Runs,
     models: Models,
     archive: Archive,
+    /// `None`: the files are not looked after.
+    files: Option<Files>,
     session: String,
     boot: String,
     /// The runs that are waited for.
@@ -71,10 +74,20 @@ impl Machine {
             runs,
             models,
             archive: Archive::new(data_dir, session.clone()),
+            files: None,
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
         }
+    }
+
+    /// Looks after the workspace's files from here on.
+    ///
+    /// # Errors
+    /// When there can be no thread for it.
+    pub fn keep_files(&mut self, keeping: Keeping) -> io::Result<()> {
+        self.files = Some(Files::start(keeping)?);
+        Ok(())
     }
 
     fn ctx_at(&self, at: Option<&Path>) -> ToolContext {
@@ -373,6 +386,19 @@ impl World for Machine {
                 refused("this call has no effect to prepare".to_string())
             }
             Err(why) => refused(why),
+        }
+    }
+
+    async fn snapshot(&self, wish: Wish) -> Snapshot {
+        match &self.files {
+            Some(files) => files.snapshot(wish).await,
+            None => Snapshot::Off,
+        }
+    }
+
+    fn look_ahead(&self, wish: Wish) {
+        if let Some(files) = &self.files {
+            files.look_ahead(wish);
         }
     }
 

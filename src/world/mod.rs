@@ -5,6 +5,7 @@
 
 mod archive;
 pub(crate) mod confine;
+mod files;
 pub mod machine;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use crate::model::{Delta, Reply};
 use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
+pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -62,6 +64,8 @@ pub enum Boundary {
     AfterIdempotent,
     BeforePrepare,
     AfterPrepare,
+    BeforeSnapshot,
+    AfterSnapshot,
     BeforeAct,
     AfterAct,
     BeforeSettle,
@@ -126,6 +130,14 @@ pub trait World: 'static {
         at: Option<&Path>,
         seen: &dyn Fn(&str) -> Option<String>,
     ) -> impl Future<Output = Result<Guard, Unready>>;
+
+    /// What the workspace's files are now. A tree that it gives is kept once it is recorded.
+    fn snapshot(&self, _wish: Wish) -> impl Future<Output = Snapshot> {
+        std::future::ready(Snapshot::Off)
+    }
+
+    /// Looks at the files while nobody waits for it, to be quicker when somebody does.
+    fn look_ahead(&self, _wish: Wish) {}
 
     /// The effect. `guard` is recorded.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;

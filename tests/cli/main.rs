@@ -15,6 +15,7 @@ mod commands;
 mod config;
 mod context;
 mod figures;
+mod files;
 mod journal;
 mod keeper;
 mod kernels;

@@ -52,6 +52,8 @@ fn answers() -> Vec<Answer> {
 fn what_is_told_or_done_is_on_the_disk_before() {
     let server = Server::start(list(answers()));
     let home = Home::with(&server, Protocol::Chat);
+    // Too much for a row of the database, and not to be compressed: it goes into a pack.
+    std::fs::write(home.path("big"), noise(64 * 1024)).expect("write a file");
     let file = home.rewake_home().join("trace");
     let agent = home.rewake(["-p", "do it", "--yolo", "--output-format", "stream-json"]);
     run(traced(&agent, &file), LIMIT).expect(0);
@@ -72,6 +74,7 @@ fn what_is_told_or_done_is_on_the_disk_before() {
         keepers: 2,
         replaced: 3,
         folders: 2,
+        packs: 1,
     };
     assert_eq!(found, wanted);
 }
@@ -125,6 +128,17 @@ fn syncs_of(calls: usize, journal: bool) -> Syncs {
         }
     }
     syncs
+}
+
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 /// The same command under strace.

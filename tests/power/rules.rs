@@ -8,6 +8,9 @@
 //!    and that only when the run folder and its status are synced.
 //! 4. A file gets its name in the workspace when its content is synced, and its folder is
 //!    synced before the result is printed. So are the folders of new folders.
+//! 5. An entry that names a tree is printed only when all that was written to packs is synced,
+//!    and the name of each pack too. What the files were before an effect is in one transaction
+//!    with its `Started`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -24,6 +27,8 @@ pub struct Found {
     pub keepers: usize,
     pub replaced: usize,
     pub folders: usize,
+    /// Packs that were written, at the time a tree was named.
+    pub packs: usize,
 }
 
 /// # Errors
@@ -69,6 +74,9 @@ struct Watch {
     results: usize,
     /// The `Started` lines.
     begun: Vec<String>,
+    packs: HashSet<String>,
+    /// What the files were was printed last: a `Started` may be in the same transaction.
+    is_with_started: bool,
 }
 
 impl Watch {
@@ -93,6 +101,9 @@ impl Watch {
             // What a command does is its own affair.
             What::Wrote { .. } if self.others.contains(&op.pid) => Ok(()),
             What::Wrote { to, .. } => {
+                if to.ends_with(".pack") && self.packs.insert(to.clone()) {
+                    self.dirty.insert(parent(to));
+                }
                 self.dirty.insert(to.clone());
                 Ok(())
             }
@@ -115,6 +126,16 @@ impl Watch {
         }
     }
 
+    fn packs_are_synced(&mut self) -> Result<(), String> {
+        self.found.packs = self.packs.len();
+        let folders: HashSet<String> = self.packs.iter().map(|pack| parent(pack)).collect();
+        let mut all = self.packs.iter().chain(&folders);
+        match all.find(|path| self.dirty.contains(*path)) {
+            Some(path) => Err(format!("a tree is named, and {path} is not synced")),
+            None => Ok(()),
+        }
+    }
+
     fn request(&mut self) -> Result<(), String> {
         self.log_is_synced()?;
         if self.found.requests > 0 && self.results == 0 {
@@ -127,11 +148,19 @@ impl Watch {
 
     fn entry(&mut self, kind: &str, text: &str) -> Result<(), String> {
         self.log_is_synced()?;
-        if self.commits == 0 {
+        let is_with = std::mem::take(&mut self.is_with_started) && kind == "started";
+        if self.commits == 0 && !is_with {
             return Err("an entry is told that no sync came before".into());
         }
         self.commits = 0;
+        if names_tree(text) {
+            self.packs_are_synced()?;
+        }
         match kind {
+            "saved" => {
+                self.is_with_started = text.contains(r#"\"reason\":\"files\""#);
+                Ok(())
+            }
             "started" => self.started(text),
             "finished" => {
                 self.results += 1;
@@ -190,6 +219,10 @@ fn kind(text: &str) -> Option<String> {
     Some(kind.to_string())
 }
 
+fn names_tree(text: &str) -> bool {
+    text.contains(r#"\"tree\":\""#)
+}
+
 /// The run of a `Started` of a command.
 fn run_of(text: &str) -> Option<String> {
     let (_, behind) = text.split_once(r#"\"run\":\""#)?;
@@ -218,9 +251,13 @@ mod tests {
 1 write(1<pipe:[9]>, "{\"seq\":2,\"type\":\"entry.replied\"}\n", 30) = 30
 1 fdatasync(4</h/runs/r1/status>) = 0
 1 fsync(4</h/runs/r1>) = 0
+3 write(8</h/files/packs/p.pack>, "x", 1) = 1
+3 fdatasync(8</h/files/packs/p.pack>) = 0
+3 fsync(9</h/files/packs>) = 0
 1 pwrite64(3</h/rewake.db-wal>, "x", 1, 0) = 1
 1 fdatasync(3</h/rewake.db-wal> <unfinished ...>
 1 <... fdatasync resumed>) = 0
+1 write(1<pipe:[9]>, "{\"reason\":\"files\",\"tree\":\"ab\",\"type\":\"entry.saved\"}\n", 30) = 30
 1 write(1<pipe:[9]>, "{\"guard\":{\"run\":\"r1\"},\"type\":\"entry.started\"}\n", 30) = 30
 2 execve("/proc/self/exe", ["rewake", "__keep", "/h/runs/r1"], 0x1 /* 5 vars */) = 0
 1 mkdir("/w/new", 0777) = 0
@@ -247,6 +284,7 @@ mod tests {
             keepers: 1,
             replaced: 1,
             folders: 1,
+            packs: 1,
         };
         assert_eq!(checked(GOOD), Ok(found));
     }
@@ -255,7 +293,7 @@ mod tests {
     fn without_any_one_of_its_syncs_it_is_refused() {
         let is_sync = |line: &str| line.contains("sync(") && !line.contains("unfinished");
         let syncs = GOOD.lines().filter(|line| is_sync(line)).count();
-        assert_eq!(syncs, 8);
+        assert_eq!(syncs, 10);
         for (place, line) in GOOD.lines().enumerate() {
             // The second half of a sync makes it one.
             if is_sync(line) || line.contains("sync resumed") {

@@ -60,6 +60,7 @@ fn checkpoints_follow_the_chain_with_their_plan_steps() {
     let saved = || Entry::Saved {
         reason: SaveReason::Timer,
         tree: None,
+        why: None,
     };
     let mut trunk = session(&mut store, HERE);
     append(

@@ -43,6 +43,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
         Entry::Saved {
             reason: rewake::core::entry::SaveReason::Exit,
             tree: None,
+            why: None,
         },
     ];
     for entry in set_up {

@@ -23,4 +23,5 @@ mod searching;
 mod skip;
 mod story;
 mod tips;
+mod trees;
 mod waiting;

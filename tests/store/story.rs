@@ -268,6 +268,7 @@ pub fn all_kinds() -> Vec<Entry> {
         Entry::Saved {
             reason: SaveReason::Timer,
             tree: None,
+            why: None,
         },
         Entry::Chose(Choice {
             model: Some("ollama/small".into()),

@@ -193,6 +193,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             Entry::Saved {
                 reason: SaveReason::ContextLimit,
                 tree: None,
+                why: None,
             },
             ("saved: context nearly full", Detail),
         ),

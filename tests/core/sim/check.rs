@@ -7,6 +7,7 @@ use std::rc::Rc;
 use rewake::core::entry::*;
 use rewake::core::state::State;
 use rewake::core::tool::Class;
+use rewake::core::tree::tree_at;
 use rewake::store::Store;
 
 use super::fake::{self, Outside};
@@ -55,6 +56,27 @@ fn check_memories(dir: &Path, session: &str, records: &[Record]) {
     assert_eq!(rows, kept, "memories kept, and rows of them");
 }
 
+/// Before an effect began, the files before it were durable.
+fn check_files(store: &Store, records: &[Record], outside: &Outside) {
+    for record in records {
+        let Entry::Started { call, .. } = &record.entry else {
+            continue;
+        };
+        let first = records
+            .iter()
+            .find(|r| matches!(&r.entry, Entry::Started { call: other, .. } if other == call));
+        let Some(name) = outside.files_at.get(call) else {
+            continue;
+        };
+        if first.map(|first| first.seq) == Some(record.seq) {
+            let known = tree_at(records, record.seq - 1);
+            assert_eq!(known, Some(name.as_str()), "the files before call {call}");
+        }
+        let tree = store.tree(name).expect("trees can be read");
+        assert!(tree.is_some(), "the files before call {call} are kept");
+    }
+}
+
 /// The invariants of a session that is at rest.
 pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> Vec<Record> {
     let store = Store::open(dir).expect("the store opens");
@@ -65,6 +87,7 @@ pub fn check_end(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> V
     check_acknowledged(&records, session, outside);
     check_memories(dir, session, &records);
     let outside = outside.borrow();
+    check_files(&store, &records, &outside);
     let results = |call: CallId| {
         records.iter().find_map(|r| match &r.entry {
             Entry::Finished {

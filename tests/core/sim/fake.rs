@@ -11,11 +11,12 @@ use rewake::core::entry::*;
 use rewake::core::request::{Part, Request};
 use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
+use rewake::core::tree::{Item, Tree};
 use rewake::engine::Command;
 use rewake::model::{Delta, Reply};
-use rewake::store::Message;
+use rewake::store::{Cause, Message, NewTree};
 use rewake::tools::{self, Ran, Work};
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -236,6 +237,10 @@ pub struct Outside {
     pub asked: Vec<String>,
     /// Answers in the log.
     pub replies: usize,
+    /// How often the user changed a file of their own.
+    edits: u32,
+    /// The name of the tree that the files were as, at the begin of each effect.
+    pub files_at: BTreeMap<CallId, String>,
     /// What paths lead to is exchanged for another at each death.
     pub moves: bool,
     deaths: u32,
@@ -272,6 +277,8 @@ impl Outside {
             has_schema: false,
             asked: Vec::new(),
             replies: 0,
+            edits: 0,
+            files_at: BTreeMap::new(),
             moves: false,
             deaths: 0,
         }
@@ -327,6 +334,7 @@ impl Outside {
                 .is_some_and(|r: u64| r <= seq)
         };
         self.effects.retain(|m, _| kept(m));
+        self.files_at.retain(|call, _| call.reply <= seq);
         self.stop_at = None;
         self.branch += 1;
     }
@@ -355,6 +363,15 @@ impl Outside {
         }
     }
 
+    /// The tree of all that lies outside.
+    fn tree(&self) -> NewTree {
+        let (effects, files, edits) = (&self.effects, &self.files, self.edits);
+        let target = format!("{effects:?} {files:?} {edits}").into_bytes();
+        let tree = Tree([(b"all".to_vec(), Item::Link { target })].into());
+        let (root, delta) = (Path::new("/w"), tree.whole());
+        NewTree::new(root, None, &delta, &tree, Cause::Outside, Vec::new()).expect("a tree")
+    }
+
     fn effect(&mut self, call: CallId) {
         *self.effects.entry(marker(call)).or_default() += 1;
     }
@@ -381,6 +398,8 @@ pub const ACCESS: Access = Access::Workspace;
 
 pub struct Fake {
     outside: Rc<RefCell<Outside>>,
+    /// Calls that this process made ready.
+    ready: RefCell<BTreeSet<CallId>>,
 }
 
 fn ran(outcome: Outcome, fact: Option<Fact>) -> Ran {
@@ -402,7 +421,10 @@ fn content(branch: u32, call: &ToolCall) -> String {
 
 impl Fake {
     pub fn new(outside: Rc<RefCell<Outside>>) -> Fake {
-        Fake { outside }
+        Fake {
+            outside,
+            ready: RefCell::default(),
+        }
     }
 
     /// Dies here when it is time to.
@@ -527,6 +549,8 @@ impl World for Fake {
         let turn = self.outside.borrow().replies;
         let _ = deltas.send(Delta::Text("streaming".into()));
         self.outside.borrow_mut().asked.push(request.model.clone());
+        // The user works too.
+        self.outside.borrow_mut().edits += 1;
         self.pass().await;
         if self.outside.borrow().overloaded && request.model != FALLBACK {
             return Err(Failure {
@@ -593,6 +617,7 @@ impl World for Fake {
         _seen: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();
+        self.ready.borrow_mut().insert(call.id);
         match tools::work(call) {
             Ok(Work::Replace(_)) => Ok(Guard::Checked {
                 path: at.map_or_else(|| "f".into(), |at| at.display().to_string()),
@@ -607,7 +632,20 @@ impl World for Fake {
         }
     }
 
+    async fn snapshot(&self, wish: Wish) -> Snapshot {
+        self.pass().await;
+        let tree = self.outside.borrow().tree();
+        match wish.last == Some(tree.name()) {
+            true => Snapshot::Same(tree.name()),
+            false => Snapshot::New(Box::new(tree)),
+        }
+    }
+
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+        if self.ready.borrow_mut().remove(&call.id) {
+            let name = self.outside.borrow().tree().name();
+            self.outside.borrow_mut().files_at.insert(call.id, name);
+        }
         match guard {
             Guard::Checked { before, .. } => {
                 self.pass().await;

@@ -26,18 +26,18 @@ const FOLDER: OFlags = OFlags::RDONLY
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder(OwnedFd);
+pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
     /// `path` is absolute, its links followed.
-    pub(super) fn open(path: &Path) -> io::Result<Folder> {
+    pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let root = sys::openat(CWD, "/", FOLDER, Mode::empty())?;
         let below = path.strip_prefix("/").map_err(|_| unfit(path))?;
         Folder(root).below(below)
     }
 
     /// The deepest folder on the way to `path` that exists, and the rest.
-    pub(super) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
+    pub(crate) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
         for part in path.ancestors() {
             match Folder::open(part) {
                 Ok(folder) => {
@@ -51,62 +51,66 @@ impl Folder {
         Err(ErrorKind::NotFound.into())
     }
 
-    pub(super) fn below(&self, path: &Path) -> io::Result<Folder> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    pub(crate) fn below(&self, path: &Path) -> io::Result<Folder> {
         open_below(self.0.as_fd(), path, FOLDER, Mode::empty()).map(Folder)
     }
 
     /// Opens what is at `path` below it, without blocking on a FIFO.
-    pub(super) fn file(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_below(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
     }
 
     /// Makes a file that is not there yet.
-    pub(super) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
+    pub(crate) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         open_below(self.0.as_fd(), Path::new(name), flags, mode).map(File::from)
     }
 
-    pub(super) fn make_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn make_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
     /// Of a link: of itself.
-    pub(super) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+    pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// The names in it, `.` and `..` too.
-    pub(super) fn names(&self, path: &Path) -> io::Result<Dir> {
+    pub(crate) fn names(&self, path: &Path) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
         Ok(Dir::new(folder)?)
     }
 
-    pub(super) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
+    pub(crate) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
         Ok(sys::accessat(&self.0, name, access, AtFlags::empty())?)
     }
 
     /// What had the name `to` has it no more.
-    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
     /// `AlreadyExists` when there is something of the name `to`. Not every file system can
     /// refuse that.
-    pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(from, to),
             renamed => Ok(renamed?),
         }
     }
 
-    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Makes the names in it durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = sys::openat(&self.0, ".", flags, Mode::empty())?;
         match File::from(folder).sync_all() {
@@ -208,8 +212,30 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
-    use super::super::support::Room;
     use super::*;
+
+    struct Room(tempfile::TempDir);
+
+    impl Room {
+        fn new() -> Room {
+            Room(tempfile::tempdir().unwrap())
+        }
+
+        /// Its links followed.
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn put(&self, name: &str, content: &str) {
+            let path = self.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+
+        fn is_empty(&self) -> bool {
+            fs::read_dir(self.0.path()).unwrap().next().is_none()
+        }
+    }
 
     type Open = fn(BorrowedFd<'_>, &Path, OFlags, Mode) -> io::Result<OwnedFd>;
 
@@ -290,7 +316,7 @@ mod tests {
         let name = OsStr::new("new");
         folder.new_file(name, Mode::from_raw_mode(0o600)).unwrap();
         folder.rename(name, OsStr::new("b")).unwrap();
-        assert!(room.path("aside/b").exists() && outside.names().is_empty());
+        assert!(room.path("aside/b").exists() && outside.is_empty());
         let taken = folder.rename_new(OsStr::new("a"), OsStr::new("b"));
         assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
     }

@@ -1,0 +1,81 @@
+//! `rewake gc`: what is kept of files is tidied up, and what all of the data takes is shown.
+
+use crate::core::text::count;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::{AppContext, now_ms};
+use crate::store::{Keep, Tidied, database};
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+/// What is asked of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wanted {
+    /// `None`: as the config says.
+    pub older_than_days: Option<u64>,
+    pub yes: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
+    let days = wanted
+        .older_than_days
+        .unwrap_or(ctx.config().files.keep_days);
+    let days_ms = i64::try_from(days)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(DAY_MS);
+    let keep = |dry_run| Keep {
+        since_ms: now_ms().saturating_sub(days_ms),
+        dry_run,
+    };
+    let data_dir = &ctx.paths.data_dir;
+    let store = ctx.open_store()?;
+    sizes(ctx, &store)?;
+    let found = store.tidy_files(data_dir, keep(true))?;
+    if !wanted.yes {
+        line(&format!("to remove  {}", words(&found)));
+        if found.bytes > 0 || found.sessions > 0 {
+            note(&format!(
+                "nothing was removed; rewake gc --yes removes it (sessions of {} and younger are kept)",
+                count(days, "day")
+            ));
+        }
+        return Ok(exit::DONE);
+    }
+    let removed = ctx.open_store()?.tidy_files(data_dir, keep(false))?;
+    line(&format!("removed    {}", words(&removed)));
+    Ok(exit::DONE)
+}
+
+fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), Trouble> {
+    let (sessions, in_trash) = store.in_trash()?;
+    let of_files = store.files_bytes()?;
+    line(&format!(
+        "database   {}",
+        mib(database::bytes(&ctx.paths.data_dir))
+    ));
+    line(&format!(
+        "files      {} of at most {}",
+        mib(of_files),
+        mib(ctx.config().files.max_bytes)
+    ));
+    line(&format!(
+        "trash      {}, {}",
+        count(sessions, "session"),
+        mib(in_trash)
+    ));
+    Ok(())
+}
+
+fn words(tidied: &Tidied) -> String {
+    format!(
+        "{}, {}, {} of {} ({} in the trash)",
+        mib(tidied.bytes),
+        count(tidied.contents, "content"),
+        count(tidied.trees, "tree"),
+        count(tidied.sessions, "session"),
+        tidied.in_trash
+    )
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}

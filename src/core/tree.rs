@@ -1,0 +1,409 @@
+//! A tree: what lies at each path of a workspace at one instant, without the contents.
+//!
+//! Trees are kept as deltas, one to the next. [`Delta`] is what differs between two trees, and
+//! its bytes are what the store keeps. Which tree belongs to a place in a log says [`tree_at`].
+//!
+//! Paths are bytes, for file names are: below the workspace's root without a slash in front, and
+//! absolute where a tool wrote a file outside of it.
+//!
+//! Invariant: `a.apply(&diff(&a, &b))` is `b`, for any two trees.
+
+use std::collections::BTreeMap;
+
+use super::access::Access;
+use super::entry::{Entry, Record, Seq};
+
+/// blake3 of a file's content.
+pub type ContentHash = [u8; 32];
+
+/// A path as its bytes.
+pub type PathBytes = Vec<u8>;
+
+/// No path is longer: as the kernel has it.
+const MAX_PATH_BYTES: usize = 4_096;
+
+/// The form of [`Delta::encode`].
+const VERSION: u8 = 1;
+
+/// What lies at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A regular file. `mode` is its permission bits.
+    File {
+        mode: u16,
+        hash: ContentHash,
+        bytes: u64,
+    },
+    /// A symbolic link, and where it points.
+    Link { target: Vec<u8> },
+    /// Something whose content is not kept: it is named, and never restored.
+    Marker {
+        why: Marked,
+        bytes: u64,
+        /// Milliseconds since 1970.
+        mtime_ms: i64,
+        /// Of files that were read all the same.
+        hash: Option<ContentHash>,
+    },
+}
+
+/// Why the content of something is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// A file over the limit.
+    TooBig,
+    /// A file or folder that may not be read.
+    Unreadable,
+    Fifo,
+    Socket,
+    Device,
+    /// A folder of another file system.
+    Mount,
+    /// A file that holds keys or passwords.
+    Secret,
+    /// A file that changed each time it was read.
+    Unsteady,
+}
+
+/// Each with its number in [`Delta::encode`], which never changes, and its words for a person.
+const MARKED: [(Marked, u8, &str); 8] = [
+    (Marked::TooBig, 1, "too big"),
+    (Marked::Unreadable, 2, "not readable"),
+    (Marked::Fifo, 3, "a FIFO"),
+    (Marked::Socket, 4, "a socket"),
+    (Marked::Device, 5, "a device"),
+    (Marked::Mount, 6, "another file system"),
+    (Marked::Secret, 7, "a secret"),
+    (Marked::Unsteady, 8, "changed while it was read"),
+];
+
+impl Marked {
+    /// For a person: "a FIFO".
+    pub fn words(self) -> &'static str {
+        let found = MARKED.iter().find(|(marked, ..)| *marked == self);
+        found.map_or("not kept", |(.., words)| words)
+    }
+
+    fn number(self) -> u8 {
+        let found = MARKED.iter().find(|(marked, ..)| *marked == self);
+        found.map_or(0, |(_, number, _)| *number)
+    }
+
+    fn of_number(number: u8) -> Option<Marked> {
+        let found = MARKED.iter().find(|(_, known, _)| *known == number);
+        found.map(|(marked, ..)| *marked)
+    }
+}
+
+impl Item {
+    /// The content that is kept of it.
+    pub fn content(&self) -> Option<&ContentHash> {
+        match self {
+            Item::File { hash, .. } => Some(hash),
+            Item::Link { .. } | Item::Marker { .. } => None,
+        }
+    }
+}
+
+/// What became of one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// This lies there now. `entered`: it was there before, and only became covered.
+    Put { item: Item, entered: bool },
+    /// Nothing lies there now. `left`: it is still there, and only is not covered any more.
+    Gone { left: bool },
+}
+
+impl Change {
+    /// A change that somebody made to the path itself.
+    pub fn put(item: Item) -> Change {
+        Change::Put {
+            item,
+            entered: false,
+        }
+    }
+}
+
+/// What differs between a tree and the one before it, by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delta(pub BTreeMap<PathBytes, Change>);
+
+/// What lies at each covered path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree(pub BTreeMap<PathBytes, Item>);
+
+impl Tree {
+    /// Makes this tree the one that the delta leads to.
+    pub fn apply(&mut self, delta: &Delta) {
+        for (path, change) in &delta.0 {
+            match change {
+                Change::Put { item, .. } => {
+                    self.0.insert(path.clone(), item.clone());
+                }
+                Change::Gone { .. } => {
+                    self.0.remove(path);
+                }
+            }
+        }
+    }
+
+    /// The delta from an empty tree to this one.
+    pub fn whole(&self) -> Delta {
+        diff(&Tree::default(), self)
+    }
+
+    /// Bytes of the files in it, those left out not counted.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |item: &Item| match item {
+            Item::File { bytes, .. } => *bytes,
+            Item::Link { .. } | Item::Marker { .. } => 0,
+        };
+        self.0.values().map(bytes).sum()
+    }
+}
+
+/// What leads from `a` to `b`.
+pub fn diff(a: &Tree, b: &Tree) -> Delta {
+    let gone = a.0.keys().filter(|path| !b.0.contains_key(*path));
+    let gone = gone.map(|path| (path.clone(), Change::Gone { left: false }));
+    let put =
+        b.0.iter()
+            .filter(|(path, item)| a.0.get(*path) != Some(item));
+    let put = put.map(|(path, item)| (path.clone(), Change::put(item.clone())));
+    Delta(gone.chain(put).collect())
+}
+
+/// The name of the tree that is known at the place `seq` of a log; `None` when the files are
+/// not known there. Never a guess: once a call with an effect was begun, only a tree that was
+/// taken before the next one began says what the files were after it.
+pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
+    let (until, after) = records.split_at(records.partition_point(|r| r.seq <= seq));
+    let mut is_changed = false;
+    for record in until.iter().rev() {
+        match (named(&record.entry), &record.entry) {
+            (Some(tree), _) if !is_changed => return Some(tree),
+            (Some(_), _) => break,
+            (None, entry) => is_changed |= may_change_files(entry),
+        }
+    }
+    if !is_changed {
+        return None;
+    }
+    for record in after {
+        match (named(&record.entry), &record.entry) {
+            (Some(tree), _) => return Some(tree),
+            (None, entry) if may_change_files(entry) => return None,
+            (None, _) => {}
+        }
+    }
+    None
+}
+
+/// Whether a call began with this entry that may change files. A command whose sandbox lets it
+/// only read does not.
+pub fn may_change_files(entry: &Entry) -> bool {
+    matches!(entry, Entry::Started { access, .. } if *access != Some(Access::Read))
+}
+
+/// The tree that an entry names.
+pub fn named(entry: &Entry) -> Option<&str> {
+    match entry {
+        Entry::Finished { tree, .. } | Entry::Saved { tree, .. } => tree.as_deref(),
+        _ => None,
+    }
+}
+
+impl Delta {
+    /// Nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As it is stored: sorted, each path without what it shares with the one before.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        let mut before: &[u8] = &[];
+        for (path, change) in &self.0 {
+            let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
+            out.push(operation(change));
+            number(&mut out, shared as u64);
+            bytes(&mut out, &path[shared..]);
+            if let Change::Put { item, .. } = change {
+                encode_item(&mut out, item);
+            }
+            before = path;
+        }
+        out
+    }
+
+    /// Reads what [`Delta::encode`] wrote.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn decode(encoded: &[u8]) -> Result<Delta, String> {
+        let mut input = Input(encoded);
+        if input.byte()? != VERSION {
+            return Err("a newer version wrote it".to_string());
+        }
+        let mut changes = BTreeMap::new();
+        let mut before: PathBytes = Vec::new();
+        while !input.0.is_empty() {
+            let operation = input.byte()?;
+            let shared = usize::try_from(input.number()?).map_err(|_| CUT)?;
+            let rest = input.bytes()?;
+            let mut path = before.get(..shared).ok_or(CUT)?.to_vec();
+            path.extend_from_slice(rest);
+            if path.len() > MAX_PATH_BYTES || path.is_empty() {
+                return Err("a path in it is no path".to_string());
+            }
+            let change = decode_change(operation, &mut input)?;
+            before.clone_from(&path);
+            if changes.insert(path, change).is_some() {
+                return Err("a path is in it twice".to_string());
+            }
+        }
+        Ok(Delta(changes))
+    }
+}
+
+const CUT: &str = "it is cut off";
+
+// The numbers of the operations never change.
+const PUT: u8 = 1;
+const ENTERED: u8 = 2;
+const GONE: u8 = 3;
+const LEFT: u8 = 4;
+
+const FILE: u8 = 1;
+const LINK: u8 = 2;
+const MARKER: u8 = 3;
+
+fn operation(change: &Change) -> u8 {
+    match change {
+        Change::Put { entered: false, .. } => PUT,
+        Change::Put { entered: true, .. } => ENTERED,
+        Change::Gone { left: false } => GONE,
+        Change::Gone { left: true } => LEFT,
+    }
+}
+
+fn decode_change(operation: u8, input: &mut Input<'_>) -> Result<Change, String> {
+    Ok(match operation {
+        PUT | ENTERED => Change::Put {
+            item: decode_item(input)?,
+            entered: operation == ENTERED,
+        },
+        GONE => Change::Gone { left: false },
+        LEFT => Change::Gone { left: true },
+        _ => return Err(format!("no operation has the number {operation}")),
+    })
+}
+
+fn encode_item(out: &mut Vec<u8>, item: &Item) {
+    match item {
+        Item::File {
+            mode,
+            hash,
+            bytes: size,
+        } => {
+            out.push(FILE);
+            number(out, u64::from(*mode));
+            number(out, *size);
+            out.extend_from_slice(hash);
+        }
+        Item::Link { target } => {
+            out.push(LINK);
+            bytes(out, target);
+        }
+        Item::Marker {
+            why,
+            bytes: size,
+            mtime_ms,
+            hash,
+        } => {
+            out.extend([MARKER, why.number()]);
+            number(out, *size);
+            out.extend_from_slice(&mtime_ms.to_le_bytes());
+            bytes(out, hash.as_ref().map_or(&[], |hash| hash.as_slice()));
+        }
+    }
+}
+
+fn decode_item(input: &mut Input<'_>) -> Result<Item, String> {
+    Ok(match input.byte()? {
+        FILE => Item::File {
+            mode: u16::try_from(input.number()?).map_err(|_| "a mode in it is no mode")?,
+            bytes: input.number()?,
+            hash: input.array()?,
+        },
+        LINK => Item::Link {
+            target: input.bytes()?.to_vec(),
+        },
+        MARKER => Item::Marker {
+            why: Marked::of_number(input.byte()?).ok_or("a newer version wrote it")?,
+            bytes: input.number()?,
+            mtime_ms: i64::from_le_bytes(input.array()?),
+            hash: match input.bytes()? {
+                [] => None,
+                hash => Some(hash.try_into().map_err(|_| CUT)?),
+            },
+        },
+        kind => return Err(format!("nothing has the number {kind}")),
+    })
+}
+
+/// Seven bits a byte, the lowest first (LEB128).
+fn number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(CUT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, String> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        self.take(N)?.try_into().map_err(|_| CUT.to_string())
+    }
+
+    fn number(&mut self) -> Result<u64, String> {
+        let mut value = 0_u64;
+        for place in 0..10 {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if place == 9 && bits > 1 {
+                break;
+            }
+            value |= bits << (7 * place);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err("a number in it is too big".to_string())
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let count = usize::try_from(self.number()?).map_err(|_| CUT)?;
+        self.take(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Trees and their deltas: what is put together again is what was taken apart.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::access::Access;
+use crate::core::entry::{CallId, Guard, Outcome, SaveReason};
+
+fn item() -> impl Strategy<Value = Item> {
+    let hash = prop::array::uniform32(any::<u8>());
+    let why = prop::sample::select(MARKED.map(|(marked, ..)| marked).to_vec());
+    prop_oneof![
+        (0..0o1000_u16, hash, any::<u64>()).prop_map(|(mode, hash, bytes)| Item::File {
+            mode,
+            hash,
+            bytes
+        }),
+        prop::collection::vec(any::<u8>(), 0..9).prop_map(|target| Item::Link { target }),
+        (
+            why,
+            any::<u64>(),
+            any::<i64>(),
+            prop::option::of(prop::array::uniform32(any::<u8>()))
+        )
+            .prop_map(|(why, bytes, mtime_ms, hash)| Item::Marker {
+                why,
+                bytes,
+                mtime_ms,
+                hash
+            }),
+    ]
+}
+
+/// Few names, so that trees have some in common; and bytes that are no UTF-8.
+fn path() -> impl Strategy<Value = PathBytes> {
+    let part = prop::sample::select(vec![&b"a"[..], b"b", b"\xff\n", b"long name"]);
+    prop::collection::vec(part, 1..4).prop_map(|parts| parts.join(&b'/'))
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    prop::collection::btree_map(path(), item(), 0..12).prop_map(Tree)
+}
+
+fn delta() -> impl Strategy<Value = Delta> {
+    let change = prop_oneof![
+        (item(), any::<bool>()).prop_map(|(item, entered)| Change::Put { item, entered }),
+        any::<bool>().prop_map(|left| Change::Gone { left }),
+    ];
+    prop::collection::btree_map(path(), change, 0..12).prop_map(Delta)
+}
+
+proptest! {
+    #[test]
+    fn a_delta_leads_from_one_tree_to_the_other(a in tree(), b in tree()) {
+        let delta = diff(&a, &b);
+        prop_assert_eq!(delta.is_empty(), a == b);
+        let mut applied = a.clone();
+        applied.apply(&delta);
+        prop_assert_eq!(&applied, &b);
+        let mut built = Tree::default();
+        built.apply(&b.whole());
+        prop_assert_eq!(built, b);
+    }
+
+    #[test]
+    fn a_delta_is_read_as_it_was_written(delta in delta()) {
+        prop_assert_eq!(Delta::decode(&delta.encode()), Ok(delta));
+    }
+
+    #[test]
+    fn bytes_that_are_no_delta_are_refused_and_take_no_memory(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        delta in delta(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let _ = Delta::decode(&bytes);
+        let whole = delta.encode();
+        // A cut between two records leaves a delta that is smaller; the name of a tree tells.
+        if let Ok(part) = Delta::decode(&whole[..cut.index(whole.len())]) {
+            prop_assert!(part.0.len() < delta.0.len() || delta.is_empty());
+        }
+    }
+}
+
+#[test]
+fn every_reason_has_a_number_of_its_own() {
+    for (marked, number, _) in MARKED {
+        assert_eq!(Marked::of_number(marked.number()), Some(marked));
+        assert_eq!(marked.number(), number);
+    }
+}
+
+/// `.` anything, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
+#[track_caller]
+fn known(log: &str, expected: &str) {
+    let call = CallId { reply: 0, index: 0 };
+    let entry = |sign: char| match sign {
+        '.' => Entry::Noted {
+            text: "x".into(),
+            about: None,
+        },
+        'S' => Entry::Started {
+            call,
+            guard: Guard::Opaque,
+            access: None,
+        },
+        'R' => Entry::Started {
+            call,
+            guard: Guard::Opaque,
+            access: Some(Access::Read),
+        },
+        'F' => Entry::Finished {
+            call,
+            outcome: Outcome::done("x"),
+            fact: None,
+            tree: None,
+        },
+        name => Entry::Saved {
+            reason: SaveReason::Files,
+            tree: Some(name.to_string()),
+            why: None,
+        },
+    };
+    let records: Vec<Record> = (0..)
+        .zip(log.chars())
+        .map(|(seq, sign)| Record {
+            seq,
+            at_ms: 0,
+            entry: entry(sign),
+        })
+        .collect();
+    let found: String = records
+        .iter()
+        .map(|record| tree_at(&records, record.seq).unwrap_or("-"))
+        .collect();
+    assert_eq!(found, expected, "{log}");
+}
+
+#[test]
+fn the_tree_of_a_place_is_the_one_that_is_known_there() {
+    known("..1..", "--111");
+    // Before an effect: the tree before it. Behind it: the next one, if it came in time.
+    known("1SF2.", "12222");
+    known("1SF.2S", "12222-");
+    known("1SF.SF2", "1---222");
+    known("1SF", "1--");
+    // A command that may only read leaves the tree as it stands.
+    known("1RF", "111");
+    known("1RFSF2", "111222");
+    known("SF1", "111");
+    known("SFSF1", "--111");
+}

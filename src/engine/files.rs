@@ -1,0 +1,233 @@
+//! The workspace's files around an effect: what they are before it is in the log with its
+//! `Started`. Behind an edit its one path is looked at, for its `Finished`; behind a command all
+//! of them, while the model is asked already. A command that may only read changes none.
+//!
+//! Invariant: no effect begins before the files before it are durable, or before it is in the
+//! log that they are not, and why.
+
+use std::future::{Future, pending};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::attend::Stoppable;
+use super::{Engine, EngineError, Write};
+use crate::core::access::Access;
+use crate::core::entry::{Entry, Guard, SaveReason};
+use crate::store::{Cause, NewTree};
+use crate::world::{Boundary, Scope, Snapshot, Wish, World};
+
+/// The result of an edit, and a session that comes to rest, wait so long for what the files are
+/// then, and no longer.
+const AFTER_CALL: Duration = Duration::from_secs(1);
+
+/// What is recorded of the files.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The tree that says what they are.
+    pub name: Option<String>,
+    /// The same, when it is not kept yet.
+    pub tree: Option<NewTree>,
+    /// Why they are not kept.
+    pub why: Option<String>,
+}
+
+impl Found {
+    fn of(snapshot: Snapshot) -> Found {
+        match snapshot {
+            Snapshot::Off => Found::default(),
+            Snapshot::Same(name) => Found {
+                name: Some(name),
+                ..Found::default()
+            },
+            Snapshot::New(tree) => Found {
+                name: Some(tree.name()),
+                tree: Some(*tree),
+                why: None,
+            },
+            Snapshot::NotKept(why) => Found {
+                why: Some(why),
+                ..Found::default()
+            },
+        }
+    }
+}
+
+type Look = Pin<Box<dyn Future<Output = Snapshot>>>;
+
+/// The look at what a command left, which goes on beside other steps.
+#[derive(Default)]
+pub(super) struct LookBehind(Option<Look>);
+
+impl LookBehind {
+    pub(super) fn is_running(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Its end. Never ends when there is none.
+    pub(super) async fn end(&mut self) -> Found {
+        let snapshot = match &mut self.0 {
+            Some(look) => look.await,
+            None => pending().await,
+        };
+        self.0 = None;
+        Found::of(snapshot)
+    }
+}
+
+impl<W: World> Engine<W> {
+    /// What the files are before a call with an effect, and the entry that says so, if there is
+    /// anything new to say. `None` when the user stopped it.
+    pub(super) async fn files_before(
+        &mut self,
+        guard: &Guard,
+    ) -> Result<Option<(Option<Entry>, Option<NewTree>)>, EngineError> {
+        // What has ended by now may have ended long ago.
+        if let Some(found) = self.look_behind.end().now_or_never() {
+            self.record_files(found).await?;
+        }
+        let written = match guard {
+            Guard::Checked { path, .. } => Some(PathBuf::from(path)),
+            Guard::Supervised { .. } | Guard::Opaque => None,
+        };
+        let wish = match self.look_behind.0.take() {
+            Some(look) => {
+                // It looks at this instant: there is no need to look again.
+                let left = self.attend_quiet(look, Stoppable::Yes).await?;
+                let Some(left) = left.map(Found::of) else {
+                    return Ok(None);
+                };
+                let Some(path) = written else {
+                    return Ok(Some((self.saved(&left), left.tree)));
+                };
+                self.record_files(left).await?;
+                self.wish(Cause::Outside, Scope::Written(path), Duration::MAX)
+            }
+            None => {
+                let cause = match self.state.may_differ_from_tree {
+                    true => Cause::Call,
+                    false => Cause::Outside,
+                };
+                let scope = written.map_or(Scope::All, Scope::AllAnd);
+                self.wish(cause, scope, Duration::MAX)
+            }
+        };
+        let found = self.snapshot(wish, Stoppable::Yes).await?;
+        Ok(found.map(|found| (self.saved(&found), found.tree)))
+    }
+
+    /// What the files are behind a call. `access` is what its command may reach.
+    pub(super) async fn files_after(
+        &mut self,
+        guard: &Guard,
+        access: Option<Access>,
+    ) -> Result<Found, EngineError> {
+        match (guard, access) {
+            (Guard::Checked { path, .. }, _) => {
+                let scope = Scope::Written(PathBuf::from(path));
+                let wish = self.wish(Cause::Call, scope, AFTER_CALL);
+                // What was done has its result, whatever is typed meanwhile.
+                let found = self.snapshot(wish, Stoppable::No).await?;
+                Ok(found.unwrap_or_default())
+            }
+            (_, Some(Access::Read)) => Ok(Found::default()),
+            (Guard::Supervised { .. } | Guard::Opaque, _) => {
+                self.look_behind();
+                Ok(Found::default())
+            }
+        }
+    }
+
+    fn look_behind(&mut self) {
+        let world = Rc::clone(&self.world);
+        let wish = self.wish(Cause::Call, Scope::All, Duration::MAX);
+        let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
+        // From here on it looks, whether somebody waits for it or not.
+        let ended = (&mut look).now_or_never();
+        self.look_behind.0 = Some(match ended {
+            Some(snapshot) => Box::pin(std::future::ready(snapshot)),
+            None => look,
+        });
+    }
+
+    /// The files are looked at while the model thinks.
+    pub(super) fn look_ahead(&self) {
+        if !self.look_behind.is_running() {
+            self.world
+                .look_ahead(self.wish(Cause::Outside, Scope::All, Duration::MAX));
+        }
+    }
+
+    /// Records what was found when nothing is to be recorded with it.
+    pub(super) async fn record_files(&mut self, found: Found) -> Result<(), EngineError> {
+        match self.saved(&found) {
+            Some(entry) => {
+                self.record(Write {
+                    tree: found.tree,
+                    ..Write::of(entry)
+                })
+                .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the last command left is recorded before the session comes to rest, if it is found
+    /// soon; else by whoever goes on.
+    pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
+        let Some(mut look) = self.look_behind.0.take() else {
+            return Ok(());
+        };
+        let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
+        match self.attend_quiet(step, Stoppable::Yes).await? {
+            Some(Ok(snapshot)) => self.record_files(Found::of(snapshot)).await,
+            Some(Err(_)) | None => {
+                self.look_behind.0 = Some(look);
+                Ok(())
+            }
+        }
+    }
+
+    /// The entry that says what was found, if that is new.
+    fn saved(&self, found: &Found) -> Option<Entry> {
+        let is_new = match (&found.why, &found.name) {
+            (Some(_), _) => found.why != self.state.files_not_kept,
+            (None, Some(_)) => found.name != self.state.tree || self.state.may_differ_from_tree,
+            (None, None) => false,
+        };
+        is_new.then(|| Entry::Saved {
+            reason: SaveReason::Files,
+            tree: found.name.clone(),
+            why: found.why.clone(),
+        })
+    }
+
+    async fn snapshot(
+        &mut self,
+        wish: Wish,
+        stoppable: Stoppable,
+    ) -> Result<Option<Found>, EngineError> {
+        let world = Rc::clone(&self.world);
+        let step = async move {
+            world.boundary(Boundary::BeforeSnapshot).await;
+            let snapshot = world.snapshot(wish).await;
+            world.boundary(Boundary::AfterSnapshot).await;
+            snapshot
+        };
+        Ok(self.attend_quiet(step, stoppable).await?.map(Found::of))
+    }
+
+    fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
+        let live: Vec<&str> = self.state.background.keys().map(String::as_str).collect();
+        Wish {
+            last: self.state.tree.clone(),
+            cause,
+            scope,
+            live: (!live.is_empty()).then(|| live.join(", ")),
+            at_most,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which of the workspace's files are kept, and what is said of it at the start.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::AppContext;
+use crate::config::{FilesConfig, FilesInTime};
+use crate::workspace::files::{Coverage, guard};
+use crate::world::Keeping;
+use crate::world::machine::Machine;
+
+impl AppContext {
+    /// The machine keeps the workspace's files from here on, as the config says. What keeps it
+    /// from that is a warning: the conversation does not depend on it.
+    pub(super) fn look_after_files(&self, world: &mut Machine, warnings: &mut Vec<String>) {
+        match self.keeping() {
+            Ok(Some(keeping)) => {
+                if let Some(why) = keeping.only_written.as_ref().filter(|why| !why.is_empty()) {
+                    warnings.push(format!("only the files that tools write are kept: {why}"));
+                }
+                if let Err(error) = world.keep_files(keeping) {
+                    warnings.push(format!("the files are not kept: {error}"));
+                }
+            }
+            Ok(None) => {}
+            Err(why) => warnings.push(format!("the files are not kept: {why}")),
+        }
+    }
+
+    /// What is kept of the files. `None`: nothing, as it was asked for.
+    ///
+    /// # Errors
+    /// What is wrong with the globs of the config.
+    pub fn keeping(&self) -> Result<Option<Keeping>, String> {
+        let files: &FilesConfig = &self.config().files;
+        let only_written = match files.time {
+            FilesInTime::Off => return Ok(None),
+            FilesInTime::Tools => Some(String::new()),
+            FilesInTime::On => {
+                let home = self.env.home().map(PathBuf::from);
+                let home = home.map(|home| home.canonicalize().unwrap_or(home));
+                guard::unfit(&self.here.root, home.as_deref()).map(str::to_string)
+            }
+        };
+        let own = [
+            &self.paths.config_dir,
+            &self.paths.data_dir,
+            &self.paths.state_dir,
+        ];
+        let own = own.map(|path: &PathBuf| real(path)).to_vec();
+        let root = self.here.root.clone();
+        let coverage = Coverage::new(root, own, &files.include, &files.exclude);
+        let mut coverage = coverage.map_err(|e| e.to_string())?;
+        coverage.max_files = files.max_files;
+        coverage.max_file_bytes = files.max_file_bytes;
+        Ok(Some(Keeping {
+            coverage,
+            only_written,
+            wait: Duration::from_millis(files.wait_ms),
+            max_bytes: files.max_bytes,
+            data_dir: self.paths.data_dir.clone(),
+        }))
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}

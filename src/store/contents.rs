@@ -1,0 +1,322 @@
+//! Contents of files, each kept once under its hash: small ones as rows, large ones in packs,
+//! each compressed with the content before it as dictionary where that makes it much smaller.
+//!
+//! Invariant: every content is checked against its hash when it is read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use zstd::zstd_safe::{CParameter, DParameter};
+
+use super::error::Doing;
+use super::packs::{self, PackPlace};
+use super::row::{count, int};
+use super::{Store, StoreError};
+use crate::core::tree::ContentHash;
+
+const WHAT: &str = "keep the content of a file";
+const WHAT_READ: &str = "read the content of a file";
+
+/// Contents that are smaller as stored lie in rows: they need no sync of their own.
+pub const MAX_ROW: usize = 16 * 1024;
+
+/// A content has so many dictionaries below it at most: each has to be read for it.
+pub const MAX_DEPTH: u32 = 16;
+
+/// Larger ones are neither compressed with a dictionary nor are one: both are held in memory.
+pub const MAX_WITH_BASE: usize = 8 * 1024 * 1024;
+
+/// No content is larger, whatever a row says.
+const MAX_CONTENT: u64 = 1 << 30;
+
+/// Reaches over a dictionary of [`MAX_WITH_BASE`] and the content: 16 MiB.
+const WINDOW_LOG: u32 = 24;
+
+const LEVEL: i32 = 3;
+/// Of many at once.
+const FAST_LEVEL: i32 = 1;
+
+/// Rows in one transaction when many contents are kept at once.
+const ROWS_AT_ONCE: usize = 1_000;
+
+/// A content ready to be kept: hashed and compressed, without a lock.
+#[derive(Debug, Clone)]
+pub struct NewContent {
+    pub hash: ContentHash,
+    pub bytes: u64,
+    /// As stored.
+    pub stored: u64,
+    /// The content that it was compressed with, and how many bases that one has below it.
+    pub base: Option<(ContentHash, u32)>,
+    pub place: Place,
+}
+
+/// Where a content is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    Row(Vec<u8>),
+    Pack(PackPlace),
+}
+
+/// Compressed bytes, and with what.
+pub struct Compressed {
+    pub data: Vec<u8>,
+    pub base: Option<(ContentHash, u32)>,
+}
+
+/// A content that another one may be compressed with.
+pub struct Base {
+    pub hash: ContentHash,
+    pub depth: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// Compresses a content, with the base as dictionary if that makes it less than half as large.
+pub fn compress(
+    bytes: &[u8],
+    base: Option<&Base>,
+    is_bulk: bool,
+) -> Result<Compressed, StoreError> {
+    let level = if is_bulk { FAST_LEVEL } else { LEVEL };
+    let alone = zstd::bulk::compress(bytes, level).map_err(failed)?;
+    let usable = |base: &&Base| {
+        base.depth < MAX_DEPTH
+            && base.bytes.len() <= MAX_WITH_BASE
+            && bytes.len() <= MAX_WITH_BASE
+            && !base.bytes.is_empty()
+    };
+    if let Some(base) = base.filter(usable) {
+        let with = compress_with(bytes, &base.bytes).map_err(failed)?;
+        if with.len() < alone.len() / 2 {
+            return Ok(Compressed {
+                data: with,
+                base: Some((base.hash, base.depth)),
+            });
+        }
+    }
+    Ok(Compressed {
+        data: alone,
+        base: None,
+    })
+}
+
+fn failed(error: std::io::Error) -> StoreError {
+    super::error::io(WHAT, error)
+}
+
+fn compress_with(bytes: &[u8], dictionary: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::with_dictionary(LEVEL, dictionary)?;
+    compressor.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
+    compressor.compress(bytes)
+}
+
+/// Never gives more than `size` bytes, whatever the compressed data says.
+fn decompress(data: &[u8], dictionary: Option<&[u8]>, size: usize) -> std::io::Result<Vec<u8>> {
+    let Some(dictionary) = dictionary else {
+        return zstd::bulk::decompress(data, size);
+    };
+    let mut decompressor = zstd::bulk::Decompressor::with_dictionary(dictionary)?;
+    decompressor.set_parameter(DParameter::WindowLogMax(WINDOW_LOG + 1))?;
+    decompressor.decompress(data, size)
+}
+
+struct Row {
+    hash: Vec<u8>,
+    bytes: u64,
+    stored: u64,
+    base: Option<i64>,
+    pack: Option<(String, u64)>,
+    data: Option<Vec<u8>>,
+}
+
+impl Store {
+    /// The content with this hash, checked against it. `None`: it is not kept.
+    ///
+    /// # Errors
+    /// `Damaged` when it is not what it was.
+    pub fn content(&self, hash: &ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let id = self.content_row(hash)?;
+        id.map(|(id, _)| read(&self.conn, &self.packs, id, 0))
+            .transpose()
+    }
+
+    /// The content, to compress another one with. `None`: it is not kept, or is no base.
+    pub fn base(&self, hash: &ContentHash) -> Result<Option<Base>, StoreError> {
+        let Some((id, depth)) = self.content_row(hash)? else {
+            return Ok(None);
+        };
+        if depth >= MAX_DEPTH {
+            return Ok(None);
+        }
+        Ok(Some(Base {
+            hash: *hash,
+            depth,
+            bytes: read(&self.conn, &self.packs, id, 0)?,
+        }))
+    }
+
+    /// Whether a content is kept.
+    pub fn has_content(&self, hash: &ContentHash) -> Result<bool, StoreError> {
+        Ok(self.content_row(hash)?.is_some())
+    }
+
+    fn content_row(&self, hash: &ContentHash) -> Result<Option<(i64, u32)>, StoreError> {
+        self.conn
+            .prepare_cached("SELECT id, depth FROM contents WHERE hash = ?1")
+            .and_then(|mut s| {
+                s.query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
+            })
+            .doing(WHAT_READ)
+    }
+
+    /// Keeps many contents, durable when it returns, before a tree names them. Nothing else is
+    /// changed by it, and contents that no tree comes to name go with the next tidying up.
+    pub fn add_contents(&mut self, contents: &[NewContent]) -> Result<(), StoreError> {
+        for part in contents.chunks(ROWS_AT_ONCE) {
+            let tx = self.write(WHAT)?;
+            for content in part {
+                insert(&tx, content).doing(WHAT)?;
+            }
+            tx.commit().doing(WHAT)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that all contents and trees take as stored.
+    pub fn files_bytes(&self) -> Result<u64, StoreError> {
+        self.conn
+            .query_row(
+                "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
+                      + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
+                [],
+                |row| row.get(0),
+            )
+            .map(count)
+            .doing("see what the files take")
+    }
+}
+
+/// One that is there already stays as it is.
+pub(super) fn insert(tx: &Transaction<'_>, content: &NewContent) -> rusqlite::Result<()> {
+    let (pack, at, data) = match &content.place {
+        Place::Row(data) => (None, None, Some(data)),
+        Place::Pack(place) => {
+            let pack = packs::row(tx, &place.name, content.stored)?;
+            (Some(pack), Some(int(place.at)), None)
+        }
+    };
+    let (base, depth) = match content.base {
+        Some((hash, depth)) => (Some(hash), depth + 1),
+        None => (None, 0),
+    };
+    let base: Option<i64> = match base {
+        None => None,
+        Some(hash) => Some(
+            tx.prepare_cached("SELECT id FROM contents WHERE hash = ?1")?
+                .query_row([hash.as_slice()], |row| row.get(0))?,
+        ),
+    };
+    tx.prepare_cached(
+        "INSERT INTO contents (hash, bytes, stored, base, depth, pack, at, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (hash) DO NOTHING",
+    )?
+    .execute(params![
+        content.hash.as_slice(),
+        int(content.bytes),
+        int(content.stored),
+        base,
+        depth,
+        pack,
+        at,
+        data
+    ])?;
+    Ok(())
+}
+
+fn read(conn: &Connection, packs: &Path, id: i64, depth: u32) -> Result<Vec<u8>, StoreError> {
+    if depth > MAX_DEPTH {
+        return Err(StoreError::damaged("a content has too many bases"));
+    }
+    let row = row(conn, id)?;
+    let base = match row.base {
+        Some(base) => Some(read(conn, packs, base, depth + 1)?),
+        None => None,
+    };
+    let name = hex(&row.hash);
+    let damaged = || StoreError::damaged(format!("the content {name} is not what it was"));
+    let data = match (row.pack, row.data) {
+        (Some((pack, at)), _) => packs::read(&packs.join(pack), at, row.stored)?,
+        (None, Some(data)) => data,
+        (None, None) => return Err(damaged()),
+    };
+    let size = usize::try_from(row.bytes.min(MAX_CONTENT)).map_err(|_| damaged())?;
+    let bytes = decompress(&data, base.as_deref(), size).map_err(|_| damaged())?;
+    match blake3::hash(&bytes).as_bytes() == row.hash.as_slice() {
+        true => Ok(bytes),
+        false => Err(damaged()),
+    }
+}
+
+fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
+    conn.prepare_cached(
+        "SELECT c.hash, c.bytes, c.stored, c.base, p.name, c.at, c.data
+         FROM contents c LEFT JOIN packs p ON p.id = c.pack WHERE c.id = ?1",
+    )
+    .and_then(|mut s| {
+        s.query_row([id], |row| {
+            let pack: Option<String> = row.get(4)?;
+            let at: Option<i64> = row.get(5)?;
+            Ok(Row {
+                hash: row.get(0)?,
+                bytes: count(row.get(1)?),
+                stored: count(row.get(2)?),
+                base: row.get(3)?,
+                pack: pack.zip(at.map(count)),
+                data: row.get(6)?,
+            })
+        })
+    })
+    .doing(WHAT_READ)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What is to be kept of a snapshot, in the order in which it was found; a base is before what
+/// is compressed with it.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    pub contents: Vec<NewContent>,
+    by_hash: BTreeMap<ContentHash, u32>,
+}
+
+impl Gathered {
+    pub fn has(&self, hash: &ContentHash) -> bool {
+        self.by_hash.contains_key(hash)
+    }
+
+    pub fn add(&mut self, content: NewContent) {
+        let depth = content.base.map_or(0, |(_, depth)| depth + 1);
+        if self.by_hash.insert(content.hash, depth).is_none() {
+            self.contents.push(content);
+        }
+    }
+
+    /// Forgets all; they are kept elsewhere.
+    pub fn clear(&mut self) {
+        self.contents.clear();
+        self.by_hash.clear();
+    }
+
+    /// As stored.
+    pub fn bytes(&self) -> u64 {
+        self.contents.iter().map(|content| content.stored).sum()
+    }
+}

@@ -1,0 +1,319 @@
+//! Tidying up what was kept of files: trees that nobody is to come back to, and contents that
+//! no tree names any more.
+//!
+//! Never removed: the last tree of a workspace, and the trees of sessions that are not old, not
+//! finished, or that a session like that is a fork of.
+//!
+//! The order: rows, in one transaction; then packs. A pack with little left in it is copied to a
+//! new one, which is synced before the rows name it; only then is the old one removed. Nobody
+//! else has the store open meanwhile, so nothing that is half kept is in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Transaction, TransactionBehavior, params};
+
+use super::error::{Doing, io as io_error};
+use super::packs::{self, PackPlace, PackWriter};
+use super::row::{count, int};
+use super::trees;
+use super::{Store, StoreError};
+use crate::core::tree::{Change, ContentHash, Delta};
+
+const WHAT: &str = "tidy up what is kept of files";
+
+/// What is kept in any case.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep {
+    /// The trees of sessions in which something happened since: UTC, milliseconds since 1970.
+    pub since_ms: i64,
+    /// Nothing is removed; it is only found out what would be.
+    pub dry_run: bool,
+}
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tidied {
+    /// Sessions whose trees went, and how many of those are in the trash.
+    pub sessions: u64,
+    pub in_trash: u64,
+    pub trees: u64,
+    pub contents: u64,
+    /// As stored, in rows and packs.
+    pub bytes: u64,
+    /// What is left, as stored.
+    pub left_bytes: u64,
+}
+
+impl Store {
+    /// Removes what is not to be kept. With `dry_run` others may have the store open.
+    ///
+    /// # Errors
+    /// `InUse` when another process has it open.
+    pub fn tidy_files(mut self, data_dir: &Path, keep: Keep) -> Result<Tidied, StoreError> {
+        if keep.dry_run {
+            return rows(&self.write(WHAT)?, keep);
+        }
+        let alone = match self.lock.take() {
+            Some(lock) => Some(lock.alone(data_dir, || Ok(false)).map_err(in_use)?),
+            None => None,
+        };
+        let tx = self.write(WHAT)?;
+        let tidied = rows(&tx, keep)?;
+        tx.commit().doing(WHAT)?;
+        let packed = tidy_packs(&mut self.conn, data_dir);
+        // The connection is closed while nobody else can open the store.
+        drop(self);
+        drop(alone);
+        packed?;
+        Ok(tidied)
+    }
+}
+
+fn in_use(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Locked { pids } => StoreError::InUse { what: WHAT, pids },
+        error => error,
+    }
+}
+
+fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
+    let mut tidied = Tidied::default();
+    let before = stored(tx)?;
+    let dropped = dropped_sessions(tx, keep.since_ms)?;
+    for (session, is_trashed) in &dropped {
+        let uses = tx
+            .prepare_cached("DELETE FROM tree_uses WHERE session = ?1")
+            .and_then(|mut s| s.execute([session]))
+            .doing(WHAT)?;
+        tidied.sessions += u64::from(uses > 0);
+        tidied.in_trash += u64::from(uses > 0 && *is_trashed);
+    }
+    let kept = kept_trees(tx)?;
+    let named = named_contents(tx, &kept)?;
+    tidied.trees = remove_trees(tx, &kept)?;
+    tidied.contents = remove_contents(tx, &named)?;
+    tx.execute_batch(
+        "UPDATE packs SET bytes = (SELECT coalesce(sum(stored), 0) FROM contents WHERE pack = packs.id);",
+    )
+    .doing(WHAT)?;
+    tidied.left_bytes = stored(tx)?;
+    tidied.bytes = before.saturating_sub(tidied.left_bytes);
+    Ok(tidied)
+}
+
+fn stored(tx: &Transaction<'_>) -> Result<u64, StoreError> {
+    tx.query_row(
+        "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
+              + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
+        [],
+        |row| row.get(0),
+    )
+    .map(count)
+    .doing(WHAT)
+}
+
+/// Sessions whose trees nobody is to come back to, and whether each is in the trash.
+fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, bool)>, StoreError> {
+    struct Session {
+        from: Option<i64>,
+        is_kept: bool,
+        is_trashed: bool,
+    }
+    let mut sessions: BTreeMap<i64, Session> = tx
+        .prepare(
+            "SELECT key, forked_from, trashed_ms IS NOT NULL,
+                    trashed_ms IS NULL AND (unfinished OR updated_ms >= ?1) FROM sessions",
+        )
+        .and_then(|mut s| {
+            s.query_map([since_ms], |row| {
+                let session = Session {
+                    from: row.get(1)?,
+                    is_trashed: row.get(2)?,
+                    is_kept: row.get(3)?,
+                };
+                Ok((row.get(0)?, session))
+            })?
+            .collect()
+        })
+        .doing(WHAT)?;
+    // A fork is younger than what it was forked from.
+    let keys: Vec<i64> = sessions.keys().rev().copied().collect();
+    for key in keys {
+        let from = sessions
+            .get(&key)
+            .filter(|s| s.is_kept)
+            .and_then(|s| s.from);
+        if let Some(origin) = from.and_then(|from| sessions.get_mut(&from)) {
+            origin.is_kept = true;
+        }
+    }
+    let dropped = sessions.iter().filter(|(_, session)| !session.is_kept);
+    Ok(dropped.map(|(key, s)| (*key, s.is_trashed)).collect())
+}
+
+/// Those that a session names, and the last of each workspace.
+fn kept_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
+    ids(
+        tx,
+        "SELECT tree FROM tree_uses UNION SELECT max(id) FROM trees GROUP BY place",
+    )
+}
+
+fn ids(tx: &Transaction<'_>, sql: &str) -> Result<BTreeSet<i64>, StoreError> {
+    tx.prepare(sql)
+        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+        .doing(WHAT)
+}
+
+/// The contents of all files in these trees.
+fn named_contents(
+    tx: &Transaction<'_>,
+    kept: &BTreeSet<i64>,
+) -> Result<BTreeSet<ContentHash>, StoreError> {
+    let mut named = BTreeSet::new();
+    for id in kept {
+        let row = trees::row(tx, *id)?;
+        let delta = match row.parent {
+            // All else in it is in the parent.
+            Some(parent) if kept.contains(&parent) => {
+                let parent = trees::name(&trees::row(tx, parent)?);
+                trees::delta(&row, Some(&parent))?
+            }
+            _ => trees::read(tx, *id)?.tree.whole(),
+        };
+        add_contents(&delta, &mut named);
+    }
+    Ok(named)
+}
+
+fn add_contents(delta: &Delta, named: &mut BTreeSet<ContentHash>) {
+    for change in delta.0.values() {
+        if let Change::Put { item, .. } = change {
+            named.extend(item.content());
+        }
+    }
+}
+
+/// All but these, and those that they are deltas to.
+fn remove_trees(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<u64, StoreError> {
+    let mut needed = kept.clone();
+    for id in kept {
+        let mut parent = trees::row(tx, *id)?.parent;
+        while let Some(id) = parent.filter(|id| needed.insert(*id)) {
+            parent = trees::row(tx, id)?.parent;
+        }
+    }
+    let all = ids(tx, "SELECT id FROM trees")?;
+    remove(tx, "DELETE FROM trees WHERE id = ?1", &all, &needed)
+}
+
+/// All but these, and those that they were compressed with.
+fn remove_contents(tx: &Transaction<'_>, named: &BTreeSet<ContentHash>) -> Result<u64, StoreError> {
+    let rows: Vec<(i64, Vec<u8>, Option<i64>)> = tx
+        .prepare("SELECT id, hash, base FROM contents ORDER BY id DESC")
+        .and_then(|mut s| {
+            s.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect()
+        })
+        .doing(WHAT)?;
+    let mut needed = BTreeSet::new();
+    for (id, hash, base) in &rows {
+        let is_named = <ContentHash>::try_from(&hash[..]).is_ok_and(|h| named.contains(&h));
+        // A base is older than what was compressed with it, so it comes later here.
+        if is_named || needed.contains(id) {
+            needed.insert(*id);
+            needed.extend(base);
+        }
+    }
+    let all = rows.iter().map(|(id, ..)| *id).collect();
+    remove(tx, "DELETE FROM contents WHERE id = ?1", &all, &needed)
+}
+
+/// The youngest first: what is named is older than what names it.
+fn remove(
+    tx: &Transaction<'_>,
+    sql: &str,
+    all: &BTreeSet<i64>,
+    needed: &BTreeSet<i64>,
+) -> Result<u64, StoreError> {
+    let mut statement = tx.prepare(sql).doing(WHAT)?;
+    let mut removed = 0;
+    for id in all.difference(needed).collect::<Vec<_>>().iter().rev() {
+        removed += statement.execute([id]).doing(WHAT)? as u64;
+    }
+    Ok(removed)
+}
+
+/// Packs that nothing names go; one of which less than half is named is written anew.
+fn tidy_packs(conn: &mut rusqlite::Connection, data_dir: &Path) -> Result<(), StoreError> {
+    let folder = packs::folder(data_dir);
+    let Ok(files) = fs::read_dir(&folder) else {
+        return Ok(());
+    };
+    let mut writer = PackWriter::new(data_dir);
+    for file in files.flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        if !name.ends_with(".pack") {
+            continue;
+        }
+        let fail = |e| io_error(format!("tidy up {}", file.path().display()), e);
+        let size = file.metadata().map_err(fail)?.len();
+        let row: Option<(i64, i64)> = conn
+            .query_row(
+                "SELECT id, bytes FROM packs WHERE name = ?1",
+                [&name],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .map(Some)
+            .or_else(|e| match e {
+                rusqlite::Error::QueryReturnedNoRows => Ok(None),
+                e => Err(e),
+            })
+            .doing(WHAT)?;
+        match row {
+            Some((_, bytes)) if count(bytes) * 2 > size => continue,
+            Some((pack, _)) => rewrite(conn, &mut writer, &folder.join(&name), pack)?,
+            None => {}
+        }
+        fs::remove_file(file.path()).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// What is named of a pack is copied into another one, and named there.
+fn rewrite(
+    conn: &mut rusqlite::Connection,
+    writer: &mut PackWriter,
+    path: &Path,
+    pack: i64,
+) -> Result<(), StoreError> {
+    let contents: Vec<(i64, i64, i64)> = conn
+        .prepare("SELECT id, at, stored FROM contents WHERE pack = ?1 ORDER BY at")
+        .and_then(|mut s| {
+            s.query_map([pack], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect()
+        })
+        .doing(WHAT)?;
+    let mut moved: Vec<(i64, PackPlace, u64)> = Vec::new();
+    for (id, at, stored) in contents {
+        let data = packs::read(path, count(at), count(stored))?;
+        moved.push((id, writer.append(&data)?, count(stored)));
+    }
+    writer.sync()?;
+    let tx = conn
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .doing(WHAT)?;
+    let switch = || -> rusqlite::Result<()> {
+        for (id, place, stored) in &moved {
+            let pack = packs::row(&tx, &place.name, *stored)?;
+            tx.prepare_cached("UPDATE contents SET pack = ?2, at = ?3 WHERE id = ?1")?
+                .execute(params![id, pack, int(place.at)])?;
+        }
+        tx.execute("DELETE FROM packs WHERE id = ?1", [pack])?;
+        Ok(())
+    };
+    switch().doing(WHAT)?;
+    tx.commit().doing(WHAT)
+}

@@ -1,0 +1,329 @@
+//! Trees: what a workspace's files were, each as what differs from the one before.
+//!
+//! A tree's name is the hash of what is stored of it and of its parent's name, so a name stands
+//! for all that leads to it, and is checked when the tree is read.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::contents::{self, NewContent, hex};
+use super::error::Doing;
+use super::head::Head;
+use super::row::{count, int};
+use super::{Store, StoreError};
+use crate::core::entry::Entry;
+use crate::core::tree::{Delta, Tree, named};
+
+const WHAT: &str = "read what the files were";
+
+/// Of a delta, before compression. No workspace that is looked after has one as large.
+const MAX_BODY: usize = 1 << 28;
+
+/// A tree has so many deltas behind its last whole one at most.
+const MAX_DELTAS: u32 = 512;
+
+const LEVEL: i32 = 3;
+
+/// Why a tree was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The first of a workspace.
+    First,
+    /// A call may have changed the files.
+    Call,
+    /// The files changed while no call ran.
+    Outside,
+}
+
+impl Cause {
+    fn name(self) -> &'static str {
+        match self {
+            Cause::First => "first",
+            Cause::Call => "call",
+            Cause::Outside => "outside",
+        }
+    }
+}
+
+/// A tree that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownTree {
+    pub name: String,
+    pub tree: Tree,
+    since: u64,
+    depth: u32,
+}
+
+/// A tree to be recorded, with the entry that names it.
+#[derive(Debug, Clone)]
+pub struct NewTree {
+    name: [u8; 16],
+    root: PathBuf,
+    /// Its name, unless this one is kept whole.
+    parent: Option<Vec<u8>>,
+    cause: Cause,
+    /// The commands that run meanwhile.
+    pub live: Option<String>,
+    files: u64,
+    bytes: u64,
+    since: u64,
+    depth: u32,
+    body: Vec<u8>,
+    /// Those that are not kept yet.
+    contents: Vec<NewContent>,
+}
+
+impl NewTree {
+    /// The tree that a delta leads to from `parent`. `tree` is the whole of it.
+    pub fn new(
+        root: &Path,
+        parent: Option<&KnownTree>,
+        delta: &Delta,
+        tree: &Tree,
+        cause: Cause,
+        contents: Vec<NewContent>,
+    ) -> Result<NewTree, StoreError> {
+        let mut encoded = delta.encode();
+        let parent = parent.filter(|parent| !parent.is_due(encoded.len(), tree));
+        if parent.is_none() {
+            encoded = tree.whole().encode();
+        }
+        if encoded.len() > MAX_BODY {
+            return Err(StoreError::damaged("a tree is too large to be kept"));
+        }
+        let body = zstd::bulk::compress(&encoded, LEVEL)
+            .map_err(|e| super::error::io("keep what the files were", e))?;
+        let (since, depth) = match parent {
+            Some(parent) => (parent.since + encoded.len() as u64, parent.depth + 1),
+            None => (0, 0),
+        };
+        Ok(NewTree {
+            name: name_of(parent.map(|parent| parent.name.as_str()), &encoded),
+            root: root.to_path_buf(),
+            parent: parent.and_then(|parent| parsed(&parent.name)),
+            cause,
+            live: None,
+            files: tree.0.len() as u64,
+            bytes: tree.bytes(),
+            since,
+            depth,
+            body,
+            contents,
+        })
+    }
+
+    /// As entries name it.
+    pub fn name(&self) -> String {
+        hex(&self.name)
+    }
+
+    /// The same once it is recorded. `tree` is the one that it was made of.
+    pub fn known(&self, tree: Tree) -> KnownTree {
+        KnownTree {
+            name: self.name(),
+            tree,
+            since: self.since,
+            depth: self.depth,
+        }
+    }
+
+    /// What it takes, with its contents.
+    pub fn stored_bytes(&self) -> u64 {
+        let contents: u64 = self.contents.iter().map(|content| content.stored).sum();
+        contents + self.body.len() as u64
+    }
+}
+
+impl KnownTree {
+    /// The next tree is kept whole: the deltas since the last one are half as large, or too many.
+    fn is_due(&self, more: usize, tree: &Tree) -> bool {
+        // About what a path takes: a hash, and its own name.
+        let whole = tree.0.len() as u64 * 64;
+        self.depth + 1 >= MAX_DELTAS || (self.since + more as u64) * 2 > whole.max(4_096)
+    }
+}
+
+/// A tree that is kept whole has no parent.
+fn name_of(parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(parent.unwrap_or("whole").as_bytes());
+    hasher.update(encoded);
+    let mut name = [0; 16];
+    name.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    name
+}
+
+/// The bytes of a name in an entry.
+fn parsed(name: &str) -> Option<Vec<u8>> {
+    let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
+    match name.len() {
+        32 => (0..32).step_by(2).map(digits).collect(),
+        _ => None,
+    }
+}
+
+impl Store {
+    /// The tree of this name. `None`: it is not kept, or not any more.
+    ///
+    /// # Errors
+    /// `Damaged` when it is not what it was.
+    pub fn tree(&self, name: &str) -> Result<Option<KnownTree>, StoreError> {
+        let Some(wanted) = parsed(name) else {
+            return Ok(None);
+        };
+        let id = self
+            .conn
+            .prepare_cached("SELECT id FROM trees WHERE name = ?1")
+            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
+            .doing(WHAT)?;
+        id.map(|id| read(&self.conn, id)).transpose()
+    }
+
+    /// The last tree that was taken of a workspace, by any session.
+    pub fn last_tree(&self, root: &Path) -> Result<Option<KnownTree>, StoreError> {
+        let id: Option<i64> = self
+            .conn
+            .prepare_cached(
+                "SELECT max(t.id) FROM trees t JOIN places p ON p.key = t.place WHERE p.root = ?1",
+            )
+            .and_then(|mut s| s.query_row([root.as_os_str().as_bytes()], |row| row.get(0)))
+            .doing(WHAT)?;
+        id.map(|id| read(&self.conn, id)).transpose()
+    }
+}
+
+impl Store {
+    /// Of the last tree of a workspace: how many paths, and how many bytes their files have.
+    pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT t.files, t.bytes FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
+            )
+            .and_then(|mut s| {
+                s.query_row([root.as_os_str().as_bytes()], |row| {
+                    Ok((count(row.get(0)?), count(row.get(1)?)))
+                })
+                .optional()
+            })
+            .doing(WHAT)
+    }
+}
+
+pub(super) struct Row {
+    name: Vec<u8>,
+    /// `None`: it is kept whole.
+    pub(super) parent: Option<i64>,
+    since: u64,
+    depth: u32,
+    body: Vec<u8>,
+}
+
+pub(super) fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
+    conn.prepare_cached("SELECT name, parent, since, depth, body FROM trees WHERE id = ?1")
+        .and_then(|mut s| {
+            s.query_row([id], |row| {
+                Ok(Row {
+                    name: row.get(0)?,
+                    parent: row.get(1)?,
+                    since: count(row.get(2)?),
+                    depth: row.get(3)?,
+                    body: row.get(4)?,
+                })
+            })
+        })
+        .doing(WHAT)
+}
+
+/// The last whole one on the way, and the deltas behind it.
+pub(super) fn read(conn: &Connection, id: i64) -> Result<KnownTree, StoreError> {
+    let mut rows = vec![row(conn, id)?];
+    while let Some(parent) = rows.last().and_then(|row| row.parent) {
+        if rows.len() > MAX_DELTAS as usize {
+            return Err(StoreError::damaged("a tree has no beginning"));
+        }
+        rows.push(row(conn, parent)?);
+    }
+    let mut tree = Tree::default();
+    let mut parent = None;
+    for row in rows.iter().rev() {
+        tree.apply(&delta(row, parent.as_deref())?);
+        parent = Some(hex(&row.name));
+    }
+    let last = &rows[0];
+    Ok(KnownTree {
+        name: hex(&last.name),
+        tree,
+        since: last.since,
+        depth: last.depth,
+    })
+}
+
+/// What is stored of a tree, checked against its name.
+pub(super) fn delta(row: &Row, parent: Option<&str>) -> Result<Delta, StoreError> {
+    let name = hex(&row.name);
+    let damaged = |why: &str| StoreError::damaged(format!("the tree {name} is damaged: {why}"));
+    let encoded = zstd::bulk::decompress(&row.body, MAX_BODY);
+    let encoded = encoded.map_err(|_| damaged("it cannot be unpacked"))?;
+    if name_of(parent, &encoded).as_slice() != row.name {
+        return Err(damaged("its name is that of another"));
+    }
+    Delta::decode(&encoded).map_err(|why| damaged(&why))
+}
+
+pub(super) fn name(row: &Row) -> String {
+    hex(&row.name)
+}
+
+/// The tree with its contents, in the transaction of the entry that names it.
+pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqlite::Result<()> {
+    for content in &tree.contents {
+        contents::insert(tx, content)?;
+    }
+    let root = tree.root.as_os_str().as_bytes();
+    tx.prepare_cached("INSERT INTO places (root) VALUES (?1) ON CONFLICT (root) DO NOTHING")?
+        .execute([root])?;
+    let place: i64 = tx
+        .prepare_cached("SELECT key FROM places WHERE root = ?1")?
+        .query_row([root], |row| row.get(0))?;
+    let parent: Option<i64> = match &tree.parent {
+        None => None,
+        Some(parent) => Some(
+            tx.prepare_cached("SELECT id FROM trees WHERE name = ?1")?
+                .query_row([parent], |row| row.get(0))?,
+        ),
+    };
+    tx.prepare_cached(
+        "INSERT INTO trees (name, place, parent, at_ms, cause, live, files, bytes, since, depth, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (name) DO NOTHING",
+    )?
+    .execute(params![
+        tree.name.as_slice(),
+        place,
+        parent,
+        at_ms,
+        tree.cause.name(),
+        tree.live,
+        int(tree.files),
+        int(tree.bytes),
+        int(tree.since),
+        tree.depth,
+        tree.body
+    ])?;
+    Ok(())
+}
+
+/// That the session names the tree of an entry, if the tree is kept.
+pub(super) fn note_use(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> rusqlite::Result<()> {
+    let Some(name) = named(entry).and_then(parsed) else {
+        return Ok(());
+    };
+    tx.prepare_cached(
+        "INSERT INTO tree_uses (session, tree) SELECT ?1, id FROM trees WHERE name = ?2
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![head.key, name])?;
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! What was found at each covered path last time, and by which signs it is known to be the same.
+//!
+//! It is a cache: what is lost of it costs reading the files again, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rustix::fs::Stat;
+
+use crate::core::tree::{ContentHash, Item, PathBytes, Tree};
+
+/// What tells that a file is the one that was read. The time of its last change of state is in
+/// it, since the time of its content can be set back by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub size: u64,
+    /// Nanoseconds since 1970.
+    pub mtime_ns: i64,
+    pub ctime_ns: i64,
+    pub inode: u64,
+    pub mode: u32,
+}
+
+impl Stamp {
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "these have other types on other systems"
+    )]
+    pub(super) fn of(stat: &Stat) -> Stamp {
+        let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
+        Stamp {
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ns: ns(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            ctime_ns: ns(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            inode: stat.st_ino as u64,
+            mode: stat.st_mode as u32,
+        }
+    }
+
+    /// Whether a change that comes now could leave the same stamp: the clock of the file system
+    /// may not have moved on since. `since_ns` is the begin of the look, less that clock's grain.
+    pub(super) fn is_racy(&self, since_ns: i64, now_ns: i64) -> bool {
+        // A content's time that lies ahead was set by hand, and says nothing.
+        let is_recent = |ns: i64| ns >= since_ns && ns <= now_ns;
+        self.ctime_ns >= since_ns || is_recent(self.mtime_ns)
+    }
+}
+
+/// A path that is no folder, or a folder that is only named.
+#[derive(Debug, Clone)]
+pub(super) struct FileState {
+    pub stamp: Stamp,
+    /// It may have changed since without another stamp: it is read again.
+    pub is_racy: bool,
+    pub item: Item,
+}
+
+/// A folder as it was listed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FolderState {
+    /// `None`: it is listed at the next look.
+    pub stamp: Option<Stamp>,
+    /// The ignore files that were in force here of its own.
+    pub rules: Vec<RuleFile>,
+    pub files: BTreeMap<Vec<u8>, Slot>,
+    pub folders: BTreeMap<Vec<u8>, FolderState>,
+    /// It was listed at least once.
+    pub is_listed: bool,
+    /// The ignore rules above it changed since it was listed.
+    pub is_stale: bool,
+    /// It only became covered: so did what is found in it.
+    pub has_entered: bool,
+}
+
+/// A file of ignore rules, known by its content.
+#[derive(Debug, Clone)]
+pub(super) struct RuleFile {
+    pub path: PathBuf,
+    /// `None`: there is none.
+    pub stamp: Option<Stamp>,
+    /// `None`: nothing of it is in force.
+    pub hash: Option<ContentHash>,
+}
+
+impl PartialEq for RuleFile {
+    fn eq(&self, other: &RuleFile) -> bool {
+        self.path == other.path && self.hash == other.hash
+    }
+}
+
+/// What is known of a name that is no folder.
+#[derive(Debug, Clone)]
+pub(super) enum Slot {
+    /// It was found, and not looked at yet.
+    New {
+        entered: bool,
+    },
+    Known(FileState),
+}
+
+/// What was found in a workspace last time.
+#[derive(Debug, Default)]
+pub struct Cache {
+    pub(super) root: FolderState,
+    /// The ignore files of the folders above the root.
+    pub(super) above: Vec<RuleFile>,
+}
+
+impl Cache {
+    /// Nothing is known: the next look reads everything.
+    pub fn new() -> Cache {
+        Cache::default()
+    }
+
+    /// Everything that was found.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::default();
+        collect(&self.root, &mut Vec::new(), &mut tree);
+        tree
+    }
+}
+
+fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Tree) {
+    for (name, state) in &folder.files {
+        if let Slot::Known(state) = state {
+            let at = joined(path, name);
+            tree.0.insert(at, state.item.clone());
+        }
+    }
+    for (name, below) in &folder.folders {
+        let mut at = joined(path, name);
+        collect(below, &mut at, tree);
+    }
+}
+
+pub(super) fn joined(folder: &[u8], name: &[u8]) -> PathBytes {
+    match folder.is_empty() {
+        true => name.to_vec(),
+        false => [folder, b"/", name].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_of_this_instant_proves_nothing() {
+        let stamp = |mtime_ns, ctime_ns| Stamp {
+            size: 1,
+            mtime_ns,
+            ctime_ns,
+            inode: 1,
+            mode: 0,
+        };
+        assert!(!stamp(10, 10).is_racy(11, 31));
+        assert!(stamp(10, 11).is_racy(11, 31));
+        assert!(stamp(11, 10).is_racy(11, 31));
+        // Changed by a clock that is ahead; a content's time that was set by hand.
+        assert!(stamp(10, 99).is_racy(11, 31));
+        assert!(!stamp(99, 10).is_racy(11, 31));
+    }
+}

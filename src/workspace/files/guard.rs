@@ -1,0 +1,111 @@
+//! Whether the files of a folder can be looked after at all, judged before anything is read.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{StatVfs, statvfs};
+
+/// Free space below this is left for others: bytes, and parts of a hundred of the disk.
+const MIN_FREE_BYTES: u64 = 1 << 30;
+const MIN_FREE_PERCENT: u64 = 5;
+
+/// How far apart two changes must be to have different times, on file systems that are known
+/// to keep exact ones; and on others.
+const FINE_GRAIN: Duration = Duration::from_millis(20);
+const COARSE_GRAIN: Duration = Duration::from_secs(2);
+
+/// Why only what file tools write is kept of a workspace: no project lies there.
+pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
+    if root == Path::new("/") {
+        return Some("it is the root of the file system");
+    }
+    match home {
+        Some(home) if root == home => return Some("it is your home folder"),
+        Some(home) if home.starts_with(root) => return Some("your home folder lies in it"),
+        _ => {}
+    }
+    let is_top = root.parent() == Some(Path::new("/"));
+    is_top.then_some("it lies directly below the root of the file system")
+}
+
+/// The grain of the clock of the file system that a path lies on.
+pub fn grain(path: &Path) -> Duration {
+    match is_exact(path) {
+        true => FINE_GRAIN,
+        false => COARSE_GRAIN,
+    }
+}
+
+/// ext, xfs, btrfs, f2fs, zfs, bcachefs, tmpfs and overlayfs keep times as the kernel's clock has them.
+#[cfg(target_os = "linux")]
+fn is_exact(path: &Path) -> bool {
+    const EXACT: [u32; 8] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0xF2F5_2010,
+        0x2FC1_2FC1,
+        0xCA45_1A4E,
+        0x0102_1994,
+        0x794C_7630,
+    ];
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the numbers have 32 bits, in a type that differs by system"
+    )]
+    rustix::fs::statfs(path).is_ok_and(|found| EXACT.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_exact(_: &Path) -> bool {
+    false
+}
+
+/// Why nothing more is kept on the disk of this folder; `None` when there is room.
+pub fn nearly_full(folder: &Path) -> Option<String> {
+    let StatVfs {
+        f_frsize,
+        f_blocks,
+        f_bavail,
+        ..
+    } = statvfs(folder).ok()?;
+    let (free, all) = (
+        f_bavail.saturating_mul(f_frsize),
+        f_blocks.saturating_mul(f_frsize),
+    );
+    is_low(free, all).then(|| format!("the disk is nearly full ({} MiB free)", free >> 20))
+}
+
+fn is_low(free: u64, all: u64) -> bool {
+    // A small disk is allowed to be: its share counts, not what others would call little.
+    let least = MIN_FREE_BYTES
+        .min(all / 10)
+        .max(all / 100 * MIN_FREE_PERCENT);
+    free < least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_are_no_projects_are_told() {
+        let home = Some(Path::new("/home/u"));
+        for root in ["/", "/home/u", "/home", "/srv"] {
+            assert!(unfit(Path::new(root), home).is_some(), "{root}");
+        }
+        for root in ["/home/u/x", "/srv/x", "/root/x"] {
+            assert_eq!(unfit(Path::new(root), home), None, "{root}");
+        }
+    }
+
+    #[test]
+    fn what_little_space_is_depends_on_the_disk() {
+        let gib = 1 << 30;
+        assert!(is_low(gib - 1, 15 * gib) && !is_low(gib, 15 * gib));
+        assert!(is_low(4 * gib, 100 * gib) && !is_low(6 * gib, 100 * gib));
+        // A disk in memory of 64 MiB.
+        assert!(!is_low(32 << 20, 64 << 20) && is_low(5 << 20, 64 << 20));
+        assert!(nearly_full(Path::new("/nowhere")).is_none());
+    }
+}

@@ -1,0 +1,19 @@
+//! The files of a workspace as they are now, found by comparing with what was found last time.
+//!
+//! [`Coverage`] says which files count, [`guard`] whether a folder can be looked after at all,
+//! [`Cache`] is what was found last time, and [`verify()`] finds what changed since. What the
+//! contents are kept in is not known here: they are handed out as they are read.
+//!
+//! Invariant: nothing is written, no link is followed below the root, nothing is opened but
+//! regular files and folders, and nothing below `.git` is looked at but its `info/exclude`.
+
+mod cache;
+mod cover;
+pub mod guard;
+mod read;
+mod verify;
+
+pub use cache::Cache;
+pub use cover::{Coverage, CoverageError, is_secret};
+pub use read::item_at;
+pub use verify::{Content, Pending, Progress, Stopped, one, verify};

@@ -1,0 +1,204 @@
+//! Reading one path: what lies there, and its content, if it held still meanwhile.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::cache::Stamp;
+use super::cover::is_secret;
+use crate::config::is_in_use;
+use crate::core::tree::{ContentHash, Item, Marked};
+use crate::workspace::handle::Folder;
+
+/// A file that changes each time it is read is not read more often.
+const TRIES: u32 = 3;
+
+/// What was found at a path.
+pub(super) enum Found {
+    /// `content` is that of a file whose content is to be kept.
+    Item {
+        stamp: Stamp,
+        item: Item,
+        content: Option<Vec<u8>>,
+    },
+    /// It changed each time it was read.
+    Unsteady(Stamp),
+    /// Nothing lies there any more, or a folder.
+    Gone,
+}
+
+/// Reads what the name stands for in an open folder. `path` is its whole path, to judge it by.
+pub(super) fn read(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    path: &Path,
+    stat: &Stat,
+    max_bytes: u64,
+    with_secrets: bool,
+) -> io::Result<Found> {
+    let stamp = Stamp::of(stat);
+    let found = |item| Found::Item {
+        stamp,
+        item,
+        content: None,
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stamp.size > max_bytes => {
+            Ok(found(marker(Marked::TooBig, &stamp)))
+        }
+        FileType::RegularFile if is_in_use(path) => Ok(found(bare(Marked::Unreadable))),
+        FileType::RegularFile => steady(folder, name, path, stamp, max_bytes, with_secrets),
+        FileType::Symlink => match sys::readlinkat(folder, OsStr::from_bytes(name), Vec::new()) {
+            Ok(target) => Ok(found(Item::Link {
+                target: target.into_bytes(),
+            })),
+            // It became something else.
+            Err(Errno::NOENT | Errno::INVAL) => Ok(Found::Gone),
+            Err(e) => Err(e.into()),
+        },
+        FileType::Fifo => Ok(found(bare(Marked::Fifo))),
+        FileType::Socket => Ok(found(bare(Marked::Socket))),
+        FileType::Directory => Ok(Found::Gone),
+        _ => Ok(found(bare(Marked::Device))),
+    }
+}
+
+/// Between two looks at its stamp that say the same.
+fn steady(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    path: &Path,
+    mut stamp: Stamp,
+    max_bytes: u64,
+    with_secrets: bool,
+) -> io::Result<Found> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    for _ in 0..TRIES {
+        let file = match sys::openat(folder, OsStr::from_bytes(name), flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(Found::Gone),
+            Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {
+                return Ok(Found::Item {
+                    stamp,
+                    item: marker(Marked::Unreadable, &stamp),
+                    content: None,
+                });
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let before = sys::fstat(&file)?;
+        if !FileType::from_raw_mode(before.st_mode).is_file() {
+            return Ok(Found::Gone);
+        }
+        stamp = Stamp::of(&before);
+        let mut content =
+            Vec::with_capacity(usize::try_from(stamp.size.min(max_bytes)).unwrap_or(0));
+        match (&file)
+            .take(max_bytes.saturating_add(1))
+            .read_to_end(&mut content)
+        {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => return Err(e),
+            Err(_) => {
+                return Ok(Found::Item {
+                    stamp,
+                    item: marker(Marked::Unreadable, &stamp),
+                    content: None,
+                });
+            }
+        }
+        let after = Stamp::of(&sys::fstat(&file)?);
+        if after != stamp || content.len() as u64 != stamp.size {
+            continue;
+        }
+        return Ok(kept(stamp, path, content, with_secrets));
+    }
+    Ok(Found::Unsteady(stamp))
+}
+
+fn kept(stamp: Stamp, path: &Path, content: Vec<u8>, with_secrets: bool) -> Found {
+    let hash: ContentHash = *blake3::hash(&content).as_bytes();
+    if !with_secrets && is_secret(path.as_os_str().as_bytes()) {
+        return Found::Item {
+            stamp,
+            item: Item::Marker {
+                why: Marked::Secret,
+                bytes: stamp.size,
+                mtime_ms: 0,
+                hash: Some(hash),
+            },
+            content: None,
+        };
+    }
+    Found::Item {
+        stamp,
+        item: Item::File {
+            mode: (stamp.mode & 0o777) as u16,
+            hash,
+            bytes: content.len() as u64,
+        },
+        content: Some(content),
+    }
+}
+
+/// A file that is only named.
+pub(super) fn marker(why: Marked, stamp: &Stamp) -> Item {
+    Item::Marker {
+        why,
+        bytes: stamp.size,
+        mtime_ms: stamp.mtime_ns / 1_000_000,
+        hash: None,
+    }
+}
+
+/// Of what is no file: its times change as it is used, which is no change of it.
+pub(super) fn bare(why: Marked) -> Item {
+    Item::Marker {
+        why,
+        bytes: 0,
+        mtime_ms: 0,
+        hash: None,
+    }
+}
+
+/// What lies at a path that a tool wrote, wherever that is, and its content. Secrets too: what a
+/// tool writes is kept. `None`: nothing, or a folder.
+///
+/// # Errors
+/// When that cannot be known. `path` is absolute, its links followed.
+pub fn item_at(path: &Path, max_bytes: u64) -> io::Result<Option<(Item, Option<Vec<u8>>)>> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(None);
+    };
+    let folder = match Folder::open(parent) {
+        Ok(folder) => folder,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(e),
+    };
+    let stat = match sys::statat(folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    match read(
+        folder.as_fd(),
+        name.as_bytes(),
+        path,
+        &stat,
+        max_bytes,
+        true,
+    )? {
+        Found::Item { item, content, .. } => Ok(Some((item, content))),
+        Found::Unsteady(stamp) => Ok(Some((marker(Marked::Unsteady, &stamp), None))),
+        Found::Gone => Ok(None),
+    }
+}

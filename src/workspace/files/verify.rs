@@ -1,0 +1,659 @@
+//! Finding out what changed in a workspace since the last look.
+//!
+//! Every covered path is looked at by its stamp, and read only when that differs or proves
+//! nothing ([`super::cache`]). A folder whose own stamp is the same is not listed again, and the
+//! ignore rules are only read where a folder is listed.
+//!
+//! Invariant: what was found is in the cache exactly when it was reported, so a look that was
+//! cut short is made up for by the next one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{self as sys, AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::cache::{Cache, FileState, FolderState, RuleFile, Slot, Stamp, joined};
+use super::cover::Coverage;
+use super::read::{self, Found, bare};
+use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes};
+use crate::workspace::handle::Folder;
+use crate::workspace::ignored::Ignored;
+use crate::workspace::regular;
+
+/// Each open folder on the way down takes a handle: what lies deeper is only named.
+const MAX_DEPTH: usize = 200;
+
+/// Of one folder, covered or not.
+const MAX_NAMES: usize = 1_000_000;
+
+/// A folder that changes while it is listed is listed again, so often.
+const TRIES: u32 = 2;
+
+/// The newest change of each path that was reported and not recorded yet.
+pub type Pending = BTreeMap<PathBytes, Change>;
+
+/// A content that was read and may have to be kept.
+#[derive(Debug)]
+pub struct Content<'a> {
+    pub path: &'a [u8],
+    pub hash: ContentHash,
+    pub bytes: &'a [u8],
+    /// The content that the path had before, which this one may be much like.
+    pub before: Option<ContentHash>,
+}
+
+/// How far a look is. Shared with who waits for it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Set from outside: the look ends soon.
+    pub cancel: AtomicBool,
+    /// Covered paths that were looked at.
+    pub files: AtomicU64,
+}
+
+/// Why a look ended before everything was looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    #[error("it was stopped")]
+    Cancelled,
+    #[error("there are over {0} files")]
+    TooMany(u64),
+    #[error("{path}: {error}")]
+    Failed { path: String, error: io::Error },
+    /// A content could not be kept: why.
+    #[error("{0}")]
+    NotKept(String),
+}
+
+/// How often a look reads a path though its stamp is the same, and which clock it goes by.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    /// The begin of the look, less the grain of the file system's clock.
+    since_ns: i64,
+    now_ns: i64,
+}
+
+impl Clock {
+    fn now(grain: Duration) -> Clock {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        let now_ns = ns(now.unwrap_or_default());
+        Clock {
+            since_ns: now_ns.saturating_sub(ns(grain)),
+            now_ns,
+        }
+    }
+
+    fn is_racy(self, stamp: &Stamp) -> bool {
+        stamp.is_racy(self.since_ns, self.now_ns)
+    }
+}
+
+/// Looks at every covered path. What changed since `cache` was made is added to `pending`, with
+/// its content given to `keep`. `grain`: how far apart two changes must be to have different times.
+///
+/// # Errors
+/// [`Stopped`]; what was found until then is in `cache` and in `pending`.
+pub fn verify(
+    coverage: &Coverage,
+    grain: Duration,
+    cache: &mut Cache,
+    pending: &mut Pending,
+    keep: &mut dyn FnMut(Content<'_>) -> Result<(), String>,
+    progress: &Progress,
+) -> Result<(), Stopped> {
+    progress.files.store(0, Ordering::Relaxed);
+    let failed = |error: io::Error| failed(&coverage.root, error);
+    let root = Folder::open(&coverage.root).map_err(failed)?;
+    let stat = sys::fstat(root.as_fd()).map_err(|e| failed(e.into()))?;
+    let mut look = Look {
+        coverage,
+        clock: Clock::now(grain),
+        device: stat.st_dev,
+        pending,
+        keep,
+        progress,
+        rules: Rules::new(&coverage.root),
+    };
+    let above = look.rule_files(rules_above(&coverage.root), &cache.above);
+    cache.root.is_stale |= above != cache.above;
+    cache.above = above;
+    let fd = root.as_fd().try_clone_to_owned().map_err(failed)?;
+    look.folder(&fd, &mut cache.root, &[], 0)
+}
+
+/// A path below the root, and what lies there now with its content. Nothing lies there: `None`.
+pub type One = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
+
+/// Looks at one path alone, which is absolute, its links followed. `None`: it is not covered, or
+/// what it is cannot be said yet.
+///
+/// # Errors
+/// [`Stopped::Failed`].
+pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
+    let Ok(below) = path.strip_prefix(&coverage.root) else {
+        return Ok(None);
+    };
+    let (Some(parent), Some(name)) = (path.parent(), below.file_name()) else {
+        return Ok(None);
+    };
+    let at = below.as_os_str().as_bytes().to_vec();
+    if !is_covered(coverage, below) {
+        return Ok(None);
+    }
+    let failed = |error: io::Error| failed(path, error);
+    let folder = match Folder::open(parent) {
+        Ok(folder) => folder,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Some((at, None)));
+        }
+        Err(e) => return Err(failed(e)),
+    };
+    let stat = match sys::statat(folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Some((at, None))),
+        Err(e) => return Err(failed(e.into())),
+    };
+    if is_folder(&Stamp::of(&stat)) {
+        return Ok(None);
+    }
+    let (fd, limit) = (folder.as_fd(), coverage.max_file_bytes);
+    match read::read(fd, name.as_bytes(), path, &stat, limit, false).map_err(failed)? {
+        Found::Item { item, content, .. } => Ok(Some((at, Some((item, content))))),
+        Found::Unsteady(_) => Ok(None),
+        Found::Gone => Ok(Some((at, None))),
+    }
+}
+
+/// Whether a path and all folders on the way to it are covered.
+fn is_covered(coverage: &Coverage, below: &Path) -> bool {
+    let mut rules = Rules::new(&coverage.root);
+    let mut way: Vec<&Path> = below.ancestors().collect();
+    way.pop();
+    way.reverse();
+    if way.len() > MAX_DEPTH {
+        return false;
+    }
+    rules.enter(coverage.root.clone());
+    for (place, at) in way.iter().enumerate() {
+        let is_folder = place + 1 < way.len();
+        let absolute = coverage.root.join(at);
+        let ignored = rules.is_ignored(&absolute, is_folder);
+        if !coverage.covers(at.as_os_str().as_bytes(), ignored) {
+            return false;
+        }
+        rules.enter(absolute);
+    }
+    true
+}
+
+fn failed(path: &Path, error: io::Error) -> Stopped {
+    Stopped::Failed {
+        path: path.display().to_string(),
+        error,
+    }
+}
+
+/// The ignore rules on the way to the folder that is looked at. They are read when they are
+/// first needed there.
+struct Rules {
+    folders: Vec<PathBuf>,
+    /// With how many of the folders entered.
+    read: Option<(Ignored, usize)>,
+    root: PathBuf,
+}
+
+impl Rules {
+    fn new(root: &Path) -> Rules {
+        Rules {
+            folders: Vec::new(),
+            read: None,
+            root: root.to_path_buf(),
+        }
+    }
+
+    fn enter(&mut self, folder: PathBuf) {
+        self.folders.push(folder);
+    }
+
+    fn leave(&mut self) {
+        self.folders.pop();
+        if let Some((ignored, entered)) = &mut self.read
+            && *entered > self.folders.len()
+        {
+            ignored.leave();
+            *entered -= 1;
+        }
+    }
+
+    fn is_ignored(&mut self, path: &Path, is_folder: bool) -> bool {
+        let (ignored, entered) = self
+            .read
+            .get_or_insert_with(|| (Ignored::above(&self.root), 0));
+        for folder in &self.folders[*entered..] {
+            ignored.enter(folder);
+            *entered += 1;
+        }
+        ignored.is_ignored(path, is_folder) == Some(true)
+    }
+}
+
+/// The files of ignore rules in the folders above the root.
+fn rules_above(root: &Path) -> Vec<PathBuf> {
+    let above = root.ancestors().skip(1);
+    let files = above.flat_map(|folder| RULES.map(|name| folder.join(name)));
+    files.collect()
+}
+
+const RULES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+
+/// As those who read them do, who do not use a larger one.
+const MAX_RULE_BYTES: u64 = 1024 * 1024;
+
+struct Look<'a> {
+    coverage: &'a Coverage,
+    clock: Clock,
+    /// Of the root.
+    device: sys::Dev,
+    pending: &'a mut Pending,
+    keep: &'a mut dyn FnMut(Content<'_>) -> Result<(), String>,
+    progress: &'a Progress,
+    rules: Rules,
+}
+
+impl Look<'_> {
+    /// Files of rules as they are now. Links are followed, as they are when rules are read.
+    fn rule_files(&self, paths: Vec<PathBuf>, before: &[RuleFile]) -> Vec<RuleFile> {
+        let now = |path: PathBuf| {
+            let stamp = sys::stat(&path).ok().map(|stat| Stamp::of(&stat));
+            let before = before.iter().find(|file| file.path == path);
+            let hash = match (stamp, before) {
+                (None, _) => None,
+                (Some(stamp), Some(before))
+                    if before.stamp == Some(stamp) && !self.clock.is_racy(&stamp) =>
+                {
+                    before.hash
+                }
+                (Some(_), _) => regular::load(&path, MAX_RULE_BYTES)
+                    .ok()
+                    .map(|content| *blake3::hash(&content).as_bytes()),
+            };
+            RuleFile { path, stamp, hash }
+        };
+        paths.into_iter().map(now).collect()
+    }
+
+    fn absolute(&self, path: &[u8]) -> PathBuf {
+        self.coverage.root.join(OsStr::from_bytes(path))
+    }
+
+    fn count(&self) -> Result<(), Stopped> {
+        let files = self.progress.files.fetch_add(1, Ordering::Relaxed) + 1;
+        if files > self.coverage.max_files {
+            return Err(Stopped::TooMany(self.coverage.max_files));
+        }
+        match self.progress.cancel.load(Ordering::Relaxed) {
+            true => Err(Stopped::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    fn folder(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+    ) -> Result<(), Stopped> {
+        self.rules.enter(self.absolute(path));
+        let looked = self.folder_entered(fd, state, path, depth);
+        self.rules.leave();
+        looked
+    }
+
+    fn folder_entered(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+    ) -> Result<(), Stopped> {
+        // A rule that was changed where it lies, which the folder's own stamp does not show.
+        let paths = state.rules.iter().map(|file| file.path.clone()).collect();
+        let rules = self.rule_files(paths, &state.rules);
+        let changed = rules != state.rules;
+        for _ in 0..TRIES {
+            let stat = sys::fstat(fd).map_err(|e| failed(&self.absolute(path), e.into()))?;
+            let stamp = Stamp::of(&stat);
+            if changed || state.is_stale || state.stamp != Some(stamp) {
+                self.list(fd, state, path)?;
+                state.stamp = (!self.clock.is_racy(&stamp)).then_some(stamp);
+            }
+            let is_steady = self.files(fd, state, path)?;
+            if is_steady {
+                break;
+            }
+            state.stamp = None;
+        }
+        self.folders(fd, state, path, depth)
+    }
+
+    /// Brings the names of a folder up to date.
+    fn list(&mut self, fd: &OwnedFd, state: &mut FolderState, path: &[u8]) -> Result<(), Stopped> {
+        let names = match names(fd) {
+            Ok(names) if names.len() > MAX_NAMES => {
+                return Err(Stopped::TooMany(MAX_NAMES as u64));
+            }
+            Ok(names) => names,
+            Err(e) => return Err(failed(&self.absolute(path), e.into())),
+        };
+        let rules = own_rules(&self.absolute(path), &names);
+        let rules = self.rule_files(rules, &state.rules);
+        let changed = state.is_listed && (state.is_stale || rules != state.rules);
+        // Where a rule changed, what is new here may only have become covered.
+        let entered = state.has_entered || changed;
+        let mut here = BTreeSet::new();
+        for (name, of) in names {
+            let at = joined(path, &name);
+            let ignored = self.rules.is_ignored(&self.absolute(&at), of.is_dir());
+            if self.coverage.covers(&at, ignored) {
+                self.found(state, &name, &at, of, entered);
+                here.insert(name);
+            } else {
+                self.forget(state, &name, &at, true);
+            }
+        }
+        let known = state.files.keys().chain(state.folders.keys());
+        let gone: Vec<Vec<u8>> = known
+            .filter(|name| !here.contains(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.forget(state, &name, &joined(path, &name), false);
+        }
+        // Before the rules count as known here: should this look be cut short, the next one goes
+        // on below.
+        for below in state.folders.values_mut() {
+            below.is_stale |= changed;
+        }
+        state.rules = rules;
+        state.is_listed = true;
+        state.is_stale = false;
+        state.has_entered = false;
+        Ok(())
+    }
+
+    fn found(
+        &mut self,
+        state: &mut FolderState,
+        name: &[u8],
+        at: &[u8],
+        of: FileType,
+        entered: bool,
+    ) {
+        if !of.is_dir() {
+            if state.folders.contains_key(name) {
+                self.forget(state, name, at, false);
+            }
+            let slot = state.files.entry(name.to_vec());
+            slot.or_insert(Slot::New { entered });
+            return;
+        }
+        // A folder that cannot be entered is kept among the files, as what it was when tried.
+        let is_named = matches!(state.files.get(name), Some(Slot::Known(f)) if is_folder(&f.stamp));
+        if is_named || state.folders.contains_key(name) {
+            return;
+        }
+        self.forget(state, name, at, false);
+        let below = FolderState {
+            has_entered: entered,
+            ..FolderState::default()
+        };
+        state.folders.insert(name.to_vec(), below);
+    }
+
+    /// What was known of a name is not so any more. `left`: it is there still, and not covered.
+    fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
+        if let Some(Slot::Known(_)) = state.files.remove(name) {
+            self.pending.insert(at.to_vec(), Change::Gone { left });
+        }
+        if let Some(mut below) = state.folders.remove(name) {
+            let files: Vec<Vec<u8>> = below.files.keys().cloned().collect();
+            let folders: Vec<Vec<u8>> = below.folders.keys().cloned().collect();
+            for name in files.into_iter().chain(folders) {
+                self.forget(&mut below, &name, &joined(at, &name), left);
+            }
+        }
+    }
+
+    /// Looks at each file of a folder. False when its names are not what they were.
+    fn files(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+    ) -> Result<bool, Stopped> {
+        let mut gone = Vec::new();
+        for (name, slot) in &mut state.files {
+            self.count()?;
+            let at = joined(path, name);
+            let stat = match sys::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT | Errno::NOTDIR) => {
+                    gone.push((name.clone(), at));
+                    continue;
+                }
+                Err(e) => return Err(failed(&self.absolute(&at), e.into())),
+            };
+            let stamp = Stamp::of(&stat);
+            if is_folder(&stamp) {
+                // Only named, for it could not be entered: it may be possible now.
+                gone.push((name.clone(), at));
+                continue;
+            }
+            match slot {
+                Slot::Known(known) if known.stamp == stamp && !known.is_racy => {}
+                slot => {
+                    if !self.file(fd, name, &at, &stat, slot)? {
+                        gone.push((name.clone(), at));
+                    }
+                }
+            }
+        }
+        let is_steady = gone.is_empty();
+        for (name, at) in gone {
+            self.forget(state, &name, &at, false);
+        }
+        Ok(is_steady)
+    }
+
+    /// Reads one file anew. False when it is gone.
+    fn file(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        at: &[u8],
+        stat: &Stat,
+        slot: &mut Slot,
+    ) -> Result<bool, Stopped> {
+        let path = self.absolute(at);
+        let limit = self.coverage.max_file_bytes;
+        let found = read::read(fd.as_fd(), name, &path, stat, limit, false);
+        let (stamp, item, content) = match found.map_err(|e| failed(&path, e))? {
+            Found::Item {
+                stamp,
+                item,
+                content,
+            } => (stamp, item, content),
+            Found::Gone => return Ok(false),
+            Found::Unsteady(stamp) => match slot {
+                // What it was stays; it is read again next time.
+                Slot::Known(known) => {
+                    known.is_racy = true;
+                    return Ok(true);
+                }
+                Slot::New { .. } => (stamp, read::marker(Marked::Unsteady, &stamp), None),
+            },
+        };
+        let (before, entered) = match &*slot {
+            Slot::Known(known) => (Some(&known.item), false),
+            Slot::New { entered } => (None, *entered),
+        };
+        if before != Some(&item) {
+            let old = before.and_then(Item::content).copied();
+            if let (Some(bytes), Some(hash)) = (content, item.content())
+                && old != Some(*hash)
+            {
+                let content = Content {
+                    path: at,
+                    hash: *hash,
+                    bytes: &bytes,
+                    before: old,
+                };
+                (self.keep)(content).map_err(Stopped::NotKept)?;
+            }
+            let change = Change::Put {
+                item: item.clone(),
+                entered,
+            };
+            self.pending.insert(at.to_vec(), change);
+        }
+        let is_unsteady = matches!(
+            &item,
+            Item::Marker {
+                why: Marked::Unsteady,
+                ..
+            }
+        );
+        *slot = Slot::Known(FileState {
+            stamp,
+            is_racy: is_unsteady || self.clock.is_racy(&stamp),
+            item,
+        });
+        Ok(true)
+    }
+
+    fn folders(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+    ) -> Result<(), Stopped> {
+        let mut named = Vec::new();
+        for (name, below) in &mut state.folders {
+            let at = joined(path, name);
+            match self.enter(fd, name, depth) {
+                Ok(Entered::Folder(fd)) => self.folder(&fd, below, &at, depth + 1)?,
+                Ok(Entered::Named(why, stamp)) => named.push((name.clone(), at, why, stamp)),
+                // The next look finds what there is.
+                Ok(Entered::Gone) => state.stamp = None,
+                Err(e) => return Err(failed(&self.absolute(&at), e)),
+            }
+        }
+        for (name, at, why, stamp) in named {
+            self.forget(state, &name, &at, false);
+            let item = bare(why);
+            self.pending.insert(at, Change::put(item.clone()));
+            let known = FileState {
+                stamp,
+                is_racy: false,
+                item,
+            };
+            state.files.insert(name, Slot::Known(known));
+        }
+        Ok(())
+    }
+
+    fn enter(&self, fd: &OwnedFd, name: &[u8], depth: usize) -> io::Result<Entered> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = OsStr::from_bytes(name);
+        let stat = match sys::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Entered::Gone),
+            Err(e) => return Err(e.into()),
+        };
+        let stamp = Stamp::of(&stat);
+        if !is_folder(&stamp) {
+            return Ok(Entered::Gone);
+        }
+        if stat.st_dev != self.device {
+            return Ok(Entered::Named(Marked::Mount, stamp));
+        }
+        if depth >= MAX_DEPTH {
+            return Ok(Entered::Named(Marked::Unreadable, stamp));
+        }
+        match sys::openat(fd, name, flags, Mode::empty()) {
+            Ok(fd) => Ok(Entered::Folder(fd)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Entered::Gone),
+            Err(Errno::ACCESS | Errno::PERM | Errno::IO) => {
+                Ok(Entered::Named(Marked::Unreadable, stamp))
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// What came of going into a folder.
+enum Entered {
+    Folder(OwnedFd),
+    /// It is only named.
+    Named(Marked, Stamp),
+    Gone,
+}
+
+fn is_folder(stamp: &Stamp) -> bool {
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "it has another type on other systems"
+    )]
+    FileType::from_raw_mode(stamp.mode as sys::RawMode).is_dir()
+}
+
+/// The names in a folder, and what each is of.
+fn names(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+    let mut found = Vec::new();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for entry in Dir::new(sys::openat(fd, ".", flags, Mode::empty())?)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let of = match entry.file_type() {
+            // Some file systems do not say.
+            FileType::Unknown => {
+                match sys::statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    Err(Errno::NOENT) => continue,
+                    Err(e) => return Err(e),
+                }
+            }
+            of => of,
+        };
+        found.push((name.to_vec(), of));
+        if found.len() > MAX_NAMES {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The files of ignore rules that a folder has of its own.
+fn own_rules(folder: &Path, names: &[(Vec<u8>, FileType)]) -> Vec<PathBuf> {
+    let has = |name: &str| names.iter().any(|(found, _)| found == name.as_bytes());
+    let files = RULES
+        .iter()
+        .filter(|file| has(file.split('/').next().unwrap_or_default()));
+    files.map(|file| folder.join(file)).collect()
+}
+
+#[cfg(test)]
+mod tests;

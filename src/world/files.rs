@@ -1,0 +1,615 @@
+//! The files of the workspace, looked after by a thread of its own: it finds what changed, and
+//! compresses and keeps the contents. What it gives is recorded by the engine.
+//!
+//! Few small contents go into the transaction of the entry that names their tree. Many, or large
+//! ones, are kept before that: in packs, and in transactions of their own.
+//!
+//! Invariant: a tree that is given out names only contents that it carries or that are durable.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, diff};
+use crate::store::contents::{self, Gathered, NewContent, Place};
+use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store};
+use crate::workspace::files::{
+    Cache, Content, Coverage, Pending, Progress, Stopped, guard, item_at, one, verify,
+};
+
+/// A walk goes down so many folders at most, each a call of a function.
+const STACK_BYTES: usize = 16 << 20;
+
+/// More than this does not go into the transaction of an entry, which somebody waits for.
+const MAX_WITH_ENTRY: u64 = 256 * 1024;
+const MAX_COUNT_WITH_ENTRY: usize = 64;
+
+/// Of a first look, which finds everything: each time costs two syncs.
+const MAX_AT_ONCE: u64 = 8 << 20;
+const MAX_COUNT_AT_ONCE: usize = 2_000;
+
+/// Of a file that a tool writes: no tool writes a larger one.
+const MAX_WRITTEN_BYTES: u64 = 16 << 20;
+
+/// What is kept of a workspace's files, and how.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    pub coverage: Coverage,
+    /// `None`: all that is covered. Else only what file tools write is kept, and why.
+    pub only_written: Option<String>,
+    /// An effect waits so long for its snapshot.
+    pub wait: Duration,
+    /// For the contents of all workspaces, as stored.
+    pub max_bytes: u64,
+    pub data_dir: PathBuf,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All that is covered.
+    All,
+    /// The same, and the file that a tool is about to write, wherever it is.
+    AllAnd(PathBuf),
+    /// The file that a tool wrote, wherever it is. Absolute, its links followed. Of the others it
+    /// is known what they were before.
+    Written(PathBuf),
+}
+
+/// What is wanted of a snapshot.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// The last tree that the log names.
+    pub last: Option<String>,
+    pub cause: Cause,
+    pub scope: Scope,
+    /// The commands that run meanwhile, to be named with it.
+    pub live: Option<String>,
+    /// It is given up after this time, should that be less than an effect waits.
+    pub at_most: Duration,
+}
+
+/// What the files were, found now.
+#[derive(Debug)]
+pub enum Snapshot {
+    /// They are not looked after.
+    Off,
+    /// They are as in this tree, which is kept.
+    Same(String),
+    /// They are as in this tree, which is kept once it is recorded.
+    New(Box<NewTree>),
+    /// They could not be kept: why.
+    NotKept(String),
+}
+
+struct Request {
+    wish: Wish,
+    /// `None`: nobody waits, it is only to be quicker next time.
+    reply: Option<oneshot::Sender<Snapshot>>,
+}
+
+/// The thread, from the engine's side.
+pub struct Files {
+    requests: Sender<Request>,
+    progress: Arc<Progress>,
+    wait: Duration,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.progress.cancel.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Files {
+    /// The thread begins to look when it is asked to.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn start(keeping: Keeping) -> std::io::Result<Files> {
+        let (requests, wished) = channel();
+        let progress = Arc::new(Progress::default());
+        let (wait, shared) = (keeping.wait, Arc::clone(&progress));
+        thread::Builder::new()
+            .name("files".to_string())
+            .stack_size(STACK_BYTES)
+            .spawn(move || Keeper::new(keeping, shared).serve(&wished))?;
+        Ok(Files {
+            requests,
+            progress,
+            wait,
+        })
+    }
+
+    /// Looks while nobody waits for it.
+    pub(super) fn look_ahead(&self, wish: Wish) {
+        let _ = self.requests.send(Request { wish, reply: None });
+    }
+
+    /// What the files are now.
+    pub async fn snapshot(&self, wish: Wish) -> Snapshot {
+        let wait = self.wait.min(wish.at_most);
+        let (reply, answer) = oneshot::channel();
+        let reply = Some(reply);
+        if self.requests.send(Request { wish, reply }).is_err() {
+            return Snapshot::NotKept("what looks after them has ended".to_string());
+        }
+        match tokio::time::timeout(wait, answer).await {
+            Ok(Ok(snapshot)) => snapshot,
+            Ok(Err(_)) => Snapshot::NotKept("what looks after them has ended".to_string()),
+            Err(_) => Snapshot::NotKept(format!(
+                "it took over {} ms (files.wait_ms) to look at them; it goes on meanwhile",
+                wait.as_millis()
+            )),
+        }
+    }
+}
+
+/// A tree that was given out; whether it was recorded, the next wish tells.
+struct Offered {
+    tree: KnownTree,
+}
+
+/// What the thread knows.
+struct Keeper {
+    keeping: Keeping,
+    progress: Arc<Progress>,
+    grain: Duration,
+    store: Option<Store>,
+    packs: PackWriter,
+    cache: Cache,
+    /// What lies on the disk, as the last look found it.
+    now: Tree,
+    /// What changed on the disk since the tree that is recorded.
+    pending: Pending,
+    recorded: Option<KnownTree>,
+    offered: Option<Offered>,
+    gathered: Gathered,
+    /// What all that is kept takes, as stored. `None`: not looked at yet.
+    stored: Option<u64>,
+    /// Why only what tools write is kept from here on, until it is said.
+    unsaid: Option<String>,
+}
+
+impl Keeper {
+    fn new(keeping: Keeping, progress: Arc<Progress>) -> Keeper {
+        Keeper {
+            grain: guard::grain(&keeping.coverage.root),
+            packs: PackWriter::new(&keeping.data_dir),
+            keeping,
+            progress,
+            store: None,
+            cache: Cache::new(),
+            now: Tree::default(),
+            pending: Pending::new(),
+            recorded: None,
+            offered: None,
+            gathered: Gathered::default(),
+            stored: None,
+            unsaid: None,
+        }
+    }
+
+    fn serve(mut self, wished: &Receiver<Request>) {
+        while let Ok(Request { wish, reply }) = wished.recv() {
+            match reply {
+                // Whoever asked went on without it.
+                Some(reply) if reply.is_closed() => {}
+                Some(reply) => {
+                    let snapshot = self.take(&wish).unwrap_or_else(Snapshot::NotKept);
+                    if let Err(Snapshot::New(_)) = reply.send(snapshot) {
+                        self.offered = None;
+                    }
+                }
+                None => {
+                    let looked = self.prepare(&wish).and_then(|()| self.look());
+                    if let Err(why) = looked.and_then(|()| self.shed()) {
+                        tracing::debug!(why, "the files were not looked at");
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
+        self.prepare(wish)?;
+        let looked = match &wish.scope {
+            Scope::Written(path) if self.is_looked_at() => self.look_at(path),
+            Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(),
+        };
+        // Found out while nobody waited, perhaps: it is said once.
+        if let Some(why) = self.unsaid.take() {
+            return Err(why);
+        }
+        looked?;
+        if let Scope::Written(path) | Scope::AllAnd(path) = &wish.scope {
+            self.written(path)?;
+        }
+        self.shed()?;
+        let delta = self.delta();
+        match &self.recorded {
+            Some(recorded) if delta.is_empty() => {
+                return Ok(Snapshot::Same(recorded.name.clone()));
+            }
+            // A workspace in which nothing is looked after until a tool writes.
+            None if self.keeping.only_written.is_some() && wish.scope == Scope::All => {
+                return Ok(Snapshot::Off);
+            }
+            _ => {}
+        }
+        let mut tree = self
+            .recorded
+            .as_ref()
+            .map_or_else(Tree::default, |r| r.tree.clone());
+        tree.apply(&delta);
+        let contents = self.carried()?;
+        let parent = self.recorded.as_ref();
+        let cause = parent.map_or(Cause::First, |_| wish.cause);
+        let root = &self.keeping.coverage.root;
+        let new = NewTree::new(root, parent, &delta, &tree, cause, contents);
+        let mut new = new.map_err(|e| e.to_string())?;
+        new.live.clone_from(&wish.live);
+        self.offered = Some(Offered {
+            tree: new.known(tree),
+        });
+        Ok(Snapshot::New(Box::new(new)))
+    }
+
+    /// Knows the tree that the log names last, and whether there is room.
+    fn prepare(&mut self, wish: &Wish) -> Result<(), String> {
+        if let Some(why) = guard::nearly_full(&self.keeping.data_dir) {
+            return Err(why);
+        }
+        if let Some(offered) = self.offered.take()
+            && wish.last.as_ref() == Some(&offered.tree.name)
+        {
+            let kept = self.gathered.bytes();
+            self.stored = self.stored.map(|stored| stored + kept);
+            self.gathered.clear();
+            self.recorded = Some(offered.tree);
+            self.pending.clear();
+        }
+        let is_known = match (&self.recorded, &wish.last) {
+            (Some(recorded), Some(last)) => recorded.name == *last,
+            // The last one of the workspace, which the log does not name yet.
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_known {
+            return Ok(());
+        }
+        let root = self.keeping.coverage.root.clone();
+        let store = self.store()?;
+        let named = match &wish.last {
+            Some(last) => store.tree(last),
+            None => store.last_tree(&root),
+        };
+        // One that is gone or damaged is begun anew.
+        let recorded = named.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a tree cannot be read");
+            None
+        });
+        let stored = store.files_bytes().map_err(|e| e.to_string())?;
+        self.stored = Some(stored);
+        // Where only what tools write is kept, an older tree says too much of the rest.
+        let only_written = self.keeping.only_written.is_some();
+        let recorded = recorded.filter(|r| !only_written || below(&r.tree).0.is_empty());
+        let before = recorded.as_ref().map(|r| below(&r.tree));
+        // All that is known of the disk may differ from it. Before the first look nothing is.
+        self.pending = match self.now.0.is_empty() {
+            true => Pending::new(),
+            false => diff(&before.unwrap_or_default(), &below(&self.now)).0,
+        };
+        self.recorded = recorded;
+        Ok(())
+    }
+
+    fn store(&mut self) -> Result<&mut Store, String> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => Store::open(&self.keeping.data_dir).map_err(|e| e.to_string())?,
+        };
+        Ok(self.store.insert(store))
+    }
+
+    /// Finds what changed since the last look.
+    fn look(&mut self) -> Result<(), String> {
+        if self.keeping.only_written.is_some() {
+            return Ok(());
+        }
+        self.store()?;
+        let is_first = self.now.0.is_empty();
+        let mut found = Pending::new();
+        let Keeper {
+            keeping,
+            progress,
+            grain,
+            store: Some(store),
+            packs,
+            cache,
+            gathered,
+            stored,
+            ..
+        } = self
+        else {
+            return Err("the store is not open".to_string());
+        };
+        let mut keep = |content: Content<'_>| {
+            let mut kept = Kept {
+                store,
+                packs,
+                gathered,
+                stored,
+                max_bytes: keeping.max_bytes,
+            };
+            kept.keep(content.hash, content.bytes, content.before, is_first)
+        };
+        let looked = verify(
+            &keeping.coverage,
+            *grain,
+            cache,
+            &mut found,
+            &mut keep,
+            progress,
+        );
+        self.now.apply(&Delta(found.clone()));
+        match is_first && self.recorded.is_some() {
+            // Everything was found: what of it differs is found by the trees.
+            true if looked.is_ok() => {
+                let before = self.recorded.as_ref().map(|r| below(&r.tree));
+                self.pending = diff(&before.unwrap_or_default(), &self.now).0;
+            }
+            true => self.forget_look(),
+            false => self.pending.extend(found),
+        }
+        looked.map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// Everything was found once, so that one path can be looked at alone.
+    fn is_looked_at(&self) -> bool {
+        self.keeping.only_written.is_none() && !self.now.0.is_empty()
+    }
+
+    /// Looks at one covered path, as the look at all of them would. What is not covered is no
+    /// matter of this.
+    fn look_at(&mut self, path: &Path) -> Result<(), String> {
+        let found = one(&self.keeping.coverage, path).map_err(|e| e.to_string())?;
+        let Some((at, found)) = found else {
+            return Ok(());
+        };
+        // Something on the way that is only named: another file system, perhaps.
+        let mut above = Path::new(OsStr::from_bytes(&at)).ancestors().skip(1);
+        if above.any(|folder| self.now.0.contains_key(folder.as_os_str().as_bytes())) {
+            return Ok(());
+        }
+        let before = self.now.0.get(&at);
+        let Some((item, content)) = found else {
+            if before.is_some() {
+                self.now.0.remove(&at);
+                self.pending.insert(at, Change::Gone { left: false });
+            }
+            return Ok(());
+        };
+        if before == Some(&item) {
+            return Ok(());
+        }
+        let before = before.and_then(Item::content).copied();
+        if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
+            self.keep(hash, &bytes, before)?;
+        }
+        self.now.0.insert(at.clone(), item.clone());
+        self.pending.insert(at, Change::put(item));
+        Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        hash: ContentHash,
+        bytes: &[u8],
+        before: Option<ContentHash>,
+    ) -> Result<(), String> {
+        self.store()?;
+        let Some(store) = &mut self.store else {
+            return Ok(());
+        };
+        let mut kept = Kept {
+            store,
+            packs: &mut self.packs,
+            gathered: &mut self.gathered,
+            stored: &mut self.stored,
+            max_bytes: self.keeping.max_bytes,
+        };
+        kept.keep(hash, bytes, before, false)
+    }
+
+    /// The first look was cut short: what it did not come to is not gone.
+    fn forget_look(&mut self) {
+        self.cache = Cache::new();
+        self.now = Tree::default();
+    }
+
+    fn stopped(&mut self, stopped: Stopped) -> String {
+        match stopped {
+            Stopped::TooMany(limit) => {
+                let why = format!(
+                    "there are over {limit} files (files.max_files): only what file tools write is kept"
+                );
+                // To look again and again would find the same.
+                self.keeping.only_written = Some(why.clone());
+                self.unsaid = Some(why.clone());
+                self.pending.clear();
+                self.forget_look();
+                why
+            }
+            stopped => stopped.to_string(),
+        }
+    }
+
+    /// A file that a tool writes: kept wherever it is. What is covered was looked at already.
+    fn written(&mut self, path: &Path) -> Result<(), String> {
+        let below = path.strip_prefix(&self.keeping.coverage.root).ok();
+        let below = below.map(|below| below.as_os_str().as_bytes().to_vec());
+        let is_kept =
+            below.is_some_and(|at| matches!(self.now.0.get(&at), Some(Item::File { .. })));
+        let at = path.as_os_str().as_bytes().to_vec();
+        let recorded = self
+            .recorded
+            .as_ref()
+            .and_then(|r| r.tree.0.get(&at))
+            .cloned();
+        if is_kept && recorded.is_none() {
+            return Ok(());
+        }
+        let found =
+            item_at(path, MAX_WRITTEN_BYTES).map_err(|e| format!("{}: {e}", path.display()))?;
+        let before = recorded.as_ref().and_then(Item::content).copied();
+        let Some((item, content)) = found else {
+            self.pending.insert(at, Change::Gone { left: false });
+            return Ok(());
+        };
+        if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
+            self.keep(hash, &bytes, before)?;
+        }
+        self.pending.insert(at, Change::put(item));
+        Ok(())
+    }
+
+    /// What differs from the tree that is recorded: what changed back is no change.
+    fn delta(&mut self) -> Delta {
+        let empty = Tree::default();
+        let recorded = self.recorded.as_ref().map_or(&empty, |r| &r.tree);
+        self.pending.retain(|path, change| match change {
+            Change::Put { item, .. } => recorded.0.get(path) != Some(item),
+            Change::Gone { .. } => recorded.0.contains_key(path),
+        });
+        let changes: BTreeMap<PathBytes, Change> = self.pending.clone();
+        Delta(changes)
+    }
+
+    /// What is too much to go with an entry is kept now.
+    fn shed(&mut self) -> Result<(), String> {
+        let gathered = &self.gathered;
+        if gathered.contents.len() <= MAX_COUNT_WITH_ENTRY && gathered.bytes() <= MAX_WITH_ENTRY {
+            return Ok(());
+        }
+        self.store()?;
+        match &mut self.store {
+            Some(store) => {
+                let mut kept = Kept {
+                    store,
+                    packs: &mut self.packs,
+                    gathered: &mut self.gathered,
+                    stored: &mut self.stored,
+                    max_bytes: self.keeping.max_bytes,
+                };
+                kept.keep_before(true).map_err(|e| e.to_string())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The contents that go with the tree: large ones are durable in a pack by now.
+    fn carried(&mut self) -> Result<Vec<NewContent>, String> {
+        let failed = |e: crate::store::StoreError| e.to_string();
+        for content in &mut self.gathered.contents {
+            if let Place::Row(data) = &content.place
+                && data.len() > contents::MAX_ROW
+            {
+                content.place = Place::Pack(self.packs.append(data).map_err(failed)?);
+            }
+        }
+        self.packs.sync().map_err(failed)?;
+        Ok(self.gathered.contents.clone())
+    }
+}
+
+/// Without what tools wrote elsewhere.
+fn below(tree: &Tree) -> Tree {
+    let inside = tree
+        .0
+        .iter()
+        .filter(|(path, _)| path.first() != Some(&b'/'));
+    Tree(
+        inside
+            .map(|(path, item)| (path.clone(), item.clone()))
+            .collect(),
+    )
+}
+
+/// Keeps contents as they are found.
+struct Kept<'a> {
+    store: &'a mut Store,
+    packs: &'a mut PackWriter,
+    gathered: &'a mut Gathered,
+    stored: &'a mut Option<u64>,
+    max_bytes: u64,
+}
+
+impl Kept<'_> {
+    fn keep(
+        &mut self,
+        hash: ContentHash,
+        bytes: &[u8],
+        before: Option<ContentHash>,
+        is_bulk: bool,
+    ) -> Result<(), String> {
+        let failed = |e: crate::store::StoreError| e.to_string();
+        if self.gathered.has(&hash) || self.store.has_content(&hash).map_err(failed)? {
+            return Ok(());
+        }
+        let taken = self.stored.unwrap_or(0) + self.gathered.bytes();
+        if taken >= self.max_bytes {
+            return Err(
+                "what is kept of files takes as much as it may (files.max_bytes): rewake gc \
+                        makes room"
+                    .to_string(),
+            );
+        }
+        // A base that cannot be read is none.
+        let base = before.and_then(|before| self.store.base(&before).ok().flatten());
+        let compressed = contents::compress(bytes, base.as_ref(), is_bulk).map_err(failed)?;
+        self.gathered.add(NewContent {
+            hash,
+            bytes: bytes.len() as u64,
+            stored: compressed.data.len() as u64,
+            base: compressed.base,
+            place: Place::Row(compressed.data),
+        });
+        let (count, most) = match is_bulk {
+            true => (MAX_COUNT_AT_ONCE, MAX_AT_ONCE),
+            false => (MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY),
+        };
+        match self.gathered.contents.len() > count || self.gathered.bytes() > most {
+            true => self.keep_before(is_bulk).map_err(failed),
+            false => Ok(()),
+        }
+    }
+
+    /// So much that it is kept before the entry is.
+    fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
+        let all = self.gathered.bytes();
+        for content in &mut self.gathered.contents {
+            if let Place::Row(data) = &content.place
+                && (is_bulk || data.len() > contents::MAX_ROW)
+            {
+                content.place = Place::Pack(self.packs.append(data)?);
+            }
+        }
+        self.packs.sync()?;
+        self.store.add_contents(&self.gathered.contents)?;
+        self.gathered.clear();
+        *self.stored = self.stored.map(|stored| stored + all);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! What the thread finds, asked without a thread.
+
+use std::fs;
+
+use super::*;
+use crate::core::entry::{Entry, Layers, Mode, SaveReason};
+use crate::store::{Batch, Head, NewSession, new_id};
+use tempfile::TempDir;
+
+/// A workspace, and the log in which its trees are recorded.
+struct Kept {
+    root: TempDir,
+    keeper: Keeper,
+    store: Store,
+    head: Head,
+    last: Option<String>,
+    _data: TempDir,
+}
+
+impl Kept {
+    fn new(files: &[(&str, &str)]) -> Kept {
+        let (root, data) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let real = root.path().canonicalize().unwrap();
+        for (name, content) in files {
+            fs::create_dir_all(real.join(name).parent().unwrap()).unwrap();
+            fs::write(real.join(name), content).unwrap();
+        }
+        let mut store = Store::open(data.path()).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: real.display().to_string(),
+            folder: real.display().to_string(),
+        };
+        let opened = Entry::Opened {
+            folder: "/w".into(),
+            version: "0".into(),
+            model: "a/b".into(),
+            mode: Mode::Default,
+            layers: Layers::default(),
+        };
+        let (head, _) = store.create(&new, 0, opened).unwrap();
+        let keeping = Keeping {
+            coverage: Coverage::new(real, Vec::new(), &[], &[]).unwrap(),
+            only_written: None,
+            wait: Duration::MAX,
+            max_bytes: u64::MAX,
+            data_dir: data.path().to_path_buf(),
+        };
+        Kept {
+            root,
+            keeper: Keeper::new(keeping, Arc::default()),
+            store,
+            head,
+            last: None,
+            _data: data,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// Takes a snapshot and records it. What differs from the one before, by path.
+    fn take(&mut self, scope: Scope) -> Vec<String> {
+        let before = self.tree();
+        let wish = Wish {
+            last: self.last.clone(),
+            cause: Cause::Call,
+            scope,
+            live: None,
+            at_most: Duration::MAX,
+        };
+        match self.keeper.take(&wish).unwrap() {
+            Snapshot::New(tree) => {
+                self.last = Some(tree.name());
+                let entry = Entry::Saved {
+                    reason: SaveReason::Files,
+                    tree: self.last.clone(),
+                    why: None,
+                };
+                let batch = Batch {
+                    at_ms: 1,
+                    entries: vec![entry],
+                    tree: Some(*tree),
+                    ..Batch::default()
+                };
+                self.store.append(&mut self.head, &batch).unwrap();
+            }
+            Snapshot::Same(name) => assert_eq!(Some(name), self.last),
+            other => panic!("{other:?}"),
+        }
+        let changed = diff(&before, &self.tree());
+        let paths = changed.0.keys().map(|path| String::from_utf8_lossy(path));
+        paths.map(|path| path.into_owned()).collect()
+    }
+
+    fn take_written(&mut self, name: &str) -> Vec<String> {
+        self.take(Scope::Written(self.path(name)))
+    }
+
+    fn tree(&self) -> Tree {
+        let last = self.last.as_ref();
+        let known = last.map(|last| self.store.tree(last).unwrap().unwrap());
+        known.map(|known| known.tree).unwrap_or_default()
+    }
+}
+
+#[test]
+fn behind_an_edit_its_path_alone_is_looked_at() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
+    assert_eq!(kept.take(Scope::All), [".gitignore", "a", "b"]);
+    kept.write("a", "by the edit");
+    kept.write("b", "by hand");
+    assert_eq!(kept.take_written("a"), ["a"]);
+    assert_eq!(kept.take(Scope::All), ["b"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+}
+
+#[test]
+fn what_an_edit_makes_or_takes_away_is_found() {
+    let mut kept = Kept::new(&[("a", "1"), (".gitignore", "out/\n")]);
+    kept.take(Scope::All);
+    fs::create_dir_all(kept.path("new/deep")).unwrap();
+    kept.write("new/deep/file", "2");
+    assert_eq!(kept.take_written("new/deep/file"), ["new/deep/file"]);
+    fs::remove_file(kept.path("a")).unwrap();
+    assert_eq!(kept.take_written("a"), ["a"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    let names: Vec<_> = kept.tree().0.into_keys().collect();
+    assert_eq!(names, [b".gitignore".to_vec(), b"new/deep/file".to_vec()]);
+}
+
+#[test]
+fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
+    let mut kept = Kept::new(&[("a", "1"), (".gitignore", "out/\n"), (".env", "K=1")]);
+    kept.take(Scope::All);
+    fs::create_dir(kept.path("out")).unwrap();
+    for name in ["out/file", ".git/hooks", ".env"] {
+        fs::create_dir_all(kept.path(name).parent().unwrap()).unwrap();
+        kept.take(Scope::AllAnd(kept.path(name)));
+        kept.write(name, "2");
+        let whole = kept.path(name).display().to_string();
+        let found = kept.take_written(name);
+        assert!(found.contains(&whole), "{name}: {found:?}");
+        // Of a secret the hash is known as well.
+        assert_eq!(found.len(), if name == ".env" { 2 } else { 1 }, "{name}");
+    }
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+}
+
+#[test]
+fn an_edit_before_the_first_look_has_everything_looked_at() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1")]);
+    assert_eq!(kept.take_written("a"), ["a", "b"]);
+}

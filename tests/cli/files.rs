@@ -1,0 +1,265 @@
+//! The workspace's files around calls: what is kept, what `rewake diff` shows of it, and what
+//! keeps nobody waiting.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::{Home, run};
+use crate::{LIMIT, SCRIPTED, bash, calling, step};
+
+/// What the program prints.
+#[track_caller]
+fn output(home: &Home, args: &[&str]) -> String {
+    home.run(args).expect(0).stdout
+}
+
+/// The id of the only session.
+fn id(home: &Home) -> String {
+    let listed = output(home, &["history"]);
+    listed.split_whitespace().next().unwrap().to_string()
+}
+
+/// Plays the script, and gives what changed in the session.
+#[track_caller]
+fn changed(home: &Home) -> String {
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    output(home, &["diff", &id(home), "--stat"])
+}
+
+fn configure(home: &Home, files: &str) {
+    home.write_config(&format!("{SCRIPTED}[files]\n{files}\n"));
+}
+
+#[test]
+fn a_diff_shows_what_calls_and_commands_changed() {
+    let home = calling(&[
+        bash("echo new > untracked; printf 'a\\nc\\n' > tracked; rm gone; chmod +x tool"),
+        ("write", json!({"path": "out/ignored", "content": "1\n2\n"})),
+    ]);
+    for (name, content) in [("tracked", "a\nb\n"), ("gone", "x\n"), ("tool", "t\n")] {
+        fs::write(home.path(name), content).unwrap();
+    }
+    fs::write(home.path(".gitignore"), "out/\n").unwrap();
+    fs::create_dir_all(home.path("nested/.git")).unwrap();
+    fs::write(home.path("nested/.git/config"), "theirs").unwrap();
+    let stat = changed(&home);
+    for line in [
+        "gone  +0 −1",
+        "tool  +0 −0 mode 0644 → 0755",
+        "tracked  +1 −1",
+        "untracked  +1 −0",
+        "out/ignored  +2 −0",
+        "5 files changed, +4 −2",
+    ] {
+        assert!(stat.contains(line), "{line}: {stat}");
+    }
+    let diff = output(&home, &["diff", &id(&home)]);
+    assert!(
+        diff.contains("--- a/tracked\n+++ b/tracked\n@@ -1,2 +1,2 @@\n a\n-b\n+c"),
+        "{diff}"
+    );
+    assert!(diff.contains("--- a/gone\n+++ /dev/null\n"), "{diff}");
+    assert_eq!(home.read("nested/.git/config"), "theirs");
+    let nothing = home.run(["diff", &id(&home), "0..1"]).expect(2);
+    assert!(
+        nothing.stderr.contains("are not known at entry 0"),
+        "{}",
+        nothing.stderr
+    );
+}
+
+#[test]
+fn an_edit_by_hand_between_two_calls_is_kept_apart_from_them() {
+    let home = calling(&[bash("echo 1 > by-call")]);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    fs::write(home.path("by-hand"), "2\n").unwrap();
+    // The script plays on: it is at its end. So a second session goes on from the same files.
+    let script = [
+        crate::step("", &[bash("echo 3 > by-second")]),
+        crate::step("done", &[]),
+    ];
+    crate::play(&home, &script);
+    home.run(["-p", "more", "--yolo"]).expect(0);
+    let second = id(&home);
+    let stat = output(&home, &["diff", &second, "--stat"]);
+    assert!(
+        stat.contains("by-second") && !stat.contains("by-hand"),
+        "{stat}"
+    );
+}
+
+#[test]
+fn a_secret_is_named_and_its_content_is_nowhere() {
+    let home = calling(&[bash(
+        "echo KEY=fourtytwo >> .env; mkfifo pipe; ln -s /dev/zero link",
+    )]);
+    fs::write(home.path(".env"), "KEY=seventeen\n").unwrap();
+    let stat = changed(&home);
+    assert!(
+        stat.contains(".env: a secret (14 bytes) → a secret (28 bytes)"),
+        "{stat}"
+    );
+    assert!(stat.contains("pipe: nothing → a FIFO"), "{stat}");
+    assert!(
+        stat.contains("link: nothing → a link to /dev/zero"),
+        "{stat}"
+    );
+    let diff = output(&home, &["diff", &id(&home)]);
+    assert!(!diff.contains("seventeen"), "{diff}");
+}
+
+#[test]
+fn what_cannot_be_kept_in_time_is_said_and_the_effect_goes_on() {
+    let home = calling(&[bash("echo 1 > a")]);
+    configure(&home, "wait_ms = 0");
+    for n in 0..3_000 {
+        fs::write(home.path(format!("{n}")), format!("{n}")).unwrap();
+    }
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    assert_eq!(home.read("a"), "1\n");
+    let shown = output(&home, &["show", &id(&home)]);
+    assert!(
+        shown.contains("the files before this were not kept: it took over 0 ms"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn with_too_many_files_only_what_tools_write_is_kept() {
+    let home = calling(&[
+        bash("echo 1 > a"),
+        ("write", json!({"path": "b", "content": "2\n"})),
+    ]);
+    configure(&home, "max_files = 3");
+    for n in 0..9 {
+        fs::write(home.path(format!("{n}")), "").unwrap();
+    }
+    let stat = changed(&home);
+    assert!(
+        stat.contains("/b  +1 −0") && !stat.contains("a  "),
+        "{stat}"
+    );
+    let shown = output(&home, &["show", &id(&home)]);
+    assert!(
+        shown.contains("there are over 3 files (files.max_files)"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn at_its_limit_nothing_more_is_kept_until_it_is_tidied_up() {
+    let home = calling(&[bash("echo 1 > a")]);
+    configure(&home, "max_bytes = 0");
+    fs::write(home.path("b"), "2").unwrap();
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let shown = output(&home, &["show", &id(&home)]);
+    assert!(
+        shown.contains("(files.max_bytes): rewake gc makes room"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn it_can_be_switched_off_and_not_by_a_workspace_that_is_not_trusted() {
+    let home = calling(&[bash("echo 1 > a")]);
+    fs::create_dir_all(home.path(".rewake")).unwrap();
+    fs::write(
+        home.path(".rewake/config.toml"),
+        "[files]\ntime = \"off\"\n",
+    )
+    .unwrap();
+    assert!(changed(&home).contains("a  +1 −0"));
+    let home = calling(&[bash("echo 1 > a")]);
+    configure(&home, "time = \"off\"");
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let unknown = home.run(["diff", &id(&home)]).expect(2);
+    assert!(
+        unknown.stderr.contains("are not known in this session"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
+fn the_doctor_says_what_is_kept_and_what_it_takes() {
+    let home = calling(&[bash("echo 1 > a")]);
+    fs::write(home.path("b"), "2").unwrap();
+    let doctor = |home: &Home| home.run(["doctor"]).stdout;
+    assert!(doctor(&home).contains("what is not ignored is kept: at most 200000 files of 8.4 MB"));
+    changed(&home);
+    let shown = doctor(&home);
+    assert!(shown.contains("2 in the last tree, 0.0 MB"), "{shown}");
+    assert!(shown.contains("of 2147.5 MB are used"), "{shown}");
+    configure(&home, "max_bytes = 1");
+    let shown = doctor(&home);
+    assert!(shown.contains("nothing more is kept"), "{shown}");
+    assert!(shown.contains("hint: rewake gc makes room"), "{shown}");
+    configure(&home, "time = \"off\"");
+    assert!(doctor(&home).contains("not kept (files.time)"));
+}
+
+/// The same command, whose files may have 2 MB at most.
+fn limited(agent: &Command) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh"])
+        .arg(agent.get_program())
+        .args(agent.get_args())
+        .env_clear()
+        .stdin(Stdio::null())
+        .current_dir(agent.get_current_dir().unwrap());
+    for (name, value) in agent.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_pack_delays_no_effect_and_is_said() {
+    let home = calling(&[bash("echo 1 > a")]);
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(4 << 20)
+    .collect();
+    fs::write(home.path("big"), noise).unwrap();
+    let agent = home.rewake(["-p", "go", "--yolo"]);
+    run(limited(&agent), LIMIT).expect(0);
+    assert_eq!(home.read("a"), "1\n");
+    let shown = output(&home, &["show", &id(&home)]);
+    assert!(
+        shown.contains("the files before this were not kept: "),
+        "{shown}"
+    );
+    assert!(shown.contains("File too large"), "{shown}");
+    // With room again all is kept, the large file too.
+    crate::play(
+        &home,
+        &[step("", &[bash("echo 2 > big")]), step("done", &[])],
+    );
+    let stat = changed(&home);
+    assert!(stat.contains("4194304 bytes → "), "{stat}");
+}
+
+#[test]
+fn old_sessions_are_tidied_up_when_it_is_asked_for() {
+    let home = calling(&[bash("echo 1 > a")]);
+    fs::write(home.path("b"), "2").unwrap();
+    changed(&home);
+    let kept = output(&home, &["gc"]);
+    assert!(kept.contains("0 trees of 0 sessions"), "{kept}");
+    let would = output(&home, &["gc", "--older-than", "0"]);
+    assert!(would.contains("of 1 session"), "{would}");
+    output(&home, &["diff", &id(&home)]);
+    let removed = output(&home, &["gc", "--older-than", "0", "--yes"]);
+    assert!(
+        removed.contains("removed") && removed.contains("of 1 session"),
+        "{removed}"
+    );
+}
