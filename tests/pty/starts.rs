@@ -6,10 +6,14 @@ use crate::{CONFIG, scripted, step};
 
 fn talked() -> (Home, String) {
     let home = scripted(&[step("First answer.", &[]), step("Second answer.", &[])]);
+    let id = talk_once(&home);
+    (home, id)
+}
+
+fn talk_once(home: &Home) -> String {
     home.run(["-p", "remember me"]).expect(0);
     let history = home.run(["history"]).expect(0).stdout;
-    let id = history.split_whitespace().next().unwrap().to_string();
-    (home, id)
+    history.split_whitespace().next().unwrap().to_string()
 }
 
 #[test]
@@ -41,12 +45,27 @@ fn one_that_is_not_there_is_said_to_be_none() {
     terminal.sees("hint:");
 }
 
-#[test]
-fn a_lost_database_is_spoken_of() {
-    let (home, id) = talked();
+fn lose_the_database(home: &Home) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
     }
+}
+
+#[test]
+fn a_lost_database_is_made_good_from_the_journal() {
+    let (home, _) = talked();
+    lose_the_database(&home);
+    let terminal = Terminal::start(&home, &["-c"]);
+    terminal.sees("First answer.");
+    terminal.sees("3 entries of 1 session put back");
+}
+
+#[test]
+fn a_lost_database_without_a_journal_is_spoken_of() {
+    let home = scripted(&[step("First answer.", &[])]);
+    home.write_config(&format!("store.journal = false\n{CONFIG}"));
+    let id = talk_once(&home);
+    lose_the_database(&home);
     let said = "1 session that was recorded here is not in the database";
     let terminal = Terminal::start(&home, &["-c"]);
     terminal.sees("there is no session");

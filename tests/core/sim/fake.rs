@@ -363,9 +363,12 @@ impl Outside {
         }
     }
 
-    /// The tree of all that lies outside.
+    /// The tree of all that lies outside, but for what a command of the user changes: that runs
+    /// beside the calls, and nothing says before which of them.
     fn tree(&self) -> NewTree {
-        let (effects, files, edits) = (&self.effects, &self.files, self.edits);
+        let (files, edits) = (&self.files, self.edits);
+        let effects = self.effects.iter().filter(|(name, _)| *name != OF_USER);
+        let effects: BTreeMap<_, _> = effects.collect();
         let target = format!("{effects:?} {files:?} {edits}").into_bytes();
         let tree = Tree([(b"all".to_vec(), Item::Link { target })].into());
         let (root, delta) = (Path::new("/w"), tree.whole());
