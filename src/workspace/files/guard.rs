@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rustix::fs::{StatVfs, statvfs};
 
-/// Free space below this is left for others: bytes, and parts of a hundred of the disk.
+/// Free space below this is left for others: bytes, or this part of a smaller disk. A share of a
+/// large disk is no measure: many people work for years on disks that are 95 % full.
 const MIN_FREE_BYTES: u64 = 1 << 30;
-const MIN_FREE_PERCENT: u64 = 5;
+const MIN_FREE_PART: u64 = 20;
 
 /// How far apart two changes must be to have different times, on file systems that are known
 /// to keep exact ones; and on others.
@@ -77,11 +78,7 @@ pub fn nearly_full(folder: &Path) -> Option<String> {
 }
 
 fn is_low(free: u64, all: u64) -> bool {
-    // A small disk is allowed to be: its share counts, not what others would call little.
-    let least = MIN_FREE_BYTES
-        .min(all / 10)
-        .max(all / 100 * MIN_FREE_PERCENT);
-    free < least
+    free < MIN_FREE_BYTES.min(all / MIN_FREE_PART)
 }
 
 #[cfg(test)]
@@ -102,10 +99,9 @@ mod tests {
     #[test]
     fn what_little_space_is_depends_on_the_disk() {
         let gib = 1 << 30;
-        assert!(is_low(gib - 1, 15 * gib) && !is_low(gib, 15 * gib));
-        assert!(is_low(4 * gib, 100 * gib) && !is_low(6 * gib, 100 * gib));
+        assert!(is_low(gib - 1, 200 * gib) && !is_low(gib, 2_000 * gib));
         // A disk in memory of 64 MiB.
-        assert!(!is_low(32 << 20, 64 << 20) && is_low(5 << 20, 64 << 20));
+        assert!(!is_low(4 << 20, 64 << 20) && is_low(3 << 20, 64 << 20));
         assert!(nearly_full(Path::new("/nowhere")).is_none());
     }
 }
