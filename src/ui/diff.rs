@@ -4,12 +4,15 @@
 //!
 //! Invariant: the number of lines and the time it takes to find them are bounded.
 
-use crate::core::text::count;
+use std::cmp::Ordering;
+use std::ops::Range;
 use std::time::Duration;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
+
+use crate::core::text::{boundary_below, count};
 
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
@@ -22,8 +25,10 @@ const MAX_TIME: Duration = Duration::from_millis(60);
 const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 const MAX_LINE_BYTES: usize = 2_000;
-/// Lines that have less in common have no words to point at.
-const MIN_LIKENESS: f32 = 0.4;
+/// Lines that have less of a thousand in common have no words to point at.
+const MIN_LIKENESS: usize = 500;
+/// More pairs of lines are not compared with each other, but one by one.
+const MAX_PAIRS: usize = 4_000;
 
 /// How a diff is shown.
 pub(crate) struct Shape<'a> {
@@ -142,21 +147,32 @@ impl<'a> Sheet<'a> {
         self.removed += old_at.len();
         self.added += new_at.len();
         let room = self.room();
-        let pairs: Vec<Option<Pair<'_>>> = old_at
-            .clone()
-            .zip(new_at.clone())
-            .take(room)
-            .map(|(o, n)| Pair::of(old[o], new[n]))
+        let shown = |at: &Range<usize>| at.start..at.end.min(at.start.saturating_add(room));
+        let matched = alike(&old[shown(&old_at)], &new[shown(&new_at)]);
+        let pairs: Vec<(usize, usize, Pair<'_>)> = matched
+            .into_iter()
+            .filter_map(|(o, n)| {
+                let (o, n) = (old_at.start + o, new_at.start + n);
+                Some((o, n, Pair::of(old[o], new[n])?))
+            })
             .collect();
-        for (k, n) in old_at.enumerate() {
-            let pair = pairs.get(k).and_then(Option::as_ref);
-            let whole = [(false, old[n])];
-            self.line(ChangeTag::Delete, n, pair.map_or(&whole, |p| &p.old));
+        for line in old_at {
+            let pair = pairs.iter().find(|(o, ..)| *o == line);
+            let whole = [(false, old[line])];
+            self.line(
+                ChangeTag::Delete,
+                line,
+                pair.map_or(&whole, |(.., p)| &p.old),
+            );
         }
-        for (k, n) in new_at.enumerate() {
-            let pair = pairs.get(k).and_then(Option::as_ref);
-            let whole = [(false, new[n])];
-            self.line(ChangeTag::Insert, n, pair.map_or(&whole, |p| &p.new));
+        for line in new_at {
+            let pair = pairs.iter().find(|(_, n, _)| *n == line);
+            let whole = [(false, new[line])];
+            self.line(
+                ChangeTag::Insert,
+                line,
+                pair.map_or(&whole, |(.., p)| &p.new),
+            );
         }
     }
 
@@ -279,7 +295,83 @@ fn background(style: Style) -> Style {
     }
 }
 
-/// A line before and after, when it is like enough to be the same line changed.
+/// Which lines before and after are the same line changed: their places, in order. Between lines
+/// that have too little in common no words are pointed at.
+fn alike(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
+    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
+        let pairs = (0..old.len().min(new.len())).map(|at| (at, at));
+        let is_alike = |(o, n): &(usize, usize)| likeness(&Bag::of(old[*o]), &Bag::of(new[*n])) > 0;
+        return pairs.filter(is_alike).collect();
+    }
+    let bags: Vec<Bag<'_>> = new.iter().map(|line| Bag::of(line)).collect();
+    // The best that can be had of the lines from here on, by the place in both.
+    let width = new.len() + 1;
+    let mut best = vec![0; (old.len() + 1) * width];
+    let mut likes = vec![0; old.len() * new.len()];
+    for (o, line) in old.iter().enumerate().rev() {
+        let bag = Bag::of(line);
+        for n in (0..new.len()).rev() {
+            let like = likeness(&bag, &bags[n]);
+            likes[o * new.len() + n] = like;
+            let with = if like > 0 {
+                like + best[(o + 1) * width + n + 1]
+            } else {
+                0
+            };
+            best[o * width + n] = with
+                .max(best[(o + 1) * width + n])
+                .max(best[o * width + n + 1]);
+        }
+    }
+    let (mut o, mut n, mut pairs) = (0, 0, Vec::new());
+    while o < old.len() && n < new.len() {
+        let (here, like) = (best[o * width + n], likes[o * new.len() + n]);
+        if like > 0 && here == like + best[(o + 1) * width + n + 1] {
+            pairs.push((o, n));
+            (o, n) = (o + 1, n + 1);
+        } else if here == best[(o + 1) * width + n] {
+            o += 1;
+        } else {
+            n += 1;
+        }
+    }
+    pairs
+}
+
+/// The words of a line, sorted, and their bytes. Blanks are no words: all lines have them.
+struct Bag<'a> {
+    words: Vec<&'a str>,
+    bytes: usize,
+}
+
+impl<'a> Bag<'a> {
+    fn of(line: &'a str) -> Bag<'a> {
+        let line = &line[..boundary_below(line, MAX_LINE_BYTES.min(line.len()))];
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        words.sort_unstable();
+        let bytes = words.iter().map(|word| word.len()).sum();
+        Bag { words, bytes }
+    }
+}
+
+/// What two lines have in common, of a thousand; 0 when that is too little.
+fn likeness(old: &Bag<'_>, new: &Bag<'_>) -> usize {
+    let (mut o, mut n, mut common) = (0, 0, 0);
+    while let (Some(before), Some(after)) = (old.words.get(o), new.words.get(n)) {
+        match before.cmp(after) {
+            Ordering::Less => o += 1,
+            Ordering::Greater => n += 1,
+            Ordering::Equal => {
+                common += before.len();
+                (o, n) = (o + 1, n + 1);
+            }
+        }
+    }
+    let like = (2 * common * 1_000).checked_div(old.bytes + new.bytes);
+    like.filter(|like| *like >= MIN_LIKENESS).unwrap_or(0)
+}
+
+/// A line before and after, which is the same line changed.
 struct Pair<'a> {
     old: Vec<Part<'a>>,
     new: Vec<Part<'a>>,
@@ -293,9 +385,6 @@ impl<'a> Pair<'a> {
         let diff = TextDiff::configure()
             .timeout(MAX_WORDS_TIME)
             .diff_words(old, new);
-        if diff.ratio() < MIN_LIKENESS {
-            return None;
-        }
         let mut pair = Pair {
             old: Vec::new(),
             new: Vec::new(),
@@ -415,6 +504,30 @@ mod tests {
             &shape(&Theme::plain()),
         );
         assert_eq!(shown(&lines), ["a  +1 -1", "- one two three", "+ alpha"]);
+    }
+
+    #[test]
+    fn only_lines_that_are_alike_are_compared_word_by_word() {
+        // A new line stood where the changed one was, and each was compared with another.
+        let old = "let total = first + second;\nreturn total;";
+        let new = "check(first)?;\nlet total = first + third;\nreturn Ok(total) // now;";
+        let lines = edits("a", &[edit(old, new)], &shape(&Theme::plain()));
+        let want = [
+            "a  +3 -2",
+            "- let total = first + [second;]",
+            "- return total;",
+            "+ check(first)?;",
+            "+ let total = first + [third;]",
+            "+ return Ok(total) // now;",
+        ];
+        assert_eq!(shown(&lines), want);
+        // That both have blanks makes no two lines alike.
+        let lines = edits(
+            "a",
+            &[edit("a b c d e f", "u v w x y z")],
+            &shape(&Theme::plain()),
+        );
+        assert_eq!(shown(&lines)[1..], ["- a b c d e f", "+ u v w x y z"]);
     }
 
     #[test]
