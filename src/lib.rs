@@ -89,7 +89,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
-//! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |
+//! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills; custom commands |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!

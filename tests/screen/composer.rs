@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use rewake::core::custom::Template;
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::session::{CommandLine, NotSaid, Untrusted};
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::files::Files;
 use rewake::ui::live::EngineEvent;
+use rewake::workspace::{CustomCommand, CustomCommands};
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
@@ -41,6 +44,82 @@ fn commands_are_completed() {
         "a command that is none is no message"
     );
     stage.sees("/nosuch");
+}
+
+/// A command of the workspace, as it was found.
+fn found(name: &str, hint: &str, description: &str) -> CustomCommand {
+    CustomCommand {
+        name: name.into(),
+        template: Template {
+            description: description.into(),
+            argument_hint: hint.into(),
+            ..Template::default()
+        },
+        path: format!("/w/.rewake/commands/{name}.md").into(),
+        of_workspace: Some(format!(".rewake/commands/{name}.md")),
+        hash: String::new(),
+    }
+}
+
+#[test]
+fn custom_commands_stand_in_the_palette() {
+    let listed = || {
+        Msg::Commands(CustomCommands {
+            found: vec![
+                found("git:commit", "[message]", "make a commit as we do"),
+                found("git:review", "<branch>", "review a branch"),
+            ],
+            warnings: vec![
+                "the command .rewake/commands/help.md is not used: /help is rewake's own".into(),
+            ],
+        })
+    };
+    scene!("custom_commands", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(listed());
+        stage.keys("/git");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.send(listed());
+    stage.sees("/help is rewake's own");
+    stage.keys("/git:c<Tab>the parser<Enter>");
+    assert_eq!(stage.sent(), ["/git:commit the parser"]);
+}
+
+#[test]
+fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
+    let untrusted = |is_changed| {
+        let typed = CommandLine::parse("/review the parser").unwrap();
+        let untrusted = Untrusted {
+            typed: typed.clone(),
+            path: ".rewake/commands/review.md".into(),
+            hash: "abc".into(),
+            is_changed,
+            model: Some("s/large".into()),
+            body: "Review $ARGUMENTS.\nThen push\u{1b}[2J it.".into(),
+        };
+        Msg::NotSaid(typed, NotSaid::Untrusted(Box::new(untrusted)))
+    };
+    scene!("command_trust", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(untrusted(false));
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.send(untrusted(true));
+    stage.sees("changed since you trusted it");
+    stage.answers("n");
+    assert!(stage.sent().is_empty());
+    stage.send(untrusted(true));
+    stage.answers("y");
+    assert_eq!(stage.sent(), ["/review the parser"]);
+    // What failed is back in the box, with why.
+    let typed = CommandLine::parse("/review x").unwrap();
+    let failed = NotSaid::Failed("/review was not sent: no file".into(), None);
+    stage.send(Msg::NotSaid(typed, failed));
+    stage.sees("/review was not sent: no file");
+    assert_eq!(stage.app.composer.text(), "/review x");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use rewake::ui::highlight::Highlighter;
 use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
+use rewake::workspace::CustomCommands;
 
 use crate::keyboard::keys;
 use crate::log::{FOLDER, Log, NOON_MS, entry};
@@ -60,6 +61,7 @@ impl Stage {
             key_at: Instant::now(),
         };
         stage.send(Msg::Resize(width, height));
+        stage.send(Msg::Commands(CustomCommands::default()));
         stage
     }
 
@@ -361,6 +363,7 @@ pub fn queued(texts: &[&str]) -> Vec<Queued> {
             text: text.to_string(),
             images: Vec::new(),
             via: Via::Queue,
+            command: None,
         };
         store.queue(ID, &message, &[], NOON_MS).unwrap();
     }

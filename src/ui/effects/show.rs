@@ -298,6 +298,7 @@ impl Effects {
             Ok(files) => app.files = Some(Arc::new(files)),
             Err(error) => tracing::warn!(%error, "files cannot be mentioned"),
         }
+        self.commands();
         self.branch();
     }
 
@@ -313,6 +314,20 @@ impl Effects {
                 Ok(begin) => Msg::Begin(Box::new(begin)),
                 Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
+        });
+    }
+
+    /// The custom commands of the user and of the workspace; one listing at a time.
+    pub(super) fn commands(&self) {
+        if self.is_listing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let ctx = Arc::clone(&self.ctx);
+        let is_listing = Arc::clone(&self.is_listing);
+        self.aside(move || {
+            let found = ctx.custom_commands(crate::ui::commands::is_own);
+            is_listing.store(false, Ordering::SeqCst);
+            Some(Msg::Commands(found))
         });
     }
 

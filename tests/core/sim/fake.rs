@@ -423,6 +423,7 @@ impl Fake {
                     text: ALSO.into(),
                     images: vec![],
                     via: Via::Queue,
+                    command: None,
                 };
                 let say = Command::Say {
                     message,
