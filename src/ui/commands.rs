@@ -10,7 +10,6 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher};
 
 use crate::core::text::{clip, nearest};
-use crate::workspace::CustomCommand;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlashCommand {
@@ -110,18 +109,12 @@ pub struct Custom {
     pub help: String,
 }
 
-impl Custom {
-    pub(crate) fn of(command: &CustomCommand) -> Custom {
-        let whose = match &command.of_workspace {
-            Some(_) => "project",
-            None => "yours",
-        };
-        Custom {
-            name: command.name.clone(),
-            argument: command.template.argument_hint.clone(),
-            help: format!("{} ({whose})", command.template.description),
-        }
-    }
+/// The custom commands as they were listed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CustomList {
+    pub commands: Vec<Arc<Custom>>,
+    /// What of them is not used: a line each.
+    pub warnings: Vec<String>,
 }
 
 /// One of rewake's own commands, or a custom one.

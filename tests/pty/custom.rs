@@ -20,7 +20,7 @@ fn said(home: &Home) -> Vec<Value> {
     let id = history.split_whitespace().next().unwrap();
     let export = home.run(["export", id, "--json"]).expect(0).stdout;
     let export: Value = serde_json::from_str(&export).unwrap();
-    let entries = export["entries"].as_array().unwrap().iter();
+    let entries = export["records"].as_array().unwrap().iter();
     let entries = entries.map(|record| record["entry"].clone());
     entries.filter(|entry| entry["kind"] == "said").collect()
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use rewake::core::custom::Template;
 use rewake::core::entry::{About, Entry, Guard};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
 use rewake::ui::app::{Intent, Msg};
+use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
 use rewake::ui::live::EngineEvent;
-use rewake::workspace::{CustomCommand, CustomCommands};
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
@@ -46,26 +45,20 @@ fn commands_are_completed() {
     stage.sees("/nosuch");
 }
 
-/// A command of the workspace, as it was found.
-fn found(name: &str, hint: &str, description: &str) -> CustomCommand {
-    CustomCommand {
+/// A command of the workspace, as it is listed.
+fn found(name: &str, argument: &str, help: &str) -> Arc<Custom> {
+    Arc::new(Custom {
         name: name.into(),
-        template: Template {
-            description: description.into(),
-            argument_hint: hint.into(),
-            ..Template::default()
-        },
-        path: format!("/w/.rewake/commands/{name}.md").into(),
-        of_workspace: Some(format!(".rewake/commands/{name}.md")),
-        hash: String::new(),
-    }
+        argument: argument.into(),
+        help: format!("{help} (project)"),
+    })
 }
 
 #[test]
 fn custom_commands_stand_in_the_palette() {
     let listed = || {
-        Msg::Commands(CustomCommands {
-            found: vec![
+        Msg::Commands(CustomList {
+            commands: vec![
                 found("git:commit", "[message]", "make a commit as we do"),
                 found("git:review", "<branch>", "review a branch"),
             ],

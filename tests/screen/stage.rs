@@ -15,11 +15,11 @@ use rewake::session::context::{Gauging, Known, windows};
 use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
+use rewake::ui::commands::CustomList;
 use rewake::ui::highlight::Highlighter;
 use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
-use rewake::workspace::CustomCommands;
 
 use crate::keyboard::keys;
 use crate::log::{FOLDER, Log, NOON_MS, entry};
@@ -61,7 +61,7 @@ impl Stage {
             key_at: Instant::now(),
         };
         stage.send(Msg::Resize(width, height));
-        stage.send(Msg::Commands(CustomCommands::default()));
+        stage.send(Msg::Commands(CustomList::default()));
         stage
     }
 

@@ -1,18 +1,14 @@
 //! Custom commands on the screen: their list, and what becomes of one that was not said.
 
-use std::sync::Arc;
-
 use super::{App, Overlay, Words, Yes};
 use crate::session::{CommandLine, NotSaid, Untrusted};
-use crate::ui::commands::Custom;
+use crate::ui::commands::CustomList;
 use crate::ui::transcript::Tone;
-use crate::workspace::CustomCommands;
 
 impl App {
     /// What is wrong with a file is said once.
-    pub(super) fn commands_listed(&mut self, found: CustomCommands) {
-        let all = found.found.iter().map(|c| Arc::new(Custom::of(c)));
-        self.commands = Some(all.collect());
+    pub(super) fn commands_listed(&mut self, found: CustomList) {
+        self.commands = Some(found.commands);
         let known = &self.commands_warned;
         let new = found.warnings.iter().filter(|w| !known.contains(w));
         let new: Vec<&str> = new.map(String::as_str).collect();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-use super::commands::{Custom, is_command, is_own};
+use super::commands::{Custom, CustomList, is_command, is_own};
 use super::composer::{Composer, Look};
 use super::files::Files;
 use super::highlight::Highlighter;
@@ -37,7 +37,6 @@ use crate::engine::Command;
 use crate::model::Figures;
 use crate::session::{CommandLine, Details, NotSaid, Offer, Which, is_prompt};
 use crate::store::{InboxId, Queued};
-use crate::workspace::CustomCommands;
 
 /// What reaches the screen.
 pub enum Msg {
@@ -82,7 +81,7 @@ pub enum Msg {
     /// What an export wrote and where, or why it wrote nothing.
     Exported(Result<String, String>),
     /// The custom commands were listed.
-    Commands(CustomCommands),
+    Commands(CustomList),
     /// A custom command was not said, and why.
     NotSaid(CommandLine, NotSaid),
     /// The last lines of what running commands of the user printed, by their run.
