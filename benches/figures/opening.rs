@@ -100,6 +100,7 @@ fn entries(context: Context) -> Vec<Entry> {
         text: noise.text(ENTRY_BYTES),
         images: Vec::new(),
         via: Via::Prompt,
+        command: None,
     }];
     // First and last entry of each exchange that is in the context.
     let mut exchanges = VecDeque::from([(1, 1)]);

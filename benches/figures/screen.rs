@@ -111,6 +111,7 @@ fn conversation() -> Vec<Record> {
             text: said,
             images: Vec::new(),
             via: Via::Prompt,
+            command: None,
         });
         let call = Block::call("bash", r#"{"command":"cargo test --all"}"#);
         let words = Block::text(markdown(&mut noise, ANSWER_LINES));

@@ -5,12 +5,13 @@ use std::os::unix::fs::FileTypeExt;
 
 use super::args::{OutputFormat, Run, Session as Asked};
 use super::json_schema;
-use crate::core::entry::By;
+use crate::core::entry::{By, UsedCommand};
 use crate::headless::{self, Format, Task};
 use crate::report::{Trouble, exit, note};
-use crate::session::{AppContext, Which, ago, short_id};
+use crate::session::{AppContext, CommandLine, NotSaid, Which, ago, is_prompt, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
+use crate::ui::commands;
 
 /// What is piped in is read up to this size.
 const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -30,7 +31,8 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         true => piped()?,
         false => None,
     };
-    let prompt = join(run.prompt, piped);
+    let (prompt, command) = said(ctx, run.prompt)?;
+    let prompt = join(prompt, piped);
     let (which, by) = match run.session {
         Asked::New => (Which::New, By::Start),
         Asked::Newest { fork } => (Which::Newest { fork }, By::Start),
@@ -56,6 +58,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let session = ctx.open(&which, false).map_err(in_use)?;
     let task = Task {
         prompt,
+        command,
         format,
         by,
         schema,
@@ -87,6 +90,46 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     match ui::run(ctx.clone(), start) {
         ui::Closed::Code(code) => Ok(code),
         ui::Closed::Demo => super::demo::run(),
+    }
+}
+
+/// What a prompt says: itself, or the text of the custom command that it names.
+fn said(
+    ctx: &AppContext,
+    prompt: Option<String>,
+) -> Result<(Option<String>, Option<UsedCommand>), Trouble> {
+    let named = prompt
+        .as_deref()
+        .filter(|prompt| commands::is_command(prompt));
+    let Some(typed) = named.and_then(CommandLine::parse) else {
+        return Ok((prompt, None));
+    };
+    let trouble = |why: String, hint: &str| Trouble::new(exit::USAGE, why).with_hint(hint);
+    if commands::is_own(&typed.name) && !is_prompt(&typed.name) {
+        return Err(trouble(
+            format!("/{} is a command of the screen", typed.name),
+            "a prompt that begins with a slash may begin with a space; rewake --help lists what works without a screen",
+        ));
+    }
+    match ctx.expand(&typed, commands::is_own) {
+        Ok(expanded) => {
+            expanded.notes.iter().for_each(|text| note(text));
+            Ok((Some(expanded.text), Some(expanded.command)))
+        }
+        Err(NotSaid::Untrusted(untrusted)) => {
+            let what = match untrusted.is_changed {
+                true => "changed since it was trusted",
+                false => "comes with this folder and is not trusted",
+            };
+            Err(trouble(
+                format!("/{} was not sent: {} {what}", typed.name, untrusted.path),
+                "read it; `rewake trust` trusts it as it is now",
+            ))
+        }
+        Err(NotSaid::Failed(why, hint)) => Err(match hint {
+            Some(hint) => trouble(why, &hint),
+            None => Trouble::new(exit::USAGE, why),
+        }),
     }
 }
 

@@ -191,6 +191,7 @@ fn part(part: &Part<'_>) -> Option<String> {
     Some(match part {
         Part::Words(text) | Part::Summary(text) => text.to_string(),
         Part::Thinking(_) => return None,
+        Part::Command(line) => line.clone(),
         Part::Images(images) => image_count(images),
         Part::Call(call) => format!("[{} {}]", call.name, one_line(&call.arguments, CALL_CHARS)),
         Part::Output(text) => clip(text, RESULT_BYTES).into_owned(),

@@ -1,7 +1,9 @@
-//! `rewake trust`: what the config of a folder may say.
+//! `rewake trust`: what the config of a folder may say, and its custom commands.
 
 use crate::config::{Paths, trust};
 use crate::report::{Trouble, exit, line};
+use crate::session::trust_commands;
+use crate::ui::commands::is_own;
 use crate::workspace::Here;
 
 /// As many keys are listed.
@@ -13,7 +15,9 @@ pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
         Some(_) => error,
         None => error.with_hint("repair the file first: what cannot be read cannot be trusted"),
     })?;
-    if !trust::trust(paths, &here.root, &content)? {
+    let config_is_new = trust::trust(paths, &here.root, &content)?;
+    let (commands, commands_are_new) = trust_commands(here, paths, is_own)?;
+    if !config_is_new && !commands_are_new {
         line(&format!(
             "{root} was trusted already, with what it says now"
         ));
@@ -24,6 +28,15 @@ pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     ));
     for text in content.lines(MAX_LISTED) {
         line(&format!("  {text}"));
+    }
+    if !commands.is_empty() {
+        line("its custom commands may be used, until they say something else:");
+    }
+    for path in commands.iter().take(MAX_LISTED) {
+        line(&format!("  {path}"));
+    }
+    if let Some(more) = commands.len().checked_sub(MAX_LISTED).filter(|n| *n > 0) {
+        line(&format!("  {more} more"));
     }
     Ok(exit::DONE)
 }

@@ -36,6 +36,9 @@ struct Trusted {
     /// trusted by a version that did not keep this.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     contents: BTreeMap<String, TrustedContent>,
+    /// Canonical path -> custom commands of the folder, by their path in it -> hash of their text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    commands: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// What is kept of this folder, and the file it is kept in as it was read. Where there is no
@@ -124,6 +127,47 @@ fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
+/// The custom commands of the folder that are trusted: path in the folder -> blake3 of the text.
+pub(crate) fn trusted_commands(
+    paths: &Paths,
+    root: &Path,
+) -> Result<BTreeMap<String, String>, ConfigError> {
+    let name = canonical(root)?;
+    Ok(read(&file(paths))?
+        .commands
+        .remove(&name)
+        .unwrap_or_default())
+}
+
+/// Trusts these commands of the folder, as long as their text has this hash. `only`: no others
+/// are trusted from now on. False when all that was so already.
+pub(crate) fn trust_commands(
+    paths: &Paths,
+    root: &Path,
+    commands: BTreeMap<String, String>,
+    only: bool,
+) -> Result<bool, ConfigError> {
+    let name = canonical(root)?;
+    change(paths, |trusted| {
+        let before = trusted.commands.get(&name).cloned().unwrap_or_default();
+        let mut now = if only {
+            BTreeMap::new()
+        } else {
+            before.clone()
+        };
+        now.extend(commands);
+        while now.len() > MAX_KEYS {
+            now.pop_first();
+        }
+        let is_new = now != before;
+        match now.is_empty() {
+            true => trusted.commands.remove(&name),
+            false => trusted.commands.insert(name, now),
+        };
+        (is_new, is_new)
+    })
+}
+
 /// False when it was not trusted. A folder that is gone can be named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = match canonical(root) {
@@ -133,7 +177,8 @@ pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     change(paths, |trusted| {
         let content = trusted.contents.remove(&name).is_some();
         let folder = trusted.folders.remove(&name).is_some();
-        (folder || content, folder)
+        let commands = trusted.commands.remove(&name).is_some();
+        (folder || content || commands, folder || commands)
     })
 }
 
@@ -248,6 +293,22 @@ mod tests {
         std::fs::remove_file(&link).unwrap();
         symlink(&other, &link).unwrap();
         assert_eq!(is_trusted(&paths, &link), Ok(false));
+    }
+
+    #[test]
+    fn a_command_is_trusted_with_its_text() {
+        let f = Fixture::new();
+        let (paths, root) = (f.paths(), f.root());
+        let of = |hash: &str| BTreeMap::from([("a.md".to_string(), hash.to_string())]);
+        assert_eq!(trusted_commands(&paths, &root), Ok(BTreeMap::new()));
+        assert_eq!(trust_commands(&paths, &root, of("1"), false), Ok(true));
+        assert_eq!(trust_commands(&paths, &root, of("1"), false), Ok(false));
+        assert_eq!(trust_commands(&paths, &root, of("2"), false), Ok(true));
+        assert_eq!(trusted_commands(&paths, &root), Ok(of("2")));
+        // The folder's config is another matter.
+        assert_eq!(is_trusted(&paths, &root), Ok(false));
+        assert_eq!(untrust(&paths, &root), Ok(true));
+        assert_eq!(trusted_commands(&paths, &root), Ok(BTreeMap::new()));
     }
 
     #[test]

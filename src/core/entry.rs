@@ -10,6 +10,8 @@
 //! Invariant: nothing here holds a path, id or handle that only means something to one
 //! process; an entry read ten years later on another machine still says what happened.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -106,6 +108,9 @@ pub enum Entry {
         images: Vec<Image>,
         /// How the words came in.
         via: Via,
+        /// The command that stands for the words. `None`: they are as they were typed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<UsedCommand>,
     },
     /// One whole answer of the model. A stream that was cut is never one.
     Replied {
@@ -435,6 +440,28 @@ pub struct BlobRef {
     pub hash: String,
     /// The size as it was, before compression.
     pub bytes: u64,
+}
+
+/// A command whose text was said: the words of the entry are that text, with the arguments and
+/// files in it, so the log does not change with the command's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedCommand {
+    /// Without its slash: `git:commit`.
+    pub name: String,
+    /// What was typed behind the name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+    /// `provider/model` that answers it, until the next message. `None`: the session's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl UsedCommand {
+    /// As it was typed.
+    pub fn line(&self) -> String {
+        let line = format!("/{} {}", self.name, self.arguments);
+        line.trim_end().to_string()
+    }
 }
 
 /// How a message came in.
@@ -1034,6 +1061,18 @@ impl Mode {
 }
 
 impl Entry {
+    /// What the user typed: the words, or the command that stands for them.
+    pub fn typed(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Entry::Said {
+                command: Some(command),
+                ..
+            } => Some(command.line().into()),
+            Entry::Said { text, .. } => Some(text.into()),
+            _ => None,
+        }
+    }
+
     /// The name of the kind as it is stored.
     pub fn kind(&self) -> &'static str {
         match self {

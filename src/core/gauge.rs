@@ -60,6 +60,7 @@ mod tests {
                 text: "a".repeat(bytes),
                 images: Vec::new(),
                 via: Via::Prompt,
+                command: None,
             },
         );
     }

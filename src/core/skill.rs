@@ -1,13 +1,10 @@
 //! The Agent Skills format (<https://agentskills.io/specification>): a `SKILL.md` whose front
 //! matter names and describes it, with the instructions behind.
 //!
-//! Deliberately absent: YAML. Of the front matter the values of two keys are read; all
-//! others are passed over.
-//!
 //! Invariant: what [`render`] writes, [`parse`] reads.
 
+use super::front_matter::{FENCE, front_matter, in_a_line, pairs};
 use super::text::one_line;
-use super::visible::visible;
 
 pub(crate) const FILE: &str = "SKILL.md";
 /// Where skills are, from the root of the workspace.
@@ -16,8 +13,6 @@ pub(crate) const FOLDER: &str = ".rewake/skills";
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 const MAX_BODY_BYTES: usize = 64 * 1024;
-
-const FENCE: &str = "---";
 
 /// What is listed of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +72,7 @@ pub(crate) fn render(name: &str, description: &str, body: &str) -> String {
 pub(crate) fn parse(text: &str) -> Result<Heading, String> {
     let mut name = None;
     let mut description = None;
-    for (key, value) in pairs(front_matter(text)?) {
+    for (key, value) in pairs(front_matter(text)?.0) {
         match key {
             "name" if name.is_none() => name = Some(value.text().map_err(of_key(key))?),
             "description" if description.is_none() => {
@@ -103,134 +98,6 @@ fn said(value: Option<String>, key: &str, max_chars: usize) -> Result<String, St
         true => Err(format!("`{key}` is empty")),
         false => Ok(line),
     }
-}
-
-fn in_a_line(text: &str) -> String {
-    let clean = visible(text);
-    clean.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The lines between the fences.
-fn front_matter(text: &str) -> Result<Vec<&str>, String> {
-    let mut lines = text.trim_start_matches('\u{feff}').lines();
-    if lines.next().map(str::trim_end) != Some(FENCE) {
-        return Err(format!("it does not begin with a line `{FENCE}`"));
-    }
-    let mut front = Vec::new();
-    for line in lines {
-        if line.trim_end() == FENCE {
-            return Ok(front);
-        }
-        front.push(line);
-    }
-    Err(format!("its front matter has no closing line `{FENCE}`"))
-}
-
-/// What stands behind a key: the rest of its line, and the indented lines below it.
-struct Value<'a> {
-    first: &'a str,
-    below: Vec<&'a str>,
-}
-
-fn pairs<'a>(lines: Vec<&'a str>) -> Vec<(&'a str, Value<'a>)> {
-    let mut pairs: Vec<(&str, Value<'_>)> = Vec::new();
-    for line in lines {
-        let is_below = line.starts_with([' ', '\t']) || line.trim().is_empty();
-        match (is_below, line.split_once(':')) {
-            (true, _) => {
-                if let Some((_, value)) = pairs.last_mut() {
-                    value.below.push(line);
-                }
-            }
-            (false, Some((key, first))) => {
-                let first = first.trim();
-                let below = Vec::new();
-                pairs.push((key.trim(), Value { first, below }));
-            }
-            // A comment, or what is no mapping: nothing that is looked for.
-            (false, None) => {}
-        }
-    }
-    pairs
-}
-
-impl Value<'_> {
-    fn text(&self) -> Result<String, String> {
-        match self.first.chars().next() {
-            Some('|' | '>') => Ok(self.below_joined()),
-            Some('"') => double_quoted(&self.joined()),
-            Some('\'') => single_quoted(&self.joined()),
-            Some('[' | '{' | '&' | '*' | '!' | '%' | '@' | '`') => Err("is not a text".to_string()),
-            Some('#') => Ok(self.below_joined()),
-            None | Some(_) => Ok(plain(&self.joined())),
-        }
-    }
-
-    /// Its lines in one: line breaks do not count, since it is shown in a line.
-    fn joined(&self) -> String {
-        format!("{} {}", self.first, self.below_joined())
-    }
-
-    fn below_joined(&self) -> String {
-        let lines: Vec<&str> = self.below.iter().map(|line| line.trim()).collect();
-        lines.join(" ")
-    }
-}
-
-/// Up to a comment.
-fn plain(text: &str) -> String {
-    let end = text.find(" #").unwrap_or(text.len());
-    text[..end].trim().to_string()
-}
-
-fn single_quoted(text: &str) -> Result<String, String> {
-    let mut out = String::new();
-    let mut chars = text.chars().skip(1).peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' if chars.peek() == Some(&'\'') => {
-                chars.next();
-                out.push('\'');
-            }
-            '\'' => return Ok(out),
-            c => out.push(c),
-        }
-    }
-    Err(unclosed())
-}
-
-fn double_quoted(text: &str) -> Result<String, String> {
-    let mut out = String::new();
-    let mut chars = text.chars().skip(1);
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => return Ok(out),
-            '\\' => out.push(escaped(&mut chars)?),
-            c => out.push(c),
-        }
-    }
-    Err(unclosed())
-}
-
-fn unclosed() -> String {
-    "has no closing quote".to_string()
-}
-
-/// The escapes that are written (YAML 1.2, 5.7).
-fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
-    let digits = match chars.next() {
-        Some('n' | 'r' | 't' | ' ') => return Ok(' '),
-        Some(c @ ('"' | '\\' | '/')) => return Ok(c),
-        Some('x') => 2,
-        Some('u') => 4,
-        Some('U') => 8,
-        _ => return Err("has an escape that is not known".to_string()),
-    };
-    let code: String = chars.take(digits).collect();
-    u32::from_str_radix(&code, 16)
-        .ok()
-        .and_then(char::from_u32)
-        .ok_or_else(|| "has an escape that is no character".to_string())
 }
 
 #[cfg(test)]

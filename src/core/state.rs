@@ -75,6 +75,8 @@ pub struct State {
     pub temperature: Option<f64>,
     /// The session's own model, while a fallback answers in its place.
     pub fallback_from: Option<String>,
+    /// The session's own model, while the model of a command answers.
+    pub model_before_command: Option<String>,
     /// The answer that has to fit a schema. `None`: any answer will do.
     pub structured: Option<Structured>,
     /// What every request begins with, as it was rendered last.
@@ -233,6 +235,7 @@ impl State {
             effort: Effort::Default,
             temperature: None,
             fallback_from: None,
+            model_before_command: None,
             structured: None,
             layers: Layers::default(),
             context: Vec::new(),
@@ -618,12 +621,14 @@ impl State {
                 self.version = version.clone();
                 self.layers = layers.clone();
             }
-            Entry::Said { text, .. } => {
+            Entry::Said { text, command, .. } => {
+                let typed = record.entry.typed().unwrap_or_default();
                 self.first_words
-                    .get_or_insert_with(|| text::one_line(text, 60));
+                    .get_or_insert_with(|| text::one_line(&typed, 60));
                 self.owed = true;
                 self.halted = None;
                 self.leave_fallback();
+                self.answer_with(command.as_ref().and_then(|c| c.model.as_deref()));
                 self.said_of_schema();
                 self.progress();
                 self.turns = 0;
@@ -912,6 +917,7 @@ impl State {
         if let Some(model) = model {
             self.use_model(model.clone());
             self.fallback_from = None;
+            self.model_before_command = None;
             self.effort = Effort::Default;
             self.temperature = None;
         }
@@ -958,6 +964,17 @@ impl State {
     fn leave_fallback(&mut self) {
         if let Some(own) = self.fallback_from.take() {
             self.use_model(own);
+        }
+    }
+
+    /// What was said last may name its own model; the next message is the session's own again.
+    fn answer_with(&mut self, model: Option<&str>) {
+        if let Some(own) = self.model_before_command.take() {
+            self.use_model(own);
+        }
+        if let Some(model) = model.filter(|model| *model != self.model) {
+            self.model_before_command = Some(self.model.clone());
+            self.use_model(model.to_string());
         }
     }
 

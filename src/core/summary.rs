@@ -306,6 +306,7 @@ mod tests {
                 text: text.into(),
                 images: Vec::new(),
                 via: Via::Prompt,
+                command: None,
             })
         }
 

@@ -200,7 +200,8 @@ impl<W: World> Engine<W> {
         // A model that is chosen again begins with the settings of the config.
         let is_plain = state.effort == Effort::Default
             && state.temperature.is_none()
-            && state.fallback_from.is_none();
+            && state.fallback_from.is_none()
+            && state.model_before_command.is_none();
         choice.model.take_if(|m| is_plain && *m == state.model);
         choice.mode.take_if(|m| *m == state.mode);
         if choice.model.is_none() {
@@ -279,6 +280,7 @@ impl<W: World> Engine<W> {
             text,
             images: Vec::new(),
             via: Via::Note,
+            command: None,
         })
     }
 

@@ -56,10 +56,20 @@ impl<W: World> Engine<W> {
         let Some(queued) = self.next_queued()? else {
             return Ok(());
         };
-        let Message { text, images, via } = queued.message;
+        let Message {
+            text,
+            images,
+            via,
+            command,
+        } = queued.message;
         let entry = match via {
             Via::Note => Entry::Noted { text, about: None },
-            Via::Prompt | Via::Queue | Via::Signal => Entry::Said { text, images, via },
+            Via::Prompt | Via::Queue | Via::Signal => Entry::Said {
+                text,
+                images,
+                via,
+                command,
+            },
         };
         self.record(Write {
             taken: Some(queued.id),

@@ -11,7 +11,9 @@ use std::rc::Rc;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::core::entry::{By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, Via};
+use crate::core::entry::{
+    By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, UsedCommand, Via,
+};
 use crate::core::next::{self, Why};
 use crate::core::state::{Halt, State};
 use crate::core::structured::Standing;
@@ -28,6 +30,8 @@ pub use print::{Format, entry_line};
 pub struct Task {
     /// Said first. `None`: the session goes on with what it owes.
     pub prompt: Option<String>,
+    /// The custom command that stands for the prompt.
+    pub command: Option<UsedCommand>,
     pub format: Format,
     /// The user named this session: a crash loop is lifted.
     pub by: By,
@@ -79,6 +83,7 @@ impl Run {
                 text: prompt.clone(),
                 images: Vec::new(),
                 via: Via::Prompt,
+                command: self.task.command.clone(),
             })
         });
         let is_resumed = self.found.is_some();

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use super::short_id;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
-    SummaryBy, Unfit, Usage, Verdict,
+    SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::text::{count, one_line};
@@ -101,6 +101,8 @@ pub(crate) enum Part<'a> {
     /// Never blank.
     Thinking(&'a str),
     Images(&'a [Image]),
+    /// A command of the user as it was typed; the words behind it are what it stands for.
+    Command(String),
     Call(ToolCall),
     /// What a tool gave.
     Output(Cow<'a, str>),
@@ -150,7 +152,12 @@ impl Describer {
         match &record.entry {
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
             Entry::Rendered { version, .. } => detail(format!("taken up by rewake {version}")),
-            Entry::Said { text, images, .. } => said(text, images),
+            Entry::Said {
+                text,
+                images,
+                command,
+                ..
+            } => said(text, images, command.as_ref()),
             Entry::Replied {
                 blocks,
                 usage,
@@ -397,12 +404,15 @@ fn words(text: &str) -> impl Iterator<Item = Part<'_>> {
     said.map(Part::Words).into_iter()
 }
 
-fn said<'a>(text: &'a str, images: &'a [Image]) -> Description<'a> {
+fn said<'a>(text: &'a str, images: &'a [Image], command: Option<&UsedCommand>) -> Description<'a> {
     let images = Some(images).filter(|i| !i.is_empty()).map(Part::Images);
+    let line = command.map(UsedCommand::line);
+    let title = line.clone().unwrap_or_else(|| text.to_string());
+    let typed = line.map(Part::Command).into_iter();
     Description {
         kind: Kind::User,
-        body: words(text).chain(images).collect(),
-        ..event(Tone::Calm, text)
+        body: typed.chain(words(text)).chain(images).collect(),
+        ..event(Tone::Calm, title)
     }
 }
 

@@ -5,6 +5,8 @@
 //!
 //! Invariant: what it quotes is in quotes, in one line, and marked as data.
 
+use std::borrow::Cow;
+
 use super::resume_report::Ending;
 use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, Seq, StepState};
 use crate::core::text::{clip, one_line};
@@ -119,7 +121,7 @@ fn ending(records: &[Record]) -> Ending {
 
 fn last_words(records: &[Record]) -> Option<String> {
     records.iter().rev().find_map(|r| match &r.entry {
-        Entry::Said { text, .. } => Some(text.clone()),
+        said @ Entry::Said { .. } => said.typed().map(Cow::into_owned),
         _ => None,
     })
 }
@@ -177,6 +179,7 @@ mod tests {
             text: text.into(),
             images: vec![],
             via: Via::Prompt,
+            command: None,
         }
     }
 

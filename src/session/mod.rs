@@ -5,6 +5,7 @@
 
 mod assembly;
 pub mod context;
+mod custom;
 pub(crate) mod describe;
 mod driver;
 pub(crate) mod export;
@@ -25,6 +26,7 @@ mod takeover;
 mod tmp;
 
 pub use crate::store::now_ms;
+pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
 pub use driver::{Driver, drive};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};

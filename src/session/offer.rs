@@ -144,7 +144,10 @@ fn doing(state: &State, recent: &[Record]) -> Option<String> {
         return Some(one_line(&format!("{} {subject}", open.call.name), 200));
     }
     recent.iter().rev().find_map(|record| match &record.entry {
-        Entry::Said { text, .. } => Some(format!("answering: {}", one_line(text, 200))),
+        said @ Entry::Said { .. } => {
+            let typed = said.typed().unwrap_or_default();
+            Some(format!("answering: {}", one_line(&typed, 200)))
+        }
         Entry::Finished { .. } => Some("going on after a tool call".to_string()),
         _ => None,
     })

@@ -89,11 +89,12 @@ fn skills_of_user(ctx: &AppContext) -> Vec<String> {
 
 /// Entries of the config folder that decide on something. A person who keeps such files
 /// elsewhere has links there: what a link leads to is meant too.
-const IN_CONFIG_FOLDER: [&str; 6] = [
+const IN_CONFIG_FOLDER: [&str; 7] = [
     "config.toml",
     "trusted.toml",
     "AGENTS.md",
     "CLAUDE.md",
+    "commands",
     "skills",
     "themes",
 ];

@@ -342,8 +342,9 @@ impl Listed {
             Entry::Chose(Choice { model: Some(m), .. }) => self.model = Some(m.clone()),
             Entry::Replied { model, .. } => self.model = Some(model.clone()),
             Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
-            Entry::Said { text, .. } if self.said.is_none() && !text.trim().is_empty() => {
-                self.said = Some(clip(text, TITLE_CHARS));
+            Entry::Said { .. } if self.said.is_none() => {
+                let typed = entry.typed().filter(|text| !text.trim().is_empty());
+                self.said = typed.map(|text| clip(&text, TITLE_CHARS));
             }
             _ => {}
         }

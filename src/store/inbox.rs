@@ -1,6 +1,8 @@
 //! What was said while a step was in progress. It waits here, durable and editable, until
 //! an append records it as `Said` and takes it out in the same transaction.
 
+use std::borrow::Cow;
+
 use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +11,7 @@ use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::head::read_head;
 use super::{Store, StoreError};
-use crate::core::entry::{Image, Via};
+use crate::core::entry::{Image, UsedCommand, Via};
 
 const WHAT: &str = "queue a message";
 const WHAT_EDIT: &str = "change a queued message";
@@ -34,6 +36,19 @@ pub struct Message {
     pub images: Vec<Image>,
     /// How it came in. It says what entry it becomes: `Noted` for a note, else `Said`.
     pub via: Via,
+    /// The command that stands for the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<UsedCommand>,
+}
+
+impl Message {
+    /// As it was typed: the text, or the command that stands for it.
+    pub fn typed(&self) -> Cow<'_, str> {
+        match &self.command {
+            Some(command) => command.line().into(),
+            None => self.text.as_str().into(),
+        }
+    }
 }
 
 /// A message that waits in the inbox.

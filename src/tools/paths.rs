@@ -47,7 +47,8 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    pub(super) fn hides(&self, path: &Path) -> bool {
+    /// Whether a rule denies to look at this path.
+    pub(crate) fn hides(&self, path: &Path) -> bool {
         self.rules.hide(&path.to_string_lossy(), &self.bases)
     }
 }

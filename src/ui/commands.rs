@@ -4,6 +4,8 @@
 //! Invariant: a line that begins with a slash and is no command is an error or a path, never
 //! silently a message.
 
+use std::sync::Arc;
+
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher};
 
@@ -25,6 +27,7 @@ pub enum SlashCommand {
     Memory,
     Skills,
     Ps,
+    Init,
     Diff,
     Export,
     Rename,
@@ -64,11 +67,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
     entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
     entry(SlashCommand::Plan, "plan", &["todos"], "", "the plan and where it stands"),
-    entry(SlashCommand::Model, "model", &["m"], "[provider/model] [effort]", "choose the model, and how hard it is to think"),
+    entry(SlashCommand::Model, "model", &["m"], "[words | provider/model] [effort]", "choose the model, and how hard it is to think"),
     entry(SlashCommand::Permissions, "permissions", &["mode", "allow"], "[mode]", "the mode and the rules in force"),
     entry(SlashCommand::Memory, "memory", &["remember"], "[words]", "what is remembered, searched"),
     entry(SlashCommand::Skills, "skills", &["skill"], "", "the skills found here"),
     entry(SlashCommand::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
+    entry(SlashCommand::Init, "init", &[], "[what matters most]", "write AGENTS.md by looking at the project, or improve it"),
     entry(SlashCommand::Diff, "diff", &["changes"], "", "what changed since the last commit"),
     entry(SlashCommand::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
     entry(SlashCommand::Rename, "rename", &["title"], "<title>", "give this session another title"),
@@ -95,13 +99,71 @@ const fn entry(
     }
 }
 
+/// A command of the user or of the workspace, as a person meets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Custom {
+    /// Without its slash: `git:commit`.
+    pub name: String,
+    /// `[optional]` or `<needed>`; empty when nothing is said of it.
+    pub argument: String,
+    pub help: String,
+}
+
+/// The custom commands as they were listed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CustomList {
+    pub commands: Vec<Arc<Custom>>,
+    /// What of them is not used: a line each.
+    pub warnings: Vec<String>,
+}
+
+/// One of rewake's own commands, or a custom one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Listed {
+    Own(&'static Entry),
+    Custom(Arc<Custom>),
+}
+
+impl Listed {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Listed::Own(entry) => entry.name,
+            Listed::Custom(custom) => &custom.name,
+        }
+    }
+
+    pub(crate) fn argument(&self) -> &str {
+        match self {
+            Listed::Own(entry) => entry.argument,
+            Listed::Custom(custom) => &custom.argument,
+        }
+    }
+
+    pub(crate) fn help(&self) -> &str {
+        match self {
+            Listed::Own(entry) => entry.help,
+            Listed::Custom(custom) => &custom.help,
+        }
+    }
+
+    /// Without its argument it cannot be run.
+    pub(crate) fn needs_argument(&self) -> bool {
+        self.argument().starts_with('<')
+    }
+}
+
+/// Whether a name is one of rewake's own commands, which wins over a custom one.
+pub(crate) fn is_own(name: &str) -> bool {
+    find(name).is_some()
+}
+
 /// Why a line is not run. The text is for a person.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub(crate) enum NotRun {
     #[error("there is no command /{name}{}", hint(nearest))]
     Unknown {
         name: String,
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
     },
     #[error("/{name} needs {argument}")]
     NoArgument {
@@ -112,7 +174,7 @@ pub(crate) enum NotRun {
     TakesNone { name: &'static str },
 }
 
-fn hint(nearest: &Option<&str>) -> String {
+fn hint(nearest: &Option<String>) -> String {
     match nearest {
         Some(name) => format!("; did you mean /{name}?"),
         None => "; /help lists them".to_string(),
@@ -128,16 +190,20 @@ pub(crate) fn is_command(line: &str) -> bool {
     rest.is_empty() || (!word.is_empty() && !word.contains(['/', '.']))
 }
 
-/// The command of a line that begins with a slash, and what is behind it.
-pub(crate) fn parse(line: &str) -> Result<(SlashCommand, String), NotRun> {
+/// The command of a line that begins with a slash, and what is behind it. Names of `custom`
+/// commands may be meant too.
+pub(crate) fn parse(line: &str, custom: &[Arc<Custom>]) -> Result<(SlashCommand, String), NotRun> {
     let line = line.trim();
     let rest = line.strip_prefix('/').unwrap_or(line);
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let argument = argument.trim();
     let Some(entry) = find(name) else {
+        let mut all: Vec<&str> = names().collect();
+        all.extend(custom.iter().map(|custom| custom.name.as_str()));
+        let near = nearest(name, all).map(str::to_string);
         return Err(NotRun::Unknown {
             name: clip(name, 40).into_owned(),
-            nearest: nearest(name, names()),
+            nearest: near,
         });
     };
     if argument.is_empty() && entry.needs_argument() {
@@ -165,21 +231,29 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The commands that `word` (without its slash) may become, the likeliest first.
-pub(crate) fn complete(word: &str) -> Vec<&'static Entry> {
+pub(crate) fn complete(word: &str, custom: &[Arc<Custom>]) -> Vec<Listed> {
     let word = word.to_lowercase();
     let mut matcher = Matcher::new(Config::DEFAULT);
     let pattern = Pattern::parse(&word, CaseMatching::Ignore, Normalization::Smart);
     let mut buffer = Vec::new();
-    let mut scored: Vec<(u32, &Entry)> = COMMANDS
-        .iter()
+    let own = COMMANDS.iter().map(Listed::Own);
+    let custom = custom.iter().cloned().map(Listed::Custom);
+    let mut scored: Vec<(u32, Listed)> = own
+        .chain(custom)
         .filter_map(|entry| {
-            let own = score(entry.name, &word, &pattern, &mut matcher, &mut buffer);
-            let alias = entry.aliases.iter().filter_map(|alias| {
+            let name = entry.name().to_lowercase();
+            let own = score(&name, &word, &pattern, &mut matcher, &mut buffer);
+            let aliases = match &entry {
+                Listed::Own(entry) => entry.aliases,
+                Listed::Custom(_) => &[],
+            };
+            let alias = aliases.iter().filter_map(|alias| {
                 let score = score(alias, &word, &pattern, &mut matcher, &mut buffer);
                 // A command's own name counts more than another's alias.
                 score.map(|s| s / 2)
             });
-            Some((own.into_iter().chain(alias).max()?, entry))
+            let best = own.into_iter().chain(alias).max()?;
+            Some((best, entry))
         })
         .collect();
     // Stable: equals stay in the order of the table.
@@ -235,12 +309,37 @@ mod tests {
             ),
             ("/", Err("there is no command /; /help lists them")),
         ] {
-            let got = parse(line).map_err(|e| e.to_string());
+            let got = parse(line, &[]).map_err(|e| e.to_string());
             let want = want
                 .map(|(command, argument)| (command, argument.to_string()))
                 .map_err(str::to_string);
             assert_eq!(got, want, "{line:?}");
         }
+    }
+
+    #[test]
+    fn custom_commands_stand_beside_rewakes_own() {
+        let custom = |name: &str| {
+            Arc::new(Custom {
+                name: name.to_string(),
+                argument: "[message]".to_string(),
+                help: "make a commit (yours)".to_string(),
+            })
+        };
+        let all = [custom("git:commit"), custom("Review")];
+        let names = |word: &str| -> Vec<String> {
+            let found = complete(word, &all);
+            found.iter().map(|e| e.name().to_string()).collect()
+        };
+        assert_eq!(names("").len(), COMMANDS.len() + 2);
+        assert_eq!(names("git")[0], "git:commit");
+        assert_eq!(names("rev")[0], "Review");
+        let why = parse("/git:comit", &all).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "there is no command /git:comit; did you mean /git:commit?"
+        );
+        assert!(is_own("HELP") && is_own("m") && !is_own("git:commit"));
     }
 
     #[test]
@@ -262,7 +361,10 @@ mod tests {
 
     #[test]
     fn the_likeliest_comes_first() {
-        let names = |word: &str| -> Vec<&str> { complete(word).iter().map(|e| e.name).collect() };
+        let names = |word: &str| -> Vec<String> {
+            let found = complete(word, &[]);
+            found.iter().map(|e| e.name().to_string()).collect()
+        };
         assert_eq!(names("").len(), COMMANDS.len());
         assert_eq!(names("")[0], "help");
         assert_eq!(names("re")[..2], ["resume", "rewind"]);
@@ -285,7 +387,7 @@ mod tests {
                 "{entry:?}"
             );
             assert_eq!(
-                parse(&format!("/{} {}", entry.name, "x")).is_ok(),
+                parse(&format!("/{} {}", entry.name, "x"), &[]).is_ok(),
                 !entry.argument.is_empty()
             );
         }

@@ -4,17 +4,22 @@
 //!
 //! Invariant: the number of lines and the time it takes to find them are bounded.
 
-use crate::core::text::count;
+mod alike;
+
+use std::ops::Range;
 use std::time::Duration;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use similar::{ChangeTag, DiffOp, DiffTag, TextDiff};
 
+use crate::core::text::count;
+
 use super::text::{Break, clean_line, clip, clip_middle, push_span, wrap};
 use super::theme::Theme;
 use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
 use crate::tools::Replacement;
+use alike::alike;
 
 const CONTEXT_LINES: usize = 3;
 /// What is found by then is right, only not the shortest.
@@ -22,8 +27,6 @@ const MAX_TIME: Duration = Duration::from_millis(60);
 const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 const MAX_LINE_BYTES: usize = 2_000;
-/// Lines that have less in common have no words to point at.
-const MIN_LIKENESS: f32 = 0.4;
 
 /// How a diff is shown.
 pub(crate) struct Shape<'a> {
@@ -142,21 +145,34 @@ impl<'a> Sheet<'a> {
         self.removed += old_at.len();
         self.added += new_at.len();
         let room = self.room();
-        let pairs: Vec<Option<Pair<'_>>> = old_at
-            .clone()
-            .zip(new_at.clone())
-            .take(room)
-            .map(|(o, n)| Pair::of(old[o], new[n]))
+        let shown = |at: &Range<usize>| at.start..at.end.min(at.start.saturating_add(room));
+        let matched = alike(&old[shown(&old_at)], &new[shown(&new_at)]);
+        let pairs: Vec<(usize, usize, Pair<'_>)> = matched
+            .into_iter()
+            .filter_map(|(o, n)| {
+                let (o, n) = (old_at.start + o, new_at.start + n);
+                Some((o, n, Pair::of(old[o], new[n])?))
+            })
             .collect();
-        for (k, n) in old_at.enumerate() {
-            let pair = pairs.get(k).and_then(Option::as_ref);
-            let whole = [(false, old[n])];
-            self.line(ChangeTag::Delete, n, pair.map_or(&whole, |p| &p.old));
+        for line in old_at {
+            let pair = pairs.binary_search_by_key(&line, |(o, ..)| *o);
+            let pair = pair.ok().and_then(|at| pairs.get(at));
+            let whole = [(false, old[line])];
+            self.line(
+                ChangeTag::Delete,
+                line,
+                pair.map_or(&whole, |(.., p)| &p.old),
+            );
         }
-        for (k, n) in new_at.enumerate() {
-            let pair = pairs.get(k).and_then(Option::as_ref);
-            let whole = [(false, new[n])];
-            self.line(ChangeTag::Insert, n, pair.map_or(&whole, |p| &p.new));
+        for line in new_at {
+            let pair = pairs.binary_search_by_key(&line, |(_, n, _)| *n);
+            let pair = pair.ok().and_then(|at| pairs.get(at));
+            let whole = [(false, new[line])];
+            self.line(
+                ChangeTag::Insert,
+                line,
+                pair.map_or(&whole, |(.., p)| &p.new),
+            );
         }
     }
 
@@ -279,7 +295,7 @@ fn background(style: Style) -> Style {
     }
 }
 
-/// A line before and after, when it is like enough to be the same line changed.
+/// A line before and after, which is the same line changed.
 struct Pair<'a> {
     old: Vec<Part<'a>>,
     new: Vec<Part<'a>>,
@@ -293,9 +309,6 @@ impl<'a> Pair<'a> {
         let diff = TextDiff::configure()
             .timeout(MAX_WORDS_TIME)
             .diff_words(old, new);
-        if diff.ratio() < MIN_LIKENESS {
-            return None;
-        }
         let mut pair = Pair {
             old: Vec::new(),
             new: Vec::new(),
@@ -415,6 +428,30 @@ mod tests {
             &shape(&Theme::plain()),
         );
         assert_eq!(shown(&lines), ["a  +1 -1", "- one two three", "+ alpha"]);
+    }
+
+    #[test]
+    fn only_lines_that_are_alike_are_compared_word_by_word() {
+        // A new line stood where the changed one was, and each was compared with another.
+        let old = "let total = first + second;\nreturn total;";
+        let new = "check(first)?;\nlet total = first + third;\nreturn Ok(total) // now;";
+        let lines = edits("a", &[edit(old, new)], &shape(&Theme::plain()));
+        let want = [
+            "a  +3 -2",
+            "- let total = first + [second;]",
+            "- return total;",
+            "+ check(first)?;",
+            "+ let total = first + [third;]",
+            "+ return Ok(total) // now;",
+        ];
+        assert_eq!(shown(&lines), want);
+        // That both have blanks makes no two lines alike.
+        let lines = edits(
+            "a",
+            &[edit("a b c d e f", "u v w x y z")],
+            &shape(&Theme::plain()),
+        );
+        assert_eq!(shown(&lines)[1..], ["- a b c d e f", "+ u v w x y z"]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::tools::{Limits, Stop, Watch};
 
 const MAX_FILES: usize = 50_000;
 
+/// Of a folder outside of the list.
+const MAX_NAMES: usize = 5_000;
+
 const MAX_PATH_BYTES: usize = 1_024;
 
 /// A list younger than this is not made again.
@@ -32,27 +35,49 @@ struct Listing {
     note: Option<Arc<str>>,
 }
 
-/// The list, and the thread that makes it, which ends when this is dropped.
+/// The names in a folder that is not a part of the list.
+#[derive(Default)]
+struct Folder {
+    /// The one that is to be looked at.
+    wanted: Option<PathBuf>,
+    /// The one that was looked at last, and when.
+    listed: Option<(PathBuf, Arc<[String]>, Instant)>,
+}
+
+/// The lists, and the threads that make them, which end when this is dropped.
 pub struct Files {
     list: Arc<Mutex<Listing>>,
     wanted: SyncSender<()>,
+    folder: Arc<Mutex<Folder>>,
+    folder_wanted: SyncSender<()>,
     ended: Arc<AtomicBool>,
 }
 
 impl Files {
     /// Begins to list a folder. `ready` is called, on the walker's thread, when a new list
     /// is there.
-    pub fn start(root: PathBuf, ready: impl Fn() + Send + 'static) -> std::io::Result<Files> {
+    pub fn start(
+        root: PathBuf,
+        ready: impl Fn() + Clone + Send + 'static,
+    ) -> std::io::Result<Files> {
         let (wanted, asked) = mpsc::sync_channel(1);
+        let (folder_wanted, folder_asked) = mpsc::sync_channel(1);
         let files = Files {
             list: Arc::default(),
             wanted,
+            folder: Arc::default(),
+            folder_wanted,
             ended: Arc::default(),
         };
         let (list, ended) = (Arc::clone(&files.list), Arc::clone(&files.ended));
+        let listed = ready.clone();
         std::thread::Builder::new()
             .name("files".to_string())
-            .spawn(move || run(&root, &list, &ended, &asked, ready))?;
+            .spawn(move || run(&root, &list, &ended, &asked, listed))?;
+        let (folder, ended) = (Arc::clone(&files.folder), Arc::clone(&files.ended));
+        std::thread::Builder::new()
+            .name("folders".to_string())
+            .spawn(move || look_into(&folder, &ended, &folder_asked, ready))?;
         files.refresh();
         Ok(files)
     }
@@ -66,6 +91,30 @@ impl Files {
     /// The paths that the words may mean, the likeliest first.
     pub fn search(&self, query: &str, limit: usize) -> Vec<String> {
         search(&self.list().paths, query, limit)
+    }
+
+    /// A folder of the list, with a slash at its end, and what lies in it.
+    pub fn below(&self, folder: &str, limit: usize) -> Vec<String> {
+        let list = self.list();
+        let from = list.paths.partition_point(|path| path.as_str() < folder);
+        let in_it = list.paths[from..]
+            .iter()
+            .take_while(|path| path.starts_with(folder));
+        let is_near = |path: &&String| !path[folder.len()..].trim_end_matches('/').contains('/');
+        in_it.filter(is_near).take(limit).cloned().collect()
+    }
+
+    /// The names in any folder, as they were last seen: it is looked at by a thread of its own,
+    /// and told when they are there. Folders end with a slash.
+    pub fn names(&self, folder: &Path) -> Arc<[String]> {
+        let mut of = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = of.listed.as_ref().filter(|(path, ..)| path == folder);
+        let names = seen.map(|(_, names, _)| Arc::clone(names));
+        if seen.is_none_or(|(.., at)| at.elapsed() >= FRESH) {
+            of.wanted = Some(folder.to_path_buf());
+            let _ = self.folder_wanted.try_send(());
+        }
+        names.unwrap_or_default()
     }
 
     /// Why the list is not complete, or holds what should be left out.
@@ -106,6 +155,40 @@ fn run(
         made = Some(Instant::now());
         ready();
     }
+}
+
+fn look_into(folder: &Mutex<Folder>, ended: &AtomicBool, asked: &Receiver<()>, ready: impl Fn()) {
+    let lock = || folder.lock().unwrap_or_else(PoisonError::into_inner);
+    while asked.recv().is_ok() {
+        let Some(path) = lock().wanted.take() else {
+            continue;
+        };
+        let names = names_in(&path);
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
+        lock().listed = Some((path, names.into(), Instant::now()));
+        ready();
+    }
+}
+
+/// Sorted, folders with a slash. A folder that cannot be read has none.
+fn names_in(folder: &Path) -> Vec<String> {
+    let Ok(entries) = folder.read_dir() else {
+        return Vec::new();
+    };
+    let plain = |name: &String| {
+        !name.contains(['\n', '\t']) && name.len() <= MAX_PATH_BYTES && visible(name) == *name
+    };
+    let named = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok().filter(plain)?;
+        let slash = if entry.path().is_dir() { "/" } else { "" };
+        Some(format!("{name}{slash}"))
+    };
+    let entries = entries.take(MAX_NAMES).flatten();
+    let mut names: Vec<String> = entries.filter_map(named).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Paths from the root, folders with a slash at the end, sorted.

@@ -18,7 +18,7 @@
 
 pub(crate) mod ansi;
 pub mod app;
-pub(crate) mod commands;
+pub mod commands;
 pub(crate) mod composer;
 pub(crate) mod diff;
 pub(crate) mod effects;

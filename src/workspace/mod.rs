@@ -3,6 +3,7 @@
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
 mod branch;
+mod commands;
 pub mod files;
 pub(crate) mod handle;
 mod here;
@@ -13,6 +14,7 @@ mod repository;
 mod skills;
 
 pub use branch::branch;
+pub use commands::{CustomCommand, CustomCommands, commands};
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
 pub use repository::{is_inert, is_inert_folder, is_plain, is_repository_of};

@@ -14,6 +14,7 @@ mod access;
 mod commands;
 mod config;
 mod context;
+mod custom;
 mod figures;
 mod files;
 mod journal;

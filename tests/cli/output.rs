@@ -31,6 +31,50 @@ fn has_fields(value: &Value, names: &[&str]) {
     }
 }
 
+/// The keys of an object as they stand in its text, those of objects in it too.
+fn keys(text: &str) -> Vec<&str> {
+    let mut parts = text.split('"').skip(1);
+    let mut keys = Vec::new();
+    while let Some(part) = parts.next() {
+        if parts.next().is_some_and(|behind| behind.starts_with(':')) {
+            keys.push(part);
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_sample_of_the_documentation_is_what_is_printed() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/headless.md"));
+    let page = page.unwrap();
+    let block = |start: &str| {
+        let (_, behind) = page.split_once(start).unwrap();
+        behind.split_once("```").unwrap().0.to_string()
+    };
+    let sample = block("```json\n");
+    let steps = page.split_once("answers.toml <<'END'\n").unwrap().1;
+    let steps = steps
+        .split_once("\nEND\n")
+        .unwrap()
+        .0
+        .replace("sleep 20", "sleep 0");
+    let home = scripted(&[steps]);
+    home.write_config(
+        "model = \"played/any\"\n[permissions]\nallow = [\"Bash(sleep:*)\"]\n\
+         [providers.played]\nprotocol = \"script\"\nscript = \"script.toml\"\n",
+    );
+    let run = home.run(["-p", "build it", "--output-format", "json"]);
+    let printed = run.expect(0).stdout;
+    assert_eq!(keys(&sample), keys(&printed));
+    let plain = |text: &str| {
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value["session"] = json!("");
+        value["usage"]["input"] = json!(0);
+        value
+    };
+    assert_eq!(plain(&sample), plain(&printed));
+}
+
 #[test]
 fn json_is_one_object() {
     let without = json!({"command": "touch x", "access": "full"});

@@ -299,6 +299,7 @@ fn play(session: &mut Session, turn: Turn) {
                 text,
                 images,
                 via: Via::Prompt,
+                command: None,
             });
         }
         Turn::Words(size) => {
@@ -311,6 +312,7 @@ fn play(session: &mut Session, turn: Turn) {
                 text: "and then".into(),
                 images: vec![],
                 via: Via::Prompt,
+                command: None,
             });
         }
         Turn::Plans => {
@@ -437,7 +439,7 @@ proptest! {
         background in any::<bool>(),
     ) {
         let mut session = Session::new(window, windows(), summariser);
-        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt });
+        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt, command: None });
         for turn in turns {
             play(&mut session, turn);
             if background {
@@ -459,6 +461,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
         text: "the task".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     for _ in 0..20 {
         play(&mut session, Turn::Calls(vec![4_000]));
@@ -486,6 +489,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
         text: "the task".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     let (mut closings, mut kept) = (0, 0);
     let mut before: Vec<Message> = Vec::new();
@@ -525,6 +529,7 @@ fn by_messages_all_but_the_last_are_closed() {
         text: "the task".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     for exchange in 2..=51 {
         assert_eq!(
@@ -558,6 +563,7 @@ fn by_minutes_a_pause_ends_a_window() {
         text: "morning".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     play(&mut session, Turn::Calls(vec![10]));
     assert_eq!(
@@ -572,6 +578,7 @@ fn by_minutes_a_pause_ends_a_window() {
         text: "afternoon".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     };
     let record = Record {
         seq: seq + 1,
@@ -597,6 +604,7 @@ fn without_its_summary_the_context_is_the_windows() {
         text: "the task".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     for _ in 0..30 {
         play(&mut session, Turn::Calls(vec![4_000]));

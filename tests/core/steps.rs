@@ -84,6 +84,7 @@ fn said(text: &str) -> Entry {
         text: text.into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     }
 }
 
@@ -96,6 +97,21 @@ fn replied(blocks: Vec<Block>) -> Entry {
         model: MODEL.into(),
         took_ms: 1,
         asked_bytes: 0,
+    }
+}
+
+/// A command that names its own model.
+fn said_with(model: &str) -> Entry {
+    let command = UsedCommand {
+        name: "think".into(),
+        arguments: String::new(),
+        model: Some(model.into()),
+    };
+    Entry::Said {
+        text: "Think.".into(),
+        images: vec![],
+        via: Via::Prompt,
+        command: Some(command),
     }
 }
 
@@ -221,6 +237,53 @@ fn what_next(state: &State, policy: &Policy) -> Step {
 #[track_caller]
 fn check(entries: Vec<Entry>, want: Step) {
     assert_eq!(what_next(&state(entries), &policy(true)), want);
+}
+
+#[test]
+fn the_model_of_a_command_answers_it_and_nothing_else() {
+    let model = |entries: Vec<Entry>| state(entries).model;
+    let text = || replied(vec![Block::text("so")]);
+    let begin = || vec![said_with("s/large")];
+    let with = |more: Vec<Entry>| [begin(), more].concat();
+    assert_eq!(model(begin()), "s/large");
+    // As long as it is answered: over calls, failures and starts.
+    assert_eq!(model(with(vec![text()])), "s/large");
+    let resumed = Entry::Resumed {
+        by: By::Start,
+        found: String::new(),
+        draft: None,
+    };
+    assert_eq!(model(with(vec![resumed])), "s/large");
+    let failed = Entry::Failed {
+        error: Failure {
+            class: FailureClass::Network,
+            message: "gone".into(),
+            hint: None,
+        },
+        draft: None,
+    };
+    assert_eq!(model(with(vec![failed])), "s/large");
+    // Then the session's own again, also behind two commands and a fallback.
+    assert_eq!(model(with(vec![text(), said("next")])), MODEL);
+    let fallback = Entry::Chose(Choice {
+        fallback: Some(FallbackModel {
+            model: "fallback/model".into(),
+            error: Failure {
+                class: FailureClass::Overloaded,
+                message: "busy".into(),
+                hint: None,
+            },
+        }),
+        ..Choice::default()
+    });
+    let entries = vec![fallback, said_with("s/small"), said("next")];
+    assert_eq!(model(with(entries[..1].to_vec())), "fallback/model");
+    assert_eq!(model(with(entries[..2].to_vec())), "s/small");
+    assert_eq!(model(with(entries)), MODEL);
+    // What a person chooses meanwhile stays.
+    let chose = Entry::Chose(Choice::of_model("s/chosen"));
+    assert_eq!(model(with(vec![chose, text(), said("next")])), "s/chosen");
+    assert_eq!(state(begin()).title(), Some("/think"));
 }
 
 #[test]
@@ -809,7 +872,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         3 => (any_text(), any::<bool>()).prop_map(move |(text, with)| Entry::Said {
             text,
             images: if with { vec![image.clone()] } else { vec![] },
-            via: Via::Queue,
+            via: Via::Queue, command: None
         }),
         1 => any_text().prop_map(|d| Entry::Stopped { draft: Some(d) }),
         1 => any_text().prop_map(|text| Entry::Noted { text, about: None }),

@@ -67,6 +67,7 @@ fn say(session: &mut Session, said: &mut Vec<Said>, bytes: usize, rule: Option<u
         text: text.clone(),
         images,
         via,
+        command: None,
     });
     said.push(Said { seq, text, rule });
 }

@@ -178,6 +178,7 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
         text: "never mind".into(),
         images: vec![],
         via: rewake::core::entry::Via::Prompt,
+        command: None,
     };
     let queued = store(&home).queue(&id, &message, &[], 1).unwrap();
     live(
@@ -202,6 +203,7 @@ fn new_words_that_come_too_late_are_said_as_well() {
         text: text.into(),
         images: vec![],
         via: rewake::core::entry::Via::Queue,
+        command: None,
     };
     let mut store = store(&home);
     let queued = store.queue(&id, &message("first"), &[], 1).unwrap();
@@ -275,6 +277,7 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
             text: "go".into(),
             images: vec![],
             via: rewake::core::entry::Via::Prompt,
+            command: None,
         };
         store(&home).queue(&session.id, &said, &[], 1).unwrap();
         let id = live_waiting(session, commands);

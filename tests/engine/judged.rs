@@ -108,6 +108,7 @@ impl Scene {
             text: "go".into(),
             images: vec![],
             via: Via::Prompt,
+            command: None,
         };
         let say = Command::Say {
             message,

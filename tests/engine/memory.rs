@@ -179,6 +179,7 @@ fn every_address_that_is_printed_can_be_read() {
         text,
         images: vec![],
         via: Via::Prompt,
+        command: None,
     };
     log.push(said("fix the parser".into()), vec![]);
     log.push(said("long words ".repeat(2_000)), vec![]);

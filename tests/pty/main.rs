@@ -17,6 +17,7 @@ mod blocked;
 mod calls;
 mod commands;
 mod crash;
+mod custom;
 mod editor;
 mod ends;
 mod settings;

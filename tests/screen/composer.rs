@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::session::{CommandLine, NotSaid, Untrusted};
 use rewake::ui::app::{Intent, Msg};
+use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
 use rewake::ui::live::EngineEvent;
 
@@ -41,6 +43,76 @@ fn commands_are_completed() {
         "a command that is none is no message"
     );
     stage.sees("/nosuch");
+}
+
+/// A command of the workspace, as it is listed.
+fn found(name: &str, argument: &str, help: &str) -> Arc<Custom> {
+    Arc::new(Custom {
+        name: name.into(),
+        argument: argument.into(),
+        help: format!("{help} (project)"),
+    })
+}
+
+#[test]
+fn custom_commands_stand_in_the_palette() {
+    let listed = || {
+        Msg::Commands(CustomList {
+            commands: vec![
+                found("git:commit", "[message]", "make a commit as we do"),
+                found("git:review", "<branch>", "review a branch"),
+            ],
+            warnings: vec![
+                "the command .rewake/commands/help.md is not used: /help is rewake's own".into(),
+            ],
+        })
+    };
+    scene!("custom_commands", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(listed());
+        stage.keys("/git");
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.send(listed());
+    stage.sees("/help is rewake's own");
+    stage.keys("/git:c<Tab>the parser<Enter>");
+    assert_eq!(stage.sent(), ["/git:commit the parser"]);
+}
+
+#[test]
+fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
+    let untrusted = |is_changed| {
+        let typed = CommandLine::parse("/review the parser").unwrap();
+        let untrusted = Untrusted {
+            typed: typed.clone(),
+            path: ".rewake/commands/review.md".into(),
+            hash: "abc".into(),
+            is_changed,
+            model: Some("s/large".into()),
+            body: "Review $ARGUMENTS.\nThen push\u{1b}[2J it.".into(),
+        };
+        Msg::NotSaid(typed, NotSaid::Untrusted(Box::new(untrusted)))
+    };
+    scene!("command_trust", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(untrusted(false));
+    });
+    let mut stage = Stage::opened(80, 24);
+    stage.send(untrusted(true));
+    stage.sees("changed since you trusted it");
+    stage.answers("n");
+    assert!(stage.sent().is_empty());
+    stage.send(untrusted(true));
+    stage.answers("y");
+    assert_eq!(stage.sent(), ["/review the parser"]);
+    // What failed is back in the box, with why.
+    let typed = CommandLine::parse("/review x").unwrap();
+    let failed = NotSaid::Failed("/review was not sent: no file".into(), None);
+    stage.send(Msg::NotSaid(typed, failed));
+    stage.sees("/review was not sent: no file");
+    assert_eq!(stage.app.composer.text(), "/review x");
 }
 
 #[test]

@@ -113,6 +113,7 @@ pub mod entry {
             text: text.into(),
             images: Vec::new(),
             via: Via::Prompt,
+            command: None,
         }
     }
 

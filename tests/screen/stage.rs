@@ -15,6 +15,7 @@ use rewake::session::context::{Gauging, Known, windows};
 use rewake::session::{Ending, ResumeReport};
 use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
+use rewake::ui::commands::CustomList;
 use rewake::ui::highlight::Highlighter;
 use rewake::ui::live::{EngineEvent, Now, Opening};
 use rewake::ui::theme::Theme;
@@ -60,6 +61,7 @@ impl Stage {
             key_at: Instant::now(),
         };
         stage.send(Msg::Resize(width, height));
+        stage.send(Msg::Commands(CustomList::default()));
         stage
     }
 
@@ -362,6 +364,7 @@ pub fn queued(texts: &[&str]) -> Vec<Queued> {
             text: text.to_string(),
             images: Vec::new(),
             via: Via::Queue,
+            command: None,
         };
         store.queue(ID, &message, &[], NOON_MS).unwrap();
     }

@@ -51,6 +51,7 @@ fn write_session(store: &mut Store) {
         text: "and then".into(),
         images: vec![],
         via: Via::Queue,
+        command: None,
     };
     store.queue(head.session(), &message, &[], 2_500).unwrap();
     store.learn_limit("ollama/small", 4_096).unwrap();

@@ -181,6 +181,7 @@ fn nothing_is_said_twice() {
         text: "words".into(),
         images: vec![],
         via: Via::Queue,
+        command: None,
     };
     let queued = store.queue(head.session(), &message, &[], 1).unwrap();
     drop(store);

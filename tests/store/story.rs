@@ -51,6 +51,7 @@ pub fn said(text: &str) -> Entry {
         text: text.into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     }
 }
 
@@ -126,6 +127,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 blob: blob_ref(BLOB),
             }],
             via: Via::Queue,
+            command: None,
         },
         Entry::Replied {
             blocks: vec![

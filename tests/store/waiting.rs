@@ -10,6 +10,7 @@ fn message(text: &str) -> Message {
         text: text.into(),
         images: vec![],
         via: Via::Queue,
+        command: None,
     }
 }
 

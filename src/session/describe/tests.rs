@@ -121,6 +121,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 text: "hello".into(),
                 images: vec![],
                 via: Via::Prompt,
+                command: None,
             },
             ("hello", Conversation),
         ),

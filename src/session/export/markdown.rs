@@ -97,6 +97,7 @@ fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
     match part {
         Part::Words(text) => writeln!(out, "\n{}", visible(text))?,
         Part::Thinking(_) => {}
+        Part::Command(typed) => writeln!(out, "\n{}", code(typed))?,
         Part::Images(images) => {
             for image in *images {
                 let kind = line(&image.media_type);

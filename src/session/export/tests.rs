@@ -34,6 +34,7 @@ fn recorded_session() -> (tempfile::TempDir, Store, String) {
             text: "fix \u{1b}]0;x\u{7}it\u{202e}".into(),
             images: vec![],
             via: Via::Prompt,
+            command: None,
         },
         Entry::Replied {
             blocks: vec![

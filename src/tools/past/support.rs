@@ -73,6 +73,7 @@ impl Sessions {
             text: text.into(),
             images: vec![],
             via: Via::Prompt,
+            command: None,
         });
     }
 

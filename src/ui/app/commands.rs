@@ -1,7 +1,5 @@
 //! What the slash commands do.
 
-use std::path::PathBuf;
-
 use ratatui::text::{Line, Span};
 
 use super::{App, Intent, Overlay, Phase, Words, Yes};
@@ -11,7 +9,7 @@ use crate::core::entry::Mode;
 use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::engine::Command;
-use crate::session::Which;
+use crate::session::{CommandLine, Which};
 use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
@@ -42,13 +40,21 @@ impl App {
             }
             SlashCommand::Context => self.show("context", context_lines(self)),
             SlashCommand::Plan => self.show_plan(),
-            SlashCommand::Model if words.is_empty() => return vec![Intent::Models],
+            SlashCommand::Model if narrows_models(&words) => return vec![Intent::Models(words)],
             SlashCommand::Model => return self.choose_model(&words),
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
             SlashCommand::Skills => return vec![Intent::Skills],
             SlashCommand::Ps => return vec![Intent::Ps],
+            SlashCommand::Init => {
+                let command = CommandLine {
+                    name: "init".to_string(),
+                    arguments: words,
+                    trusts: None,
+                };
+                return self.say(Words::of_command(command));
+            }
             SlashCommand::Diff => return vec![Intent::Diff],
             SlashCommand::Export => return self.export(&words),
             SlashCommand::Rename => {
@@ -212,6 +218,7 @@ impl App {
                 let question = "in this mode nothing asks: every command and every change is made at once; deny rules hold";
                 self.raise(Overlay::Confirm {
                     question: question.to_string(),
+                    about: Vec::new(),
                     keys: "y yes · n no",
                     yes,
                 });
@@ -231,8 +238,7 @@ impl App {
         match &self.id {
             Some(id) => vec![Intent::Export {
                 session: id.clone(),
-                json: words.trim().ends_with("json"),
-                file: file.map(PathBuf::from),
+                file: file.map(str::to_string),
             }],
             None => Vec::new(),
         }
@@ -306,8 +312,22 @@ impl App {
                 command.help,
             ));
         }
+        lines.push(Line::styled("History (F2)", theme.heading));
+        for (keys, what) in crate::ui::history::help() {
+            lines.push(row(keys, what));
+        }
+        let custom = self.commands.iter().flatten();
+        for (at, command) in custom.enumerate() {
+            if at == 0 {
+                lines.push(Line::styled("Custom commands", theme.heading));
+            }
+            lines.push(row(
+                &format!("/{} {}", command.name, command.argument),
+                &command.help,
+            ));
+        }
         lines.push(Line::styled("In the box", theme.heading));
-        lines.push(row("@", "names a file"));
+        lines.push(row("@", "names a file or a folder; also @~/, @../ and @/"));
         lines.push(row(
             "!",
             "runs a shell command of yours; !! gives it the terminal",
@@ -319,6 +339,14 @@ impl App {
     pub fn is_blank(&self) -> bool {
         matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
     }
+}
+
+/// Words that name no model, effort or temperature: a list is narrowed by them.
+fn narrows_models(words: &str) -> bool {
+    let chooses = |word: &str| {
+        word.contains('/') || word.starts_with("temperature=") || Effort::named(word).is_some()
+    };
+    !words.split_whitespace().any(chooses)
 }
 
 fn open(which: Which) -> Vec<Intent> {

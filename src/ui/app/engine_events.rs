@@ -151,6 +151,7 @@ impl App {
                 "This session runs without asking: every command and every change is made at once; \
                        deny rules hold."
                     .to_string(),
+            about: Vec::new(),
             keys: "y or Enter goes on · n not yet: it waits, and Shift+Tab changes the mode",
             // A copy waits for words, or for Enter.
             yes: if found.forked {

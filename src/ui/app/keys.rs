@@ -11,6 +11,7 @@ use crate::core::entry::Choice;
 use crate::core::entry::{Mode, Verdict};
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
+use crate::session::CommandLine;
 use crate::session::Which;
 use crate::store::Message;
 use crate::ui::composer::{Composer, Did, Submission, Surround};
@@ -184,6 +185,7 @@ impl App {
     pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
         let around = Surround {
             files: self.files.as_deref(),
+            commands: self.commands.as_deref(),
             folder: Path::new(&self.launch.folder),
             home: self.launch.home.as_deref().map(Path::new),
             working: self.is_busy() || !self.user_commands.is_empty(),
@@ -220,13 +222,19 @@ impl App {
                 text,
                 images,
                 looks,
+                command: None,
             }),
+            Submission::Custom(name, arguments) => self.say(Words::of_command(CommandLine {
+                name,
+                arguments,
+                trusts: None,
+            })),
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => self.command(command, &argument),
         }
     }
 
-    fn say(&mut self, words: Words) -> Vec<Intent> {
+    pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
         self.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
@@ -254,6 +262,12 @@ impl App {
         let edited = self.editing.take();
         let edited = edited.and_then(|id| self.queued.iter().find(|q| q.id == id));
         match edited {
+            // What a command says is made anew, so it goes to the end of the queue.
+            Some(queued) if queued.message.command.is_some() || words.command.is_some() => {
+                let id = queued.id;
+                let remove = Command::EditQueued { id, message: None };
+                vec![Intent::Engine(remove), Intent::Say(words)]
+            }
             Some(queued) => {
                 let message = Message {
                     text: words.text,
@@ -375,7 +389,7 @@ impl App {
     fn edit_queued(&mut self) {
         if let Some(queued) = self.queued.last() {
             self.editing = Some(queued.id);
-            let text = queued.message.text.clone();
+            let text = queued.message.typed().into_owned();
             self.composer.set_text(&text);
             self.hint = Some("Enter puts it back into the queue · Esc leaves it as it was".into());
         }

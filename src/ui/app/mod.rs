@@ -4,6 +4,7 @@
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
 mod commands;
+mod custom;
 mod engine_events;
 mod keys;
 mod over;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
+use super::commands::{Custom, CustomList, is_command, is_own};
 use super::composer::{Composer, Look};
 use super::files::Files;
 use super::highlight::Highlighter;
@@ -33,7 +35,7 @@ use crate::core::next::Why;
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
-use crate::session::{Details, Offer, Which};
+use crate::session::{CommandLine, Details, NotSaid, Offer, Which, is_prompt};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
@@ -76,6 +78,12 @@ pub enum Msg {
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
+    /// What an export wrote and where, or why it wrote nothing.
+    Exported(Result<String, String>),
+    /// The custom commands were listed.
+    Commands(CustomList),
+    /// A custom command was not said, and why.
+    NotSaid(CommandLine, NotSaid),
     /// The last lines of what running commands of the user printed, by their run.
     UserTails(Vec<(String, String)>),
     /// What a start offers, looked for again.
@@ -95,6 +103,8 @@ pub enum Intent {
     Watch(String),
     /// What the user sent.
     Say(Words),
+    /// Lists the custom commands again.
+    Commands,
     /// Whether a part of the text names images.
     Look(Look),
     /// A command of the user, which is recorded, gets the terminal until it ends.
@@ -132,13 +142,13 @@ pub enum Intent {
     Sessions,
     Export {
         session: String,
-        json: bool,
-        /// Else a free name in the folder.
-        file: Option<PathBuf>,
+        /// As it was typed; `.json` at its end: every entry. Else a free name in the folder.
+        file: Option<String>,
     },
     Theme(String),
     Themes,
-    Models,
+    /// Models to choose from, narrowed by these words.
+    Models(String),
     /// A model with what is chosen for it.
     UseModel(Choice),
     Status,
@@ -204,6 +214,8 @@ pub enum Overlay {
     },
     Confirm {
         question: String,
+        /// What it is about, line by line.
+        about: Vec<String>,
         /// What the keys do.
         keys: &'static str,
         /// What a yes does.
@@ -215,6 +227,8 @@ pub enum Overlay {
 pub enum Yes {
     /// Does these, in their order.
     Do(Vec<Intent>),
+    /// Says this.
+    Say(Words),
     /// What waits only for this goes on; what was stopped stays so.
     GoOn,
     /// It is closed.
@@ -317,6 +331,10 @@ pub struct App {
     pub user_commands: Vec<UserCommand>,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
+    /// Custom commands. `None`: they were not listed yet.
+    pub commands: Option<Vec<Arc<Custom>>>,
+    /// What is wrong with some of them, and was said.
+    commands_warned: Vec<String>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     /// When a person is called.
@@ -370,6 +388,8 @@ impl App {
             asking: 0,
             user_commands: Vec::new(),
             files: None,
+            commands: None,
+            commands_warned: Vec::new(),
             hint: None,
             notify: NotifyConfig::default(),
             has_focus: true,
@@ -429,7 +449,7 @@ impl App {
             }
             Begin::Open { which, prompt } => {
                 // What was said while this was looked up follows the prompt.
-                self.first_words.splice(..0, prompt.map(Words::plain));
+                self.first_words.splice(..0, prompt.map(Words::given));
                 self.named = true;
                 vec![Intent::Open {
                     which,
@@ -460,6 +480,9 @@ impl App {
         let mut intents = self.updated(msg);
         let looks = self.composer.new_looks();
         intents.extend(looks.into_iter().map(Intent::Look));
+        if self.composer.wants_commands() {
+            intents.push(Intent::Commands);
+        }
         intents
     }
 
@@ -515,6 +538,9 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
+            Msg::Exported(outcome) => self.exported(outcome),
+            Msg::Commands(found) => self.commands_listed(found),
+            Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
@@ -533,6 +559,15 @@ impl App {
                 viewer.top = grown.len();
             }
             viewer.lines = grown;
+        }
+    }
+
+    /// Said where the person looks.
+    fn exported(&mut self, outcome: Result<String, String>) {
+        match (&mut self.overlay, outcome) {
+            (Overlay::History(pane), outcome) => pane.exported(outcome),
+            (_, Ok(text)) => self.notify(Tone::Calm, text),
+            (_, Err(why)) => self.notify(Tone::Bad, why),
         }
     }
 
@@ -791,6 +826,8 @@ pub struct Words {
     pub images: Vec<PathBuf>,
     /// Parts of the text that may name more of them.
     pub looks: Vec<Look>,
+    /// A custom command, which stands for the text: what it says is read when it is sent.
+    pub command: Option<CommandLine>,
 }
 
 impl Words {
@@ -799,6 +836,23 @@ impl Words {
             text,
             ..Words::default()
         }
+    }
+
+    /// A custom command, as it was typed.
+    pub fn of_command(command: CommandLine) -> Words {
+        Words {
+            text: command.line(),
+            command: Some(command),
+            ..Words::default()
+        }
+    }
+
+    /// What the program was started with: a prompt, or a custom command.
+    fn given(prompt: String) -> Words {
+        let command = CommandLine::parse(&prompt).filter(|command| {
+            is_command(&prompt) && (is_prompt(&command.name) || !is_own(&command.name))
+        });
+        command.map_or_else(|| Words::plain(prompt), Words::of_command)
     }
 }
 

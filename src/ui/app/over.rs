@@ -129,6 +129,7 @@ impl App {
         let is_stopped = matches!(self.phase, Phase::Resting(why) if why != Why::Idle);
         match yes {
             Yes::Do(intents) => intents,
+            Yes::Say(words) => self.say(words),
             Yes::GoOn if !is_stopped => self.go_on(),
             Yes::GoOn | Yes::Nothing => Vec::new(),
         }
@@ -188,11 +189,10 @@ impl App {
                     _ => Vec::new(),
                 };
             }
-            history::Did::Export { id, json } => {
+            history::Did::Export { id, file } => {
                 return vec![Intent::Export {
                     session: id,
-                    json,
-                    file: None,
+                    file: Some(file),
                 }];
             }
             history::Did::Rename { id, title } => {

@@ -72,13 +72,10 @@ impl Composer {
         self.top = self.top.clamp((row + 1).saturating_sub(height), row);
         self.top = self.top.min(self.rows.len().saturating_sub(height));
 
-        let style = if self.is_shell() {
-            styles.warn
-        } else {
-            styles.accent
-        };
-        let mark = if self.is_shell() { "!" } else { ">" };
-        frame.render_widget(Span::styled(mark, style), sign);
+        // A command of the user has its mark in the text.
+        if !self.is_shell() {
+            frame.render_widget(Span::styled(">", styles.accent), sign);
+        }
         let shown = self.rows.iter().skip(self.top).take(height);
         let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, styles)).collect();
         frame.render_widget(Paragraph::new(lines), text);
@@ -150,19 +147,23 @@ impl Composer {
 fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &ComposerStyles) {
     let (items, selected) = popup.lines();
     let room = below.y.saturating_sub(frame.area().y);
-    let height = u16::try_from(items.len()).unwrap_or(0).min(room);
+    let more = popup.more();
+    let rows = u16::try_from(items.len() + usize::from(more.is_some())).unwrap_or(0);
+    let height = rows.min(room);
     if height == 0 {
         return;
     }
-    // With less room than lines the selected one is still seen.
-    let first = (selected + 1).saturating_sub(usize::from(height));
+    // With less room than lines the selected one is still seen, and what is said below them not.
+    let more = more.filter(|_| height == rows);
+    let seen = usize::from(height) - usize::from(more.is_some());
+    let first = (selected + 1).saturating_sub(seen);
     let area = Rect {
         y: below.y - height,
         height,
         ..below
     };
     let name = |item: &Suggestion| match item {
-        Suggestion::Command(entry) => format!("/{} {}", entry.name, entry.argument),
+        Suggestion::Command(command) => format!("/{} {}", command.name(), command.argument()),
         Suggestion::File(path) => path.clone(),
     };
     let names: Vec<String> = items.iter().map(name).collect();
@@ -172,6 +173,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         .zip(names)
         .enumerate()
         .skip(first)
+        .take(seen)
         .map(|(at, (item, name))| {
             let style = if at == selected {
                 styles.selection
@@ -180,7 +182,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
             };
             let blanks = " ".repeat(widest.saturating_sub(name.width()) + 2);
             let help = match item {
-                Suggestion::Command(entry) => entry.help,
+                Suggestion::Command(command) => command.help(),
                 Suggestion::File(_) => "",
             };
             let dim = if at == selected {
@@ -193,6 +195,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
                 Span::styled(help, dim),
             ])
         })
+        .chain(more.map(|more| Line::styled(format!("  {more}"), styles.dim)))
         .collect();
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines).style(styles.text), area);

@@ -22,7 +22,9 @@ use std::time::Instant;
 
 use crossterm::event::KeyEvent;
 
-use crate::ui::commands::SlashCommand;
+use std::sync::Arc;
+
+use crate::ui::commands::{Custom, SlashCommand};
 use crate::ui::files::Files;
 use crate::ui::keys::{Action, Context, Keys, Pressed};
 
@@ -43,6 +45,8 @@ const MAX_PASTED_CHARS: usize = 1_000;
 #[derive(Clone, Copy)]
 pub struct Surround<'a> {
     pub files: Option<&'a Files>,
+    /// Custom commands. `None`: they were not listed yet.
+    pub commands: Option<&'a [Arc<Custom>]>,
     pub folder: &'a Path,
     pub home: Option<&'a Path>,
     /// The agent is at work.
@@ -82,6 +86,8 @@ pub enum Submission {
     /// What followed the `!`.
     Shell(String),
     Command(SlashCommand, String),
+    /// A custom command: its name, and what is behind it.
+    Custom(String, String),
 }
 
 #[derive(Default)]
@@ -105,6 +111,8 @@ pub struct Composer {
     /// were asked about.
     looks: Vec<Look>,
     asked: usize,
+    /// A command began to be typed, and the list of custom ones may be old.
+    wants_commands: bool,
 }
 
 impl Composer {
@@ -157,6 +165,18 @@ impl Composer {
             self.look_up(around);
         }
         did
+    }
+
+    /// Whether a command began to be typed since this was asked.
+    pub fn wants_commands(&mut self) -> bool {
+        std::mem::take(&mut self.wants_commands)
+    }
+
+    /// The custom commands were listed again.
+    pub fn commands_listed(&mut self, around: &Surround<'_>) {
+        if self.popup.is_some() || self.buffer.before() == "/" {
+            self.look_up(around);
+        }
     }
 
     /// A list of files that was asked for is there.
@@ -279,13 +299,20 @@ impl Composer {
         let Some(item) = popup.selection() else {
             return Did::Nothing;
         };
-        let mut text = item.text();
-        if self.buffer.after().starts_with(' ') {
+        let mut text = item.text(run);
+        if self.buffer.before().get(popup.start..) == Some(text.as_str()) && !run {
+            // A folder that is typed already: on to what is in it.
+            let mut popup = popup;
+            popup.next();
+            self.popup = Some(popup);
+            return Did::Moved;
+        }
+        if self.buffer.after().starts_with(' ') && text.ends_with(' ') {
             text.pop();
         }
         self.buffer.replace_before(popup.start, &text);
         match item {
-            Suggestion::Command(entry) if run && !entry.needs_argument() => {
+            Suggestion::Command(command) if run && !command.needs_argument() => {
                 match self.buffer.after().trim() {
                     "" => self.submit(around),
                     _ => Did::Moved,
@@ -300,11 +327,20 @@ impl Composer {
         let was_open = self.popup.is_some();
         let browsing = self.history.is_browsing() || self.is_shell();
         let (before, after) = (self.buffer.before(), self.buffer.after());
-        let found = Popup::open(before, after, around.files).filter(|_| !browsing);
+        let begins_command = before.starts_with('/') && !was_open;
+        let found = Popup::open(before, after, around).filter(|_| !browsing);
         if found.is_none() || found.as_ref().map(|p| p.start) != self.closed {
             self.closed = None;
         }
-        self.popup = found.filter(|p| self.closed != Some(p.start));
+        let mut found = found.filter(|p| self.closed != Some(p.start));
+        // A list that was made again and is the same keeps its place.
+        if let (Some(new), Some(old)) = (&mut found, &self.popup)
+            && (new.start, &new.items) == (old.start, &old.items)
+        {
+            new.selected = old.selected;
+        }
+        self.popup = found;
+        self.wants_commands |= begins_command && !browsing;
         if !was_open
             && popup::mention(before).is_some()
             && let Some(files) = around.files

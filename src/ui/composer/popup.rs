@@ -1,7 +1,10 @@
 //! The list that opens while a command or a mention is typed: what is in it, and what
 //! taking one of its lines puts into the text.
 
-use crate::ui::commands::{self, Entry};
+use std::path::{Path, PathBuf};
+
+use super::Surround;
+use crate::ui::commands::{self, Listed};
 use crate::ui::files::Files;
 
 /// Lines of a list; more would hide the conversation.
@@ -9,6 +12,9 @@ pub(super) const MAX_LINES: usize = 8;
 
 /// Nobody types more of a path.
 const MAX_QUERY_BYTES: usize = 256;
+
+/// As many files are offered.
+const MAX_FILES: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct Popup {
@@ -20,18 +26,20 @@ pub(super) struct Popup {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Suggestion {
-    Command(&'static Entry),
+    Command(Listed),
+    /// A folder ends with a slash.
     File(String),
 }
 
 impl Suggestion {
-    /// What is put in the place of the word.
-    pub(super) fn text(&self) -> String {
+    /// What is put in the place of the word. A folder that is not `whole` is gone on in.
+    pub(super) fn text(&self, whole: bool) -> String {
         match self {
-            Suggestion::Command(entry) => format!("/{} ", entry.name),
+            Suggestion::Command(command) => format!("/{} ", command.name()),
             Suggestion::File(path) if path.contains([' ', '\'', '"']) => {
                 format!("@\"{}\" ", path.replace('"', "\\\""))
             }
+            Suggestion::File(path) if path.ends_with('/') && !whole => format!("@{path}"),
             Suggestion::File(path) => format!("@{path} "),
         }
     }
@@ -39,11 +47,12 @@ impl Suggestion {
 
 impl Popup {
     /// The list for a text whose cursor stands between the two parts.
-    pub(super) fn open(before: &str, after: &str, files: Option<&Files>) -> Option<Popup> {
+    pub(super) fn open(before: &str, after: &str, around: &Surround<'_>) -> Option<Popup> {
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return None;
         }
-        let (start, items) = command_items(before).or_else(|| file_items(before, files?))?;
+        let (start, items) =
+            command_items(before, around).or_else(|| file_items(before, around))?;
         (!items.is_empty()).then_some(Popup {
             start,
             items,
@@ -70,14 +79,20 @@ impl Popup {
         let last = (first + MAX_LINES).min(self.items.len());
         (&self.items[first..last], self.selected - first)
     }
+
+    /// How many there are besides those that are shown, and how to get there. `None`: all are.
+    pub(super) fn more(&self) -> Option<String> {
+        let hidden = self.items.len().saturating_sub(MAX_LINES);
+        (hidden > 0).then(|| format!("{hidden} more · ↑↓ shows them · type to narrow"))
+    }
 }
 
-fn command_items(before: &str) -> Option<(usize, Vec<Suggestion>)> {
+fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let word = before.strip_prefix('/')?;
     let is_name = commands::is_command(before) && !word.contains(char::is_whitespace);
     is_name.then(|| {
-        let found = commands::complete(word).into_iter();
-        (0, found.map(Suggestion::Command).collect())
+        let found = commands::complete(word, around.commands.unwrap_or_default());
+        (0, found.into_iter().map(Suggestion::Command).collect())
     })
 }
 
@@ -89,21 +104,91 @@ pub(super) fn mention(before: &str) -> Option<usize> {
     before[start..].starts_with('@').then_some(start)
 }
 
-fn file_items(before: &str, files: &Files) -> Option<(usize, Vec<Suggestion>)> {
+fn file_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let start = mention(before)?;
     let query = &before[start + 1..];
     if query.len() > MAX_QUERY_BYTES || query.starts_with('"') {
         return None;
     }
-    let found = files.search(query, 5 * MAX_LINES);
-    // Typed in full: there is nothing to complete.
+    let files = around.files?;
+    let found = match outside(query) {
+        Some(written) => elsewhere(written, query, files, around),
+        None if query.ends_with('/') => files.below(query, MAX_FILES),
+        None => files.search(query, 5 * MAX_LINES),
+    };
+    // Typed in full: there is nothing to complete, but in a folder.
     let whole = found.iter().any(|path| path == query);
-    (!whole).then(|| (start, found.into_iter().map(Suggestion::File).collect()))
+    if whole && !query.ends_with('/') {
+        return None;
+    }
+    // Nothing is in it, so the list would only be in the way.
+    if found.iter().all(|path| path == query) {
+        return None;
+    }
+    Some((start, found.into_iter().map(Suggestion::File).collect()))
+}
+
+/// The folder of a path that does not begin in the working folder, as it is written.
+fn outside(query: &str) -> Option<&str> {
+    match query {
+        "~" => return Some("~/"),
+        ".." => return Some("../"),
+        _ => {}
+    }
+    let folder = &query[..query.rfind('/')? + 1];
+    let is_elsewhere = ["/", "~/", "./", "../"]
+        .iter()
+        .any(|start| folder.starts_with(start));
+    is_elsewhere.then_some(folder)
+}
+
+/// What the folder that is `written` has that begins as the query does; the folder itself first,
+/// when nothing of a name is typed.
+fn elsewhere(written: &str, query: &str, files: &Files, around: &Surround<'_>) -> Vec<String> {
+    let folder = match (written.strip_prefix("~/"), around.home) {
+        (Some(below), Some(home)) => home.join(below),
+        (Some(_), None) => return Vec::new(),
+        (None, _) => around.folder.join(Path::new(written)),
+    };
+    let folder: PathBuf = folder.components().collect();
+    let prefix = query
+        .strip_prefix(written)
+        .unwrap_or_default()
+        .to_lowercase();
+    let begins = |name: &&String| {
+        name.to_lowercase().starts_with(&prefix)
+            && (!name.starts_with('.') || prefix.starts_with('.'))
+    };
+    let names = files.names(&folder);
+    let below = names.iter().filter(begins).take(MAX_FILES);
+    let below = below.map(|name| format!("{written}{name}"));
+    let itself = prefix.is_empty().then(|| written.to_string());
+    itself.into_iter().chain(below).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn around() -> Surround<'static> {
+        Surround {
+            files: None,
+            commands: Some(&[]),
+            folder: Path::new("/nowhere"),
+            home: None,
+            working: false,
+            queued: false,
+        }
+    }
+
+    #[test]
+    fn how_many_more_there_are_is_said() {
+        let popup = Popup::open("/", "", &around()).unwrap();
+        let hidden = popup.items.len() - MAX_LINES;
+        let more = format!("{hidden} more · ↑↓ shows them · type to narrow");
+        assert_eq!(popup.more(), Some(more));
+        assert_eq!(Popup::open("/mode", "", &around()).unwrap().more(), None);
+    }
 
     #[test]
     fn the_list_opens_for_a_word_at_the_cursor() {
@@ -118,7 +203,7 @@ mod tests {
             ("/zzz", "", false),
             ("", "", false),
         ] {
-            let popup = Popup::open(before, after, None);
+            let popup = Popup::open(before, after, &around());
             assert_eq!(popup.is_some(), open, "{before:?} {after:?}");
         }
         assert_eq!(mention("see @src"), Some(4));
@@ -128,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_list_goes_round_and_shows_the_selected_line() {
-        let mut popup = Popup::open("/", "", None).unwrap();
+        let mut popup = Popup::open("/", "", &around()).unwrap();
         popup.previous();
         assert_eq!(popup.selected, popup.items.len() - 1);
         let (lines, selected) = popup.lines();
@@ -139,7 +224,10 @@ mod tests {
 
     #[test]
     fn a_path_with_blanks_is_quoted() {
-        assert_eq!(Suggestion::File("src/a.rs".into()).text(), "@src/a.rs ");
-        assert_eq!(Suggestion::File("a b.md".into()).text(), "@\"a b.md\" ");
+        let text = |path: &str, whole| Suggestion::File(path.into()).text(whole);
+        assert_eq!(text("src/a.rs", false), "@src/a.rs ");
+        assert_eq!(text("a b.md", false), "@\"a b.md\" ");
+        assert_eq!(text("src/", false), "@src/");
+        assert_eq!(text("src/", true), "@src/ ");
     }
 }

@@ -207,9 +207,13 @@ impl Composer {
                 command => Submission::Shell(command.to_string()),
             }
         } else if commands::is_command(text) {
-            match commands::parse(&whole) {
+            let custom = around.commands.unwrap_or_default();
+            match commands::parse(&whole, custom) {
                 Ok((command, argument)) => Submission::Command(command, argument),
-                Err(error) => return Did::Refused(error.to_string()),
+                Err(error) => match custom_command(&whole, around) {
+                    Some(custom) => custom,
+                    None => return Did::Refused(error.to_string()),
+                },
             }
         } else {
             Submission::Prompt {
@@ -234,6 +238,18 @@ impl Composer {
         self.buffer.reset("", 0);
         Did::Submit(submission)
     }
+}
+
+/// A line that is a custom command; before they are listed it may be one.
+fn custom_command(line: &str, around: &Surround<'_>) -> Option<Submission> {
+    let line = line.trim().strip_prefix('/')?;
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let may_be = match around.commands {
+        Some(commands) => commands.iter().any(|custom| custom.name == name),
+        None => true,
+    };
+    let is_one = may_be && !name.is_empty() && !commands::is_own(name);
+    is_one.then(|| Submission::Custom(name.to_string(), arguments.trim().to_string()))
 }
 
 fn place<'a>(around: &Surround<'a>) -> PathBase<'a> {

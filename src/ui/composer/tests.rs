@@ -13,6 +13,7 @@ use super::*;
 fn around() -> Surround<'static> {
     Surround {
         files: None,
+        commands: Some(&[]),
         folder: Path::new("/nowhere"),
         home: None,
         working: false,
@@ -200,6 +201,125 @@ fn commands_are_completed() {
     let quit = Did::Submit(Submission::Command(SlashCommand::Quit, String::new()));
     assert_eq!(press(&mut composer, "/qu<Enter>"), quit);
     assert_eq!(shown(&composer), "|");
+}
+
+#[test]
+fn custom_commands_are_completed_and_sent() {
+    let custom = |name: &str, argument: &str| {
+        Arc::new(Custom {
+            name: name.into(),
+            argument: argument.into(),
+            help: "of mine".into(),
+        })
+    };
+    let commands = [custom("git:commit", "[message]"), custom("ask", "<what>")];
+    let around = Surround {
+        commands: Some(&commands),
+        ..around()
+    };
+    let sent = |name: &str, arguments: &str| {
+        Did::Submit(Submission::Custom(name.into(), arguments.into()))
+    };
+    for (typed, want) in [("/git<Tab>", "/git:commit |"), ("/as<Enter>", "/ask |")] {
+        let mut composer = Composer::default();
+        press_in(&mut composer, typed, &around);
+        assert_eq!(shown(&composer), want, "{typed:?}");
+    }
+    let mut composer = Composer::default();
+    assert_eq!(
+        press_in(&mut composer, "/git:c<Enter>", &around),
+        sent("git:commit", "")
+    );
+    let did = press_in(&mut composer, "/ask  why<C-j>now <Enter>", &around);
+    assert_eq!(did, sent("ask", "why\nnow"));
+    let why = "there is no command /git:comit; did you mean /git:commit?";
+    let did = press_in(&mut composer, "/git:comit x<Enter>", &around);
+    assert_eq!(did, Did::Refused(why.into()));
+    // Before they were listed, what is no command of rewake's may be one.
+    let around = Surround {
+        commands: None,
+        ..around
+    };
+    let mut composer = Composer::default();
+    assert_eq!(
+        press_in(&mut composer, "/later x<Enter>", &around),
+        sent("later", "x")
+    );
+}
+
+#[test]
+fn folders_are_gone_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for path in [
+        "work/src/ui",
+        "work/empty",
+        "notes",
+        "home/.config",
+        "home/docs",
+    ] {
+        std::fs::create_dir_all(root.join(path)).unwrap();
+    }
+    for path in [
+        "work/src/main.rs",
+        "work/src/ui/view.rs",
+        "notes/todo.md",
+        "home/docs/a.md",
+    ] {
+        std::fs::write(root.join(path), "").unwrap();
+    }
+    let (work, home) = (root.join("work"), root.join("home"));
+    let (sender, listed) = mpsc::channel();
+    let on_listed = move || sender.send(()).unwrap_or_default();
+    let files = Files::start(work.clone(), on_listed).unwrap();
+    let wait = || listed.recv_timeout(Duration::from_secs(20)).unwrap();
+    wait();
+    let around = Surround {
+        files: Some(&files),
+        folder: &work,
+        home: Some(&home),
+        ..around()
+    };
+    let absolute = root.to_str().unwrap();
+    for (typed, is_listed, want) in [
+        ("@sr<Tab>", true, "@src/|"),
+        ("@src/<Tab><Tab>", true, "@src/main.rs |"),
+        (
+            "@src/<Down><Down><Tab><Tab><Tab>",
+            true,
+            "@src/ui/view.rs |",
+        ),
+        ("@src/<Enter>", true, "@src/ |"),
+        ("@~/do<Tab><Tab><Tab>", false, "@~/docs/a.md |"),
+        ("@~/.c<Tab>", false, "@~/.config/|"),
+        ("@~<Tab>", false, "@~/|"),
+        ("@..<Tab>", false, "@../|"),
+        ("@../no<Tab><Tab><Tab>", false, "@../notes/todo.md |"),
+        ("@ROOT/no<Tab>", false, "@ROOT/notes/|"),
+    ] {
+        let mut composer = Composer::default();
+        let typed = typed.replace("ROOT", absolute);
+        let (words, tabs) = typed.split_at(typed.find('<').unwrap());
+        press_in(&mut composer, words, &around);
+        for tab in tabs.split_inclusive('>') {
+            // As a person who waits for the list.
+            if !is_listed {
+                while listed.recv_timeout(Duration::from_millis(300)).is_ok() {
+                    composer.files_listed(&around);
+                }
+            }
+            press_in(&mut composer, tab, &around);
+        }
+        assert_eq!(
+            shown(&composer),
+            want.replace("ROOT", absolute),
+            "{typed:?}"
+        );
+    }
+    // Nothing is in it: the list is out of the way.
+    let mut composer = Composer::default();
+    let did = press_in(&mut composer, "@empty/<Enter>", &around);
+    assert_eq!(did, prompt("@empty/"));
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Messages with their images, the external editor, exports.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::editor::{edit, editor_command};
 use super::{Effects, images};
 use crate::core::entry::Via;
 use crate::engine::Command;
+use crate::session::AppContext;
 use crate::session::export::{self, Format, Replace};
 use crate::ui::app::{App, Msg, Phase, Words};
 use crate::ui::composer::Look;
+use crate::ui::history::size;
 use crate::ui::terminal::{Screen, keep_modes};
-use crate::ui::transcript::Tone;
 
 impl Effects {
     /// What is said, behind all that was said before.
@@ -21,7 +21,10 @@ impl Effects {
             _ => Via::Prompt,
         };
         if let Some(outbox) = &mut self.outbox {
-            outbox.say(words, via);
+            match words.command {
+                Some(typed) => outbox.say_custom(typed, via, &self.ctx),
+                None => outbox.say(words, via),
+            }
             outbox.send(Command::KeepInput(String::new()));
         }
     }
@@ -50,32 +53,41 @@ impl Effects {
         self.send(Msg::Edited(edited));
     }
 
-    pub(super) fn export(&self, session: String, json: bool, file: Option<PathBuf>) {
+    /// Relative to the folder of this start; `~` is the home folder. Nothing is replaced.
+    pub(super) fn export(&self, session: String, file: Option<String>) {
         let ctx = Arc::clone(&self.ctx);
-        let format = match json {
-            true => Format::Json,
-            false => Format::Markdown,
-        };
-        self.aside(move || {
-            let folder = &ctx.here.folder;
-            let written = ctx
-                .open_store()
-                .map_err(|e| e.to_string())
-                .and_then(|store| {
-                    let written = match file {
-                        None => export::to_folder(&store, &session, format, folder),
-                        Some(file) => {
-                            let path = folder.join(file);
-                            export::to_file(&store, &session, format, &path, Replace::No)
-                                .map(|()| path)
-                        }
-                    };
-                    written.map_err(|e| e.to_string())
-                });
-            Some(match written {
-                Ok(path) => Msg::Notice(Tone::Calm, format!("written to {}", path.display())),
-                Err(why) => Msg::Notice(Tone::Bad, why),
-            })
-        });
+        self.aside(move || Some(Msg::Exported(exported(&ctx, &session, file.as_deref()))));
     }
+}
+
+/// What was written and where.
+fn exported(ctx: &AppContext, session: &str, file: Option<&str>) -> Result<String, String> {
+    let file = file.unwrap_or_default();
+    let format = match file.to_lowercase().ends_with(".json") || file == "json" {
+        true => Format::Json,
+        false => Format::Markdown,
+    };
+    let store = ctx.open_store().map_err(|e| e.to_string())?;
+    let folder = &ctx.here.folder;
+    let path = match (file, file.strip_prefix("~/"), ctx.env.home()) {
+        ("" | "json", ..) => {
+            export::to_folder(&store, session, format, folder).map_err(|e| e.to_string())?
+        }
+        (_, below, home) => {
+            let path = match (below, home) {
+                (Some(below), Some(home)) => home.join(below),
+                _ => folder.join(file),
+            };
+            export::to_file(&store, session, format, &path, Replace::No)
+                .map_err(|e| e.to_string())?;
+            path
+        }
+    };
+    let what = match format {
+        Format::Json => "every entry as JSON",
+        Format::Markdown => "the conversation as Markdown",
+    };
+    let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
+    let path = path.display();
+    Ok(format!("written to {path}: {what}, {}", size(bytes)))
 }

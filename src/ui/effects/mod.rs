@@ -55,6 +55,8 @@ pub(crate) struct Effects {
     rules_are_due: bool,
     /// The output of running commands is being looked at.
     is_tailing: Arc<AtomicBool>,
+    /// The custom commands are being listed.
+    is_listing: Arc<AtomicBool>,
     /// How many commands run that call the person.
     calls: Arc<AtomicUsize>,
 }
@@ -87,6 +89,7 @@ impl Effects {
             settings,
             rules_are_due: false,
             is_tailing: Arc::default(),
+            is_listing: Arc::default(),
             calls: Arc::default(),
         }
     }
@@ -132,6 +135,7 @@ impl Effects {
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Look(look) => self.look(look),
+            Intent::Commands => self.commands(),
             Intent::Say(words) => self.say(words, app),
             Intent::OnTerminal { entry, command } => {
                 self.on_terminal(entry, &command, app, screen);
@@ -158,14 +162,10 @@ impl Effects {
             Intent::Permissions => self.permissions(app),
             Intent::Status => self.status(app),
             Intent::Sessions => self.sessions(),
-            Intent::Export {
-                session,
-                json,
-                file,
-            } => self.export(session, json, file),
+            Intent::Export { session, file } => self.export(session, file),
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
-            Intent::Models => self.models(),
+            Intent::Models(words) => self.models(words),
             Intent::UseModel(choice) => self.use_model(choice, app.engine),
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(id),

@@ -1,5 +1,6 @@
 //! Words on their way to the engine. Their images are read from the disk first, which may take
-//! its time, on a thread of its own; what is said behind them waits its turn.
+//! its time, on a thread of its own; so is what a custom command says. What is said behind them
+//! waits its turn.
 //!
 //! Invariant: what is said arrives in the order in which it was said. What stops or decides
 //! waits for nothing.
@@ -13,9 +14,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::images;
 use crate::core::entry::{Image, SaveReason, Via};
 use crate::engine::Command;
+use crate::session::{AppContext, CommandLine};
 use crate::store::{Message, blob_ref};
 use crate::ui::Wake;
 use crate::ui::app::{Msg, Words};
+use crate::ui::commands;
 use crate::ui::live::Live;
 use crate::ui::transcript::Tone;
 
@@ -31,6 +34,7 @@ pub(super) struct Outbox {
 
 enum Outgoing {
     Words(Words, Via),
+    Custom(CommandLine, Via, Arc<AppContext>),
     Command(Command),
 }
 
@@ -58,9 +62,15 @@ impl Outbox {
                 text: words.text,
                 images: Vec::new(),
                 via,
+                command: None,
             },
             blobs: Vec::new(),
         });
+    }
+
+    /// What a custom command says is read from its file first.
+    pub(super) fn say_custom(&mut self, typed: CommandLine, via: Via, ctx: &Arc<AppContext>) {
+        self.push(Outgoing::Custom(typed, via, Arc::clone(ctx)));
     }
 
     pub(super) fn send(&mut self, command: Command) {
@@ -119,10 +129,13 @@ impl Outbox {
         let work = move || {
             for next in outgoing {
                 let command = match next {
-                    Outgoing::Words(words, via) => with_images(words, via, &to_screen),
-                    Outgoing::Command(command) => command,
+                    Outgoing::Words(words, via) => Some(with_images(words, via, &to_screen)),
+                    Outgoing::Custom(typed, via, ctx) => of_command(typed, via, &ctx, &to_screen),
+                    Outgoing::Command(command) => Some(command),
                 };
-                let _ = engine.send(command);
+                if let Some(command) = command {
+                    let _ = engine.send(command);
+                }
                 waiting.fetch_sub(1, Ordering::SeqCst);
             }
         };
@@ -138,11 +151,39 @@ fn notify(to_screen: &Sender<Wake>, why: &str) {
     let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Bad, why.to_string())));
 }
 
+/// What a custom command says. `None`: it is not said, and the screen is told why.
+fn of_command(
+    typed: CommandLine,
+    via: Via,
+    ctx: &AppContext,
+    to_screen: &Sender<Wake>,
+) -> Option<Command> {
+    let expanded = match ctx.expand(&typed, commands::is_own) {
+        Ok(expanded) => expanded,
+        Err(why) => {
+            let _ = to_screen.send(Wake::Msg(Msg::NotSaid(typed, why)));
+            return None;
+        }
+    };
+    for note in expanded.notes {
+        let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Warn, note)));
+    }
+    let message = Message {
+        text: expanded.text,
+        images: Vec::new(),
+        via,
+        command: Some(expanded.command),
+    };
+    let blobs = Vec::new();
+    Some(Command::Say { message, blobs })
+}
+
 fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
     let Words {
         mut text,
         images: mut paths,
         looks,
+        command: _,
     } = words;
     for look in looks {
         if let Some(found) = images::found(&look.ways) {
@@ -163,7 +204,12 @@ fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
             Err(why) => notify(to_screen, &why),
         }
     }
-    let message = Message { text, images, via };
+    let message = Message {
+        text,
+        images,
+        via,
+        command: None,
+    };
     Command::Say { message, blobs }
 }
 
@@ -192,6 +238,7 @@ mod tests {
                 .map(look)
                 .into_iter()
                 .collect(),
+            command: None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::Effects;
 use super::permissions;
 use super::settings::Ask;
 use crate::config::Standing;
+use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
 use crate::core::text::count;
@@ -66,7 +67,7 @@ impl Effects {
     }
 
     /// What could be asked: known models of providers with a key, and those of the config.
-    pub(super) fn models(&self) {
+    pub(super) fn models(&self, words: String) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let config = ctx.config();
@@ -85,7 +86,12 @@ impl Effects {
                     }
                 });
             let mut picker = Picker::new(For::Model, "model", items.collect());
-            picker.note = Some("or type provider/model".into());
+            let efforts: Vec<&str> = Effort::ALL.iter().map(|effort| effort.name()).collect();
+            picker.note = Some(format!(
+                "or type provider/model, or an effort ({})",
+                efforts.join(", ")
+            ));
+            picker.typed = words;
             picker.free = true;
             Some(Msg::Pick(picker))
         });

@@ -8,17 +8,20 @@ use ratatui::text::{Line, Span};
 
 use super::Effects;
 use crate::command::RunState;
+use crate::core::custom::Template;
 use crate::core::entry::{MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
 use crate::session::{Offer, ago, clock, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
+use crate::ui::commands::{Custom, CustomList};
 use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
+use crate::workspace::CustomCommand;
 
 /// As many earlier entries are fetched at a time.
 const EARLIER: u64 = 400;
@@ -298,6 +301,7 @@ impl Effects {
             Ok(files) => app.files = Some(Arc::new(files)),
             Err(error) => tracing::warn!(%error, "files cannot be mentioned"),
         }
+        self.commands();
         self.branch();
     }
 
@@ -313,6 +317,23 @@ impl Effects {
                 Ok(begin) => Msg::Begin(Box::new(begin)),
                 Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
+        });
+    }
+
+    /// The custom commands of the user and of the workspace; one listing at a time.
+    pub(super) fn commands(&self) {
+        if self.is_listing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let ctx = Arc::clone(&self.ctx);
+        let is_listing = Arc::clone(&self.is_listing);
+        self.aside(move || {
+            let found = ctx.custom_commands(crate::ui::commands::is_own);
+            is_listing.store(false, Ordering::SeqCst);
+            Some(Msg::Commands(CustomList {
+                commands: found.found.into_iter().map(listed).collect(),
+                warnings: found.warnings,
+            }))
         });
     }
 
@@ -403,6 +424,24 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
         .lines()
         .map(|line| Line::raw(line.to_string()))
         .collect()
+}
+
+/// As it stands in the list of commands.
+fn listed(command: CustomCommand) -> Arc<Custom> {
+    let whose = match command.of_workspace {
+        Some(_) => "project",
+        None => "yours",
+    };
+    let Template {
+        description,
+        argument_hint,
+        ..
+    } = command.template;
+    Arc::new(Custom {
+        name: command.name,
+        argument: argument_hint,
+        help: format!("{description} ({whose})"),
+    })
 }
 
 fn diff_lines(text: &str, theme: &Theme) -> Vec<Line<'static>> {

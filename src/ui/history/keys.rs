@@ -1,12 +1,15 @@
 //! What each key does, and the line that says so.
+//!
+//! Invariant: letters filter, and nothing else. What is done with a session is a key with Ctrl, in
+//! the list and in the tree alike.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::input::Input;
-use super::list::Focus;
 use super::pane::{Pane, Question};
 use super::tree::{Side, Target};
 use super::{Did, HistoryRequest};
+use crate::session::short_id;
 
 /// Rows for a notch of the wheel.
 const WHEEL: isize = 3;
@@ -32,16 +35,16 @@ impl Pane {
         if self.tree.is_some() {
             return self.tree_key(key);
         }
-        match self.list.focus {
-            Focus::Filter if self.list.query.key(key) => Did::Request(self.reload()),
-            _ => self.list_key(key),
+        if self.list.query.key(key) {
+            return Did::Request(self.reload());
         }
+        self.list_key(key)
     }
 
-    /// Pasted text is typed: into a new title, else into the filter.
+    /// Pasted text is typed: into a title or a path that is asked for, else into the filter.
     pub fn paste(&mut self, text: &str) -> Did {
         match (&mut self.question, &self.tree) {
-            (Some(Question::Title { input, .. }), _) => {
+            (Some(Question::Title { input, .. } | Question::File { input, .. }), _) => {
                 input.push(text);
                 Did::Nothing
             }
@@ -79,15 +82,17 @@ impl Pane {
     }
 
     /// Keys that move, in the list and in the tree.
-    fn moved(&mut self, code: KeyCode) -> Option<Did> {
+    fn moved(&mut self, key: &KeyEvent) -> Option<Did> {
         let page = match &self.tree {
             None => self.list.screenful(),
             Some(tree) if tree.side == Side::Preview => tree.preview.screenful(),
             Some(tree) => isize::try_from(tree.scroll.height.max(2) - 1).unwrap_or(1),
         };
-        let by = match code {
+        let by = match key.code {
             KeyCode::Up => -1,
             KeyCode::Down => 1,
+            KeyCode::Char('p') if is_control(key) => -1,
+            KeyCode::Char('n') if is_control(key) => 1,
             KeyCode::PageUp => -page,
             KeyCode::PageDown => page,
             // Further than anything is long.
@@ -99,74 +104,61 @@ impl Pane {
     }
 
     fn list_key(&mut self, key: &KeyEvent) -> Did {
-        if let Some(did) = self.moved(key.code) {
-            self.list.focus = Focus::Rows;
+        if let Some(did) = self.moved(key) {
             return did;
         }
         let selected = self.list.row().cloned();
-        match key.code {
-            KeyCode::Esc if !self.list.query.is_empty() => {
+        match (key.code, selected) {
+            (KeyCode::Esc, _) if !self.list.query.is_empty() => {
                 self.list.query.clear();
-                return Did::Request(self.reload());
+                Did::Request(self.reload())
             }
-            KeyCode::Esc if self.list.in_trash => return self.show_trash(false),
-            KeyCode::Esc => return Did::Close,
-            KeyCode::Tab => {
-                self.list.focus = match self.list.focus {
-                    Focus::Filter => Focus::Rows,
-                    Focus::Rows => Focus::Filter,
-                };
+            (KeyCode::Esc, _) if self.list.in_trash => self.show_trash(false),
+            (KeyCode::Esc, _) => Did::Close,
+            (KeyCode::Tab, _) => self.show_trash(!self.list.in_trash),
+            (KeyCode::Enter | KeyCode::Right, Some(row)) => {
+                Did::Request(self.open(&row.id, &row.title))
             }
-            KeyCode::Enter | KeyCode::Right => {
-                if let Some(row) = selected {
-                    return Did::Request(self.open(&row.id, &row.title));
-                }
-            }
-            KeyCode::Char(c) => return self.list_letter(c),
-            KeyCode::Delete => return self.list_letter('d'),
-            _ => {}
+            (KeyCode::Delete, Some(row)) => self.ask_delete(row.id, row.title),
+            (KeyCode::Char(c), row) if is_control(key) => match (command(c), row) {
+                (Some(Command::BringBack), row) => self.bring_back(row.map(|row| row.id)),
+                (Some(Command::Delete), Some(row)) => self.ask_delete(row.id, row.title),
+                (Some(Command::Resume), Some(row)) => Did::Resume(row.id),
+                (Some(Command::Fork), Some(row)) => Did::ForkAt {
+                    id: row.id,
+                    seq: row.entries.saturating_sub(1),
+                },
+                (Some(Command::Title), Some(row)) => self.ask_title(row.id, &row.title),
+                (Some(Command::Export), Some(row)) => self.ask_file(row.id),
+                _ => Did::Nothing,
+            },
+            _ => Did::Nothing,
+        }
+    }
+
+    /// In the trash the selected one, else what was put there last.
+    fn bring_back(&mut self, selected: Option<String>) -> Did {
+        let id = match self.list.in_trash {
+            true => selected,
+            false => self.trashed.last().cloned(),
+        };
+        id.map_or(Did::Nothing, |id| {
+            Did::Request(HistoryRequest::Restore { id })
+        })
+    }
+
+    fn ask_delete(&mut self, id: String, title: String) -> Did {
+        if !self.list.in_trash {
+            self.question = Some(Question::Delete { id, title });
         }
         Did::Nothing
     }
 
-    fn list_letter(&mut self, letter: char) -> Did {
-        match letter {
-            '/' => {
-                self.list.focus = Focus::Filter;
-                return Did::Nothing;
-            }
-            'T' => return self.show_trash(!self.list.in_trash),
-            'u' if !self.list.in_trash => {
-                let last = self.trashed.last().cloned();
-                return match last {
-                    Some(id) => Did::Request(HistoryRequest::Restore { id }),
-                    None => Did::Nothing,
-                };
-            }
-            _ => {}
-        }
-        let Some(row) = self.list.row() else {
-            return Did::Nothing;
-        };
-        let (id, title) = (row.id.clone(), row.title.clone());
-        match letter {
-            'u' => Did::Request(HistoryRequest::Restore { id }),
-            'r' => Did::Resume(id),
-            'f' => Did::ForkAt {
-                id,
-                seq: row.entries.saturating_sub(1),
-            },
-            'R' => self.ask_title(id, &title),
-            'e' | 'E' => Did::Export {
-                id,
-                json: letter == 'E',
-            },
-            'd' if !self.list.in_trash => {
-                self.question = Some(Question::Delete { id, title });
-                Did::Nothing
-            }
-            _ => Did::Nothing,
-        }
+    /// Where to, and as what: the end of the name says it.
+    fn ask_file(&mut self, id: String) -> Did {
+        let input = Input::new(&format!("rewake-{}.md", short_id(&id)));
+        self.question = Some(Question::File { id, input });
+        Did::Nothing
     }
 
     fn show_trash(&mut self, in_trash: bool) -> Did {
@@ -181,7 +173,7 @@ impl Pane {
     }
 
     fn tree_key(&mut self, key: &KeyEvent) -> Did {
-        if let Some(did) = self.moved(key.code) {
+        if let Some(did) = self.moved(key) {
             return did;
         }
         let Some(tree) = &mut self.tree else {
@@ -208,10 +200,13 @@ impl Pane {
                 Some(Target::Point(_)) if key.code == KeyCode::Enter => self.go_on(),
                 _ => Did::Nothing,
             },
-            KeyCode::Char('r') => self.go_on(),
-            KeyCode::Char('f') => self.fork(),
-            KeyCode::Char('R') => self.ask_title(id, &title),
-            KeyCode::Char(c @ ('e' | 'E')) => Did::Export { id, json: c == 'E' },
+            KeyCode::Char(c) if is_control(key) => match command(c) {
+                Some(Command::Resume) => self.go_on(),
+                Some(Command::Fork) => self.fork(),
+                Some(Command::Title) => self.ask_title(id, &title),
+                Some(Command::Export) => self.ask_file(id),
+                Some(Command::Delete | Command::BringBack) | None => Did::Nothing,
+            },
             _ => Did::Nothing,
         }
     }
@@ -267,6 +262,21 @@ impl Pane {
                     Did::Nothing
                 }
             },
+            Question::File { id, mut input } => match key.code {
+                KeyCode::Esc => Did::Nothing,
+                KeyCode::Enter => match input.text().trim() {
+                    "" => Did::Nothing,
+                    file => Did::Export {
+                        id,
+                        file: file.to_string(),
+                    },
+                },
+                _ => {
+                    input.key(key);
+                    self.question = Some(Question::File { id, input });
+                    Did::Nothing
+                }
+            },
         }
     }
 
@@ -275,48 +285,83 @@ impl Pane {
         match (&self.question, &self.tree) {
             (Some(Question::Delete { .. }), _) => &[("y", "delete"), ("any other key", "keep")],
             (Some(Question::Title { .. }), _) => &[("Enter", "rename"), ("Esc", "as it was")],
-            (None, Some(_)) => &[
-                ("↑↓", "move"),
-                ("Tab", "conversation"),
-                ("Enter r", "go on"),
-                ("f", "fork"),
-                ("R", "rename"),
-                ("e", "Markdown"),
-                ("E", "JSON"),
-                ("Esc ←", "back"),
-                ("F2", "close"),
+            (Some(Question::File { .. }), _) => &[
+                ("Enter", "write"),
+                (".md", "Markdown"),
+                (".json", "every entry"),
+                ("Esc", "write nothing"),
             ],
-            (None, None) if self.list.focus == Focus::Filter => &[
-                ("type", "to filter"),
-                ("↑↓ Tab", "to the sessions"),
-                ("Enter →", "look into"),
-                ("Esc", "clear, close"),
-                ("F2", "close"),
-            ],
-            (None, None) if self.list.in_trash => &[
-                ("u", "take out"),
-                ("Enter →", "look into"),
-                ("r", "resume"),
-                ("f", "fork"),
-                ("e", "Markdown"),
-                ("E", "JSON"),
-                ("/", "filter"),
-                ("T Esc", "back"),
-                ("F2", "close"),
-            ],
-            (None, None) => &[
-                ("Enter →", "look into"),
-                ("r", "resume"),
-                ("f", "fork"),
-                ("R", "rename"),
-                ("e", "Markdown"),
-                ("E", "JSON"),
-                ("d", "delete"),
-                ("u", "undo"),
-                ("T", "trash"),
-                ("/", "filter"),
-                ("Esc", "close"),
-            ],
+            (None, Some(_)) => IN_TREE,
+            (None, None) if self.list.in_trash => IN_TRASH,
+            (None, None) => IN_LIST,
         }
     }
+}
+
+fn is_control(key: &KeyEvent) -> bool {
+    key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// What is done with a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Resume,
+    Fork,
+    Title,
+    Export,
+    Delete,
+    BringBack,
+}
+
+/// The command of a letter with Ctrl.
+fn command(letter: char) -> Option<Command> {
+    Some(match letter.to_ascii_lowercase() {
+        'r' => Command::Resume,
+        'f' => Command::Fork,
+        't' => Command::Title,
+        'e' => Command::Export,
+        'd' => Command::Delete,
+        'y' => Command::BringBack,
+        _ => return None,
+    })
+}
+
+const IN_LIST: &[Hint] = &[
+    ("type", "to filter"),
+    ("Enter →", "look into"),
+    ("Esc", "clear, close"),
+    ("Ctrl+R", "resume"),
+    ("Ctrl+F", "fork"),
+    ("Ctrl+T", "title"),
+    ("Ctrl+E", "export"),
+    ("Ctrl+D", "delete"),
+    ("Ctrl+Y", "bring back"),
+    ("Tab", "trash"),
+];
+
+const IN_TRASH: &[Hint] = &[
+    ("type", "to filter"),
+    ("Ctrl+Y", "take out"),
+    ("Enter →", "look into"),
+    ("Ctrl+R", "resume"),
+    ("Ctrl+F", "fork"),
+    ("Ctrl+E", "export"),
+    ("Tab Esc", "back"),
+    ("F2", "close"),
+];
+
+const IN_TREE: &[Hint] = &[
+    ("↑↓", "move"),
+    ("Tab", "conversation"),
+    ("Enter Ctrl+R", "go on"),
+    ("Ctrl+F", "fork"),
+    ("Ctrl+T", "title"),
+    ("Ctrl+E", "export"),
+    ("Esc ←", "back"),
+    ("F2", "close"),
+];
+
+/// The keys of the history, for the help sheet.
+pub(crate) fn help() -> &'static [Hint] {
+    IN_LIST
 }

@@ -71,6 +71,7 @@ fn part(part: &Part<'_>, mark: &str, out: &mut Vec<String>) {
     match part {
         Part::Words(text) => block(mark, &clip(text, MESSAGE_BYTES), usize::MAX, out),
         Part::Thinking(_) => {}
+        Part::Command(line) => out.push(format!("{mark}{}", clean_line(line))),
         Part::Images(images) => out.push(format!("  {}", image_count(images))),
         Part::Call(call) => {
             let call = call.in_one_line(LINE_CHARS);

@@ -11,15 +11,6 @@ use super::{HistoryRequest, Page, Row};
 /// More rows are asked for when so many or fewer are left below the cursor.
 const NEAR: usize = 60;
 
-/// What typed letters are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Focus {
-    /// Part of the filter.
-    Filter,
-    /// Commands.
-    Rows,
-}
-
 /// A line of the screen, made from the row with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
@@ -31,7 +22,6 @@ pub(super) enum Line {
 
 pub(super) struct List {
     pub(super) query: Input,
-    pub(super) focus: Focus,
     pub(super) in_trash: bool,
     pub(super) rows: Vec<Row>,
     pub(super) total: usize,
@@ -50,7 +40,6 @@ impl List {
     pub(super) fn new() -> List {
         List {
             query: Input::default(),
-            focus: Focus::Filter,
             in_trash: false,
             rows: Vec::new(),
             total: 0,

@@ -34,7 +34,9 @@ use jiff::tz::TimeZone;
 
 use crate::core::entry::Seq;
 
+pub(crate) use keys::help;
 pub(crate) use pane::Pane;
+pub(crate) use words::size;
 pub(crate) use worker::Worker;
 
 /// What is asked of the worker. The newest of a kind wins.
@@ -113,7 +115,7 @@ pub enum Did {
     Close,
     Resume(String),
     ForkAt { id: String, seq: Seq },
-    Export { id: String, json: bool },
+    Export { id: String, file: String },
     Rename { id: String, title: String },
 }
 

@@ -24,8 +24,19 @@ pub struct Pane {
 /// What has to be answered before anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
-    Title { id: String, input: Input },
-    Delete { id: String, title: String },
+    Title {
+        id: String,
+        input: Input,
+    },
+    Delete {
+        id: String,
+        title: String,
+    },
+    /// Where a session is written to.
+    File {
+        id: String,
+        input: Input,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +125,15 @@ impl Pane {
         if self.trashed.len() > MAX_UNDO {
             self.trashed.remove(0);
         }
-        self.say("in the trash: u brings it back, T shows all of it");
+        self.say("in the trash: Ctrl+Y brings it back, Tab shows all of it");
+    }
+
+    /// What became of an export: what was written and where, or why nothing was.
+    pub(crate) fn exported(&mut self, outcome: Result<String, String>) {
+        match outcome {
+            Ok(text) => self.say(&text),
+            Err(why) => self.trouble(why),
+        }
     }
 
     pub(super) fn say(&mut self, text: &str) {

@@ -235,7 +235,9 @@ impl<'a> Reader<'a> {
         let Traced { record, plan_step } = traced;
         let described = describer.describe(&record);
         let what = match &record.entry {
-            Entry::Said { text, .. } => What::Said(one_clean_line(text)),
+            said @ Entry::Said { .. } => {
+                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
+            }
             entry if !entry.is_checkpoint() => return None,
             entry => What::Checkpoint {
                 reason: clean_line(&described.line()).into_owned(),

@@ -5,7 +5,7 @@ use jiff::civil::Date;
 use super::State;
 
 /// `1.2 MB`, with three figures at most.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1_000 {
         return format!("{bytes} B");

@@ -186,8 +186,20 @@ impl Transcript {
             _ => 0,
         });
         let images = images.sum();
-        let text = it.words();
+        let words = it.words();
+        let command = it.body.iter().find_map(|part| match part {
+            Part::Command(line) => Some(line.clone()),
+            _ => None,
+        });
+        // Of a command its name is what the person knows; what it stands for can be unfolded.
+        let (text, stands_for) = match command {
+            Some(line) => (line, Some(words)),
+            None => (words, None),
+        };
         self.push(at, Kind::Said { text, images });
+        if let Some(text) = stands_for {
+            self.push(at, Kind::Noted { text });
+        }
     }
 
     fn replied(&mut self, at: (Seq, i64), body: Vec<Part<'_>>) {
@@ -213,7 +225,11 @@ impl Transcript {
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
-                Part::Images(_) | Part::Output(_) | Part::Summary(_) | Part::Hint(_) => {}
+                Part::Command(_)
+                | Part::Images(_)
+                | Part::Output(_)
+                | Part::Summary(_)
+                | Part::Hint(_) => {}
             }
         }
     }

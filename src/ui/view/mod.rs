@@ -229,7 +229,7 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         } else {
             "↑"
         };
-        let what = format!("{mark} queued: {}", clean_line(&queued.message.text));
+        let what = format!("{mark} queued: {}", clean_line(&queued.message.typed()));
         lines.push(Line::styled(clip(&what, columns), theme.user));
     }
     if app.queued.len() > MAX_QUEUED {

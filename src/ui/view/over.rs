@@ -87,7 +87,17 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         .saturating_add(extra + 2)
         .min(area.height.saturating_sub(2));
     let at = centred(area, columns, height);
-    let inner = boxed(frame, at, &format!(" {} ", picker.title), theme);
+    // What is typed may hide most of it.
+    let title = match picker.typed.trim() {
+        "" => format!(" {} ", picker.title),
+        _ => format!(
+            " {} · {} of {} ",
+            picker.title,
+            shown.len(),
+            picker.items.len()
+        ),
+    };
+    let inner = boxed(frame, at, &title, theme);
     let room = usize::from(inner.width);
     let seen = usize::from(inner.height.saturating_sub(extra)).max(1);
     let top = (picker.at + 1).saturating_sub(seen);
@@ -132,8 +142,14 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Overlay::Confirm { question, keys, .. } = &app.overlay {
-        question_box(frame, area, question, &[], keys, app);
+    if let Overlay::Confirm {
+        question,
+        about,
+        keys,
+        ..
+    } = &app.overlay
+    {
+        question_box(frame, area, question, about, keys, app);
     }
 }
 

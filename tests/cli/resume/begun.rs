@@ -27,6 +27,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
         text: "do it".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     });
     let mut call = CallId { reply: 0, index: 0 };
     scene.append(|seq| {

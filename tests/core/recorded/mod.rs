@@ -203,6 +203,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         text: text.into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     };
     let entries = [
         Entry::Opened {

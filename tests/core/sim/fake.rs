@@ -448,6 +448,7 @@ impl Fake {
                     text: ALSO.into(),
                     images: vec![],
                     via: Via::Queue,
+                    command: None,
                 };
                 let say = Command::Say {
                     message,

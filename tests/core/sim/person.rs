@@ -166,6 +166,7 @@ fn message(text: &str) -> Message {
         text: text.into(),
         images: vec![],
         via: Via::Queue,
+        command: None,
     }
 }
 

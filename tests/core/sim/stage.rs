@@ -60,6 +60,7 @@ pub fn begin(dir: &Path) -> String {
         text: "go".into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     };
     let batch = Batch {
         entries: vec![said],

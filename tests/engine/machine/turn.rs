@@ -72,6 +72,7 @@ impl Turn {
             text: "go".into(),
             images: vec![],
             via: Via::Prompt,
+            command: None,
         };
         let batch = Batch {
             entries: vec![said],

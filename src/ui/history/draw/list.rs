@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::{both, typed};
-use crate::ui::history::list::{Focus, Line as Listed};
+use crate::ui::history::list::Line as Listed;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::{Row, State, words};
 use crate::ui::text::{clip, clip_middle, width};
@@ -63,7 +63,7 @@ impl Pane {
             true => count(total, "session"),
             false => "reading …".to_string(),
         };
-        let is_focused = self.list.focus == Focus::Filter && self.question.is_none();
+        let is_focused = self.question.is_none();
         vec![
             both((what, theme.heading), (&total, theme.dim), columns),
             typed("/ ", self.list.query.text(), is_focused, columns, theme),

@@ -62,6 +62,9 @@ impl Pane {
             (Some(Question::Title { input, .. }), _) => {
                 typed("Title: ", input.text(), true, columns, theme)
             }
+            (Some(Question::File { input, .. }), _) => {
+                typed("Write to: ", input.text(), true, columns, theme)
+            }
             (None, Some(notice)) => {
                 let style = if notice.is_error {
                     theme.error

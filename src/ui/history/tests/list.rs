@@ -33,20 +33,59 @@ fn typing_filters_by_title_and_by_what_was_said() {
 fn deleting_asks_and_can_be_undone() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Down, KeyCode::Char('d')]);
+    play.keys(&[KeyCode::Down]);
+    play.control('d');
     play.screens("delete");
     let title = play.title().to_string();
-    play.keys(&[KeyCode::Char('n'), KeyCode::Char('d'), KeyCode::Enter]);
+    play.keys(&[KeyCode::Char('n')]);
+    play.control('d');
+    play.keys(&[KeyCode::Enter]);
     assert_eq!(play.title(), title);
     play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
     assert_ne!(play.title(), title);
     assert_eq!(play.pane.list.total, 4);
-    play.letters("T");
+    play.keys(&[KeyCode::Tab]);
     assert_eq!((play.title(), play.pane.list.total), (title.as_str(), 1));
-    play.letters("T");
-    play.letters("u");
+    play.keys(&[KeyCode::Tab]);
+    play.control('y');
     assert_eq!(play.pane.list.total, 5);
-    play.letters("u");
+    play.control('y');
+}
+
+#[test]
+fn letters_filter_wherever_one_is() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    // Below the first row letters were commands: this deleted, forked and resumed.
+    play.keys(&[KeyCode::Down, KeyCode::Down]);
+    play.letters("parserfdTR/e");
+    assert_eq!(play.pane.list.query.text(), "parserfdTR/e");
+    assert!(play.pane.question.is_none() && !play.pane.list.in_trash);
+    play.keys(&[KeyCode::Esc, KeyCode::Enter]);
+    assert!(play.pane.tree.is_some());
+    play.letters("rfRe");
+    assert!(play.pane.question.is_none());
+}
+
+#[test]
+fn an_export_asks_where_and_says_what_it_wrote() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    let id = play.pane.list.row().unwrap().id.clone();
+    play.control('e');
+    let name = format!("rewake-{}.md", &id[..13]);
+    assert!(play.screen(80, 24).contains(&format!("Write to: {name}")));
+    let clear = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    assert_eq!(play.pane.key(&clear), Did::Nothing);
+    play.pane.paste("~/notes/it.json");
+    let file = "~/notes/it.json".to_string();
+    assert_eq!(play.key(KeyCode::Enter), Did::Export { id, file });
+    play.pane
+        .exported(Ok("written to /n/it.json: every entry as JSON, 3 KB".into()));
+    assert!(
+        play.screen(80, 24)
+            .contains("written to /n/it.json: every entry as JSON, 3 KB")
+    );
 }
 
 #[test]
@@ -60,7 +99,8 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let ask = play.pane.reload();
     play.ask(ask);
     assert_eq!(play.pane.list.row().unwrap().state, State::InUse(Some(pid)));
-    play.letters("dy");
+    play.control('d');
+    play.letters("y");
     let screen = play.screen(120, 40);
     assert!(
         screen.contains("cannot delete: session") && screen.contains("is in use"),
@@ -78,7 +118,8 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
 fn a_new_title_is_typed_and_kept() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Down, KeyCode::Char('R')]);
+    play.keys(&[KeyCode::Down]);
+    play.control('t');
     let clear = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
     assert_eq!(play.pane.key(&clear), Did::Nothing);
     play.pane.paste("The\nparser");

@@ -91,6 +91,7 @@ fn said(text: &str) -> Entry {
         text: text.into(),
         images: vec![],
         via: Via::Prompt,
+        command: None,
     }
 }
 
@@ -267,6 +268,12 @@ impl<'a> Play<'a> {
         for code in codes {
             assert_eq!(self.key(*code), Did::Nothing, "{code}");
         }
+    }
+
+    fn control(&mut self, letter: char) -> Did {
+        let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        let did = self.pane.key(&key);
+        self.did(did)
     }
 
     fn letters(&mut self, text: &str) {

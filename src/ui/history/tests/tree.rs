@@ -33,19 +33,19 @@ fn a_session_is_gone_on_with_from_its_end_and_forked_before_it() {
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
-    assert_eq!(play.key(KeyCode::Char('r')), Did::Resume(id.clone()));
+    assert_eq!(play.control('r'), Did::Resume(id.clone()));
     let at = |seq| Did::ForkAt {
         id: id.clone(),
         seq,
     };
-    assert_eq!(play.key(KeyCode::Char('f')), at(8));
+    assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Enter]);
     assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
-    assert_eq!(play.key(KeyCode::Char('f')), at(8));
+    assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Up, KeyCode::Up]);
     assert_eq!(play.key(KeyCode::Enter), at(5));
     play.keys(&[KeyCode::Home]);
-    assert_eq!(play.key(KeyCode::Char('r')), at(2));
+    assert_eq!(play.control('r'), at(2));
     play.keys(&[KeyCode::Left]);
     assert_eq!(play.key(KeyCode::Esc), Did::Close);
 }

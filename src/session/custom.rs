@@ -1,0 +1,300 @@
+//! A custom command that was typed: found anew, trusted, and made into what is said.
+//!
+//! The file is read when the command is sent, not when it was listed. What a repository's command
+//! says is used only when a person trusts that very text.
+//!
+//! Invariant: a command of the workspace puts in files of the workspace alone, and no command puts
+//! in what a rule denies to read.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{AppContext, permissions};
+use crate::config::{self, ConfigError, Paths, ReadError, read_text};
+use crate::core::custom::{self, MAX_FILE_BYTES, Mention, Template};
+use crate::core::entry::UsedCommand;
+use crate::core::text::nearest;
+use crate::model::Models;
+use crate::tools::Hidden;
+use crate::workspace::{CustomCommand, CustomCommands, Here, commands};
+
+/// Of a file that is put in.
+const MAX_PUT_IN_BYTES: u64 = 256 * 1024;
+/// Of what is said in all.
+const MAX_SAID_BYTES: usize = 1024 * 1024;
+
+/// Commands of rewake's own that are a text for the model.
+const BUILT_IN: [(&str, &str); 1] = [("init", include_str!("../../assets/prompts/init.md"))];
+
+/// Whether a command of rewake's own is a text for the model: it means something without a screen.
+pub fn is_prompt(name: &str) -> bool {
+    BUILT_IN.iter().any(|(own, _)| *own == name)
+}
+
+/// A command as it was typed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Without its slash.
+    pub name: String,
+    pub arguments: String,
+    /// The hash of the text that the person has just trusted.
+    pub trusts: Option<String>,
+}
+
+impl CommandLine {
+    /// What was typed, when it is a line that begins with a slash and a name.
+    pub fn parse(line: &str) -> Option<CommandLine> {
+        let rest = line.trim().strip_prefix('/')?;
+        let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        Some(CommandLine {
+            name: name.to_string(),
+            arguments: arguments.trim().to_string(),
+            trusts: None,
+        })
+    }
+
+    /// As it is typed.
+    pub fn line(&self) -> String {
+        let used = UsedCommand {
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+            model: None,
+        };
+        used.line()
+    }
+}
+
+/// What is said for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    pub text: String,
+    pub command: UsedCommand,
+    /// For the user: what of the command is not used.
+    pub notes: Vec<String>,
+}
+
+/// Why a command is not said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotSaid {
+    /// It comes with the repository, and nobody trusts what it says now.
+    Untrusted(Box<Untrusted>),
+    /// Why, and what helps.
+    Failed(String, Option<String>),
+}
+
+/// A command of the workspace whose text is to be trusted first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untrusted {
+    pub typed: CommandLine,
+    /// From the root of the workspace.
+    pub path: String,
+    pub hash: String,
+    /// It was trusted with another text.
+    pub is_changed: bool,
+    /// The model that it names.
+    pub model: Option<String>,
+    pub body: String,
+}
+
+/// Trusts all commands of the workspace as they are now: their paths, and whether anything is
+/// different now.
+///
+/// # Errors
+/// What is trusted cannot be kept.
+pub fn trust_commands(
+    here: &Here,
+    paths: &Paths,
+    is_taken: impl Fn(&str) -> bool,
+) -> Result<(Vec<String>, bool), ConfigError> {
+    let found = commands(here, &paths.config_dir, is_taken)
+        .found
+        .into_iter();
+    let of_workspace: BTreeMap<String, String> = found
+        .filter_map(|command| Some((command.of_workspace?, command.hash)))
+        .collect();
+    let names = of_workspace.keys().cloned().collect();
+    let is_new = config::trust::trust_commands(paths, &here.root, of_workspace, true)?;
+    Ok((names, is_new))
+}
+
+impl AppContext {
+    /// What a person may type here besides rewake's own commands, which `is_taken` knows.
+    pub fn custom_commands(&self, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
+        commands(&self.here, &self.paths.config_dir, is_taken)
+    }
+
+    /// What is said for a command that was typed.
+    ///
+    /// # Errors
+    /// Why nothing is said.
+    pub fn expand(
+        &self,
+        typed: &CommandLine,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<Expanded, NotSaid> {
+        let failed =
+            |why: String| NotSaid::Failed(format!("/{} was not sent: {why}", typed.name), None);
+        let mut built_in = BUILT_IN.iter();
+        let (template, inside) = match built_in.find(|(name, _)| *name == typed.name) {
+            Some((_, text)) => (custom::parse(text).map_err(failed)?, None),
+            None => {
+                let command = self.find_command(typed, is_taken)?;
+                let inside = command
+                    .of_workspace
+                    .as_ref()
+                    .map(|_| self.here.root.as_path());
+                self.check_trust(typed, &command)?;
+                (command.template, inside)
+            }
+        };
+        let mut notes = Vec::new();
+        let model = self.model_of(&template, &mut notes).map_err(failed)?;
+        let expanded = custom::expand(&template.body, &typed.arguments).map_err(failed)?;
+        let mut text = expanded.text;
+        if !expanded.mentions.is_empty() {
+            let runs = self.runs().map_err(|e| failed(e.to_string()))?;
+            let folder = &self.here.folder;
+            let (_, hidden) = permissions::permission_check(self, folder, runs)
+                .map_err(|e| failed(e.to_string()))?;
+            for mention in &expanded.mentions {
+                let put_in = self.put_in(mention, inside, &hidden).map_err(|why| {
+                    let why = format!("/{} was not sent: @{}: {why}", typed.name, mention.path);
+                    let hint = "what stands in backticks (`@name`) is no file that is put in";
+                    NotSaid::Failed(why, Some(hint.to_string()))
+                })?;
+                if let Some(contents) = put_in {
+                    custom::put_below(&mut text, &mention.path, &contents);
+                }
+                if text.len() > MAX_SAID_BYTES {
+                    return Err(failed(format!(
+                        "with its files it has more than {MAX_SAID_BYTES} bytes"
+                    )));
+                }
+            }
+        }
+        let command = UsedCommand {
+            name: typed.name.clone(),
+            arguments: typed.arguments.clone(),
+            model,
+        };
+        Ok(Expanded {
+            text,
+            command,
+            notes,
+        })
+    }
+
+    fn find_command(
+        &self,
+        typed: &CommandLine,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<CustomCommand, NotSaid> {
+        let CustomCommands { found, warnings } = self.custom_commands(is_taken);
+        let names: Vec<String> = found.iter().map(|command| command.name.clone()).collect();
+        let mut found = found.into_iter();
+        if let Some(command) = found.find(|command| command.name == typed.name) {
+            return Ok(command);
+        }
+        // A file that cannot be used says why better than "there is none".
+        let file = format!("/{}.md is not used", typed.name.replace(':', "/"));
+        if let Some(why) = warnings.iter().find(|why| why.contains(&file)) {
+            return Err(NotSaid::Failed(why.clone(), None));
+        }
+        let near = nearest(&typed.name, names.iter().map(String::as_str));
+        let hint = near.map(|name| format!("did you mean /{name}?"));
+        let why = format!("there is no command /{}", typed.name);
+        Err(NotSaid::Failed(why, hint))
+    }
+
+    /// The user's own need no trust. What the person has just trusted is kept first.
+    fn check_trust(&self, typed: &CommandLine, command: &CustomCommand) -> Result<(), NotSaid> {
+        let Some(path) = &command.of_workspace else {
+            return Ok(());
+        };
+        let failed = |e: ConfigError| NotSaid::Failed(e.to_string(), e.hint().map(str::to_string));
+        let root = &self.here.root;
+        let trusted = config::trust::trusted_commands(&self.paths, root).map_err(failed)?;
+        let before = trusted.get(path);
+        if before == Some(&command.hash) {
+            return Ok(());
+        }
+        if typed.trusts.as_ref() == Some(&command.hash) {
+            let with = BTreeMap::from([(path.clone(), command.hash.clone())]);
+            config::trust::trust_commands(&self.paths, root, with, false).map_err(failed)?;
+            return Ok(());
+        }
+        Err(NotSaid::Untrusted(Box::new(Untrusted {
+            typed: typed.clone(),
+            path: path.clone(),
+            hash: command.hash.clone(),
+            is_changed: before.is_some(),
+            model: command.template.model.clone(),
+            body: command.template.body.clone(),
+        })))
+    }
+
+    fn model_of(
+        &self,
+        template: &Template,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<String>, String> {
+        let Some(model) = &template.model else {
+            return Ok(None);
+        };
+        if !model.contains('/') {
+            notes.push(format!(
+                "the model {model:?} of the command is not used: it is no provider/model"
+            ));
+            return Ok(None);
+        }
+        let models = Models::new(self.config().clone(), self.env.clone());
+        match models.check(model) {
+            Ok(_) => Ok(Some(model.clone())),
+            Err(e) => Err(format!("its model {model} cannot be asked: {e}")),
+        }
+    }
+
+    /// The text of a file that a command mentions. `None`: it stays a mention.
+    fn put_in(
+        &self,
+        mention: &Mention,
+        inside: Option<&Path>,
+        hidden: &Hidden,
+    ) -> Result<Option<String>, String> {
+        let path = self.mentioned(&mention.path);
+        let canonical = match path.canonicalize() {
+            Ok(canonical) => canonical,
+            Err(_) if !mention.is_path => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(ReadError::Missing.to_string()),
+            Err(e) => return Err(e.to_string()),
+        };
+        if inside.is_some_and(|root| !canonical.starts_with(root)) {
+            return Err("it lies outside of the workspace, as the command does not".to_string());
+        }
+        if hidden.hides(&path) || hidden.hides(&canonical) {
+            return Err("a rule denies to read it".to_string());
+        }
+        if canonical.is_dir() {
+            return Ok(None);
+        }
+        let text = read_text(&canonical, MAX_PUT_IN_BYTES).map_err(|e| e.to_string())?;
+        Ok(Some(text))
+    }
+
+    /// As a person writes it: from the home folder, from the folder of this start, else from the
+    /// root of the workspace.
+    fn mentioned(&self, written: &str) -> PathBuf {
+        if let (Some(below), Some(home)) = (written.strip_prefix("~/"), self.env.home()) {
+            return home.join(below);
+        }
+        let path = self.here.folder.join(written);
+        match path.symlink_metadata() {
+            Ok(_) => path,
+            Err(_) => self.here.root.join(written),
+        }
+    }
+}
+
+// A file with a command is smaller than what may be put in: it can be mentioned itself.
+const _: () = assert!(MAX_FILE_BYTES <= MAX_PUT_IN_BYTES);
