@@ -266,8 +266,13 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
             Some("is the server running? `rewake demo` needs none".to_string())
         }
         FailureClass::Network => Some("is the network up? `rewake demo` needs none".to_string()),
-        FailureClass::TooLong
-        | FailureClass::RateLimit
+        // Until nothing is left that could leave the context, this is learnt from.
+        FailureClass::TooLong => Some(
+            "the least that rewake has to send does not fit: give the model a larger context window \
+             (llama-server -c 32768, OLLAMA_CONTEXT_LENGTH=32000), or choose another"
+                .to_string(),
+        ),
+        FailureClass::RateLimit
         | FailureClass::Overloaded
         | FailureClass::BadRequest
         | FailureClass::Protocol

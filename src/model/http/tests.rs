@@ -13,6 +13,8 @@ use crate::core::request::{Message, Part, Role};
 use crate::model::provider::Secret;
 use crate::model::wire::Protocol;
 
+mod hostile;
+
 const KEY: &str = "sk-very-secret-key";
 
 const RETRY: Retry = Retry {
