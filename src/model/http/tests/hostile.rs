@@ -134,7 +134,11 @@ async fn a_list_of_models_is_not_followed_elsewhere_and_has_its_bound() {
     let to = format!("location: http://{}/\r\n", elsewhere.local_addr().unwrap());
     let (base, _) = serve(vec![answer("302 Found", &to, "{}")]).await;
     let url = |base: &str| Url::parse(&format!("{base}/v1/models")).unwrap();
-    assert_eq!(client.get(&provider(&base), &url(&base)).await, None);
+    let list_of = provider(&base);
+    let list = url(&base);
+    let got = client.get(&list_of, &list);
+    let got = tokio::time::timeout(Duration::from_secs(60), got).await;
+    assert_eq!(got, Ok(None), "the other server is waited for");
     let asked = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
     assert!(asked.is_err(), "the other server was asked");
 
