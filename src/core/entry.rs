@@ -341,6 +341,9 @@ pub struct Choice {
     /// The JSON Schema that the next answer has to fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// No answer has to fit a schema any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_schema: bool,
 }
 
 /// Where an answer does not fit its schema, and why.

@@ -376,6 +376,15 @@ impl State {
         }
     }
 
+    /// The schema that an answer still has to fit.
+    pub fn owed_schema(&self) -> Option<&serde_json::Value> {
+        let held = self.structured.as_ref()?;
+        match held.standing {
+            Standing::Owed | Standing::Unchecked(_) | Standing::GivenUp(_) => Some(&held.schema),
+            Standing::Fits(_) => None,
+        }
+    }
+
     /// The answer at this entry, while it is in the context.
     pub fn answer(&self, seq: Seq) -> Option<(&[Block], StopReason)> {
         let record = self.context.iter().rev().find(|r| r.seq == seq)?;
@@ -906,7 +915,11 @@ impl State {
             fallback,
             without,
             schema,
+            without_schema,
         } = choice;
+        if *without_schema {
+            self.structured = None;
+        }
         if let Some(schema) = schema {
             self.structured = Some(Structured::new(schema.clone()));
         }

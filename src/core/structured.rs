@@ -1,6 +1,7 @@
 //! An answer that is to be JSON of a schema: what is owed of it, and how often it was mended.
 //!
-//! The schema comes with a [`Choice`](super::entry::Choice) and holds until an answer fits it.
+//! The schema comes with a [`Choice`](super::entry::Choice) and holds until an answer fits it, or
+//! until the user takes it back, which is a choice too.
 //! Whether one fits is looked up outside, and what came of it is
 //! [`Entry::Checked`](super::entry::Entry::Checked).
 

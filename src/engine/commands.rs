@@ -204,6 +204,7 @@ impl<W: World> Engine<W> {
             && state.model_before_command.is_none();
         choice.model.take_if(|m| is_plain && *m == state.model);
         choice.mode.take_if(|m| *m == state.mode);
+        choice.without_schema &= state.owed_schema().is_some();
         if choice.model.is_none() {
             choice.effort.take_if(|e| *e == state.effort);
             choice

@@ -257,7 +257,7 @@ fn unfit(state: &State) -> RunResult {
     };
     let why = format!("the answer does not fit its JSON Schema: {why}{told}");
     RunResult {
-        hint: Some("say more (rewake -p -c \"…\"), or give another --json-schema with it".into()),
+        hint: Some("say more (rewake -p -c \"…\"), give another --json-schema with it, or take it back with /schema drop on the screen".into()),
         ..RunResult::of(exit::FAILED, Some(&why))
     }
 }

@@ -7,6 +7,7 @@
 //! provider, the address and the status; the key, the query and the credentials of the
 //! address are not in them, not even when the server repeats them.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -88,13 +89,17 @@ impl Client {
         on: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Refused> {
         let mut patience = Patience::begin(provider);
-        let sent = self
-            .client(&post.url)?
-            .post(post.url.clone())
-            .headers(post.headers.clone())
-            .body(post.body.clone())
-            .send();
-        let response = match patience.wait(sent).await? {
+        let client = self.client(&post.url)?;
+        let send = || {
+            let request = client.post(post.url.clone());
+            let request = request.headers(post.headers.clone());
+            request.body(post.body.clone()).send()
+        };
+        let response = match patience.wait(send()).await? {
+            Err(error) if is_closed_unanswered(&error) => patience.wait(send()).await?,
+            sent => sent,
+        };
+        let response = match response {
             Ok(response) => response,
             Err(error) => return Err(errors::network(&read::reason(error)).into()),
         };
@@ -172,6 +177,31 @@ fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
+}
+
+/// The server closed the connection when the request was on its way, and said nothing: it may be
+/// one that was used before and is over. Then the request is sent once more at once. A server
+/// that does so again has failed.
+fn is_closed_unanswered(error: &reqwest::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    if error.is_connect() || error.is_timeout() {
+        return false;
+    }
+    let mut inner: Option<&dyn std::error::Error> = error.source();
+    while let Some(error) = inner {
+        let io = error.downcast_ref::<std::io::Error>();
+        let is_closed = |e: &std::io::Error| {
+            matches!(e.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+        };
+        // hyper has no type for it that could be named here.
+        if io.is_some_and(is_closed)
+            || error.to_string() == "connection closed before message completed"
+        {
+            return true;
+        }
+        inner = error.source();
+    }
+    false
 }
 
 /// An answer that is not 2xx.
@@ -266,8 +296,13 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
             Some("is the server running? `rewake demo` needs none".to_string())
         }
         FailureClass::Network => Some("is the network up? `rewake demo` needs none".to_string()),
-        FailureClass::TooLong
-        | FailureClass::RateLimit
+        // Until nothing is left that could leave the context, this is learnt from.
+        FailureClass::TooLong => Some(
+            "the least that rewake has to send does not fit: give the model a larger context window \
+             (llama-server -c 32768, OLLAMA_CONTEXT_LENGTH=32000), or choose another"
+                .to_string(),
+        ),
+        FailureClass::RateLimit
         | FailureClass::Overloaded
         | FailureClass::BadRequest
         | FailureClass::Protocol

@@ -69,7 +69,7 @@ fn retry_after(after: &str, now: Timestamp) -> Option<Duration> {
         return seconds(asked);
     }
     let at = jiff::fmt::rfc2822::parse(after.trim()).ok()?;
-    Some(until(at.timestamp(), now))
+    until(at.timestamp(), now)
 }
 
 /// `RetryInfo` of Google, and the headers that a router keeps in its error.
@@ -125,20 +125,28 @@ fn end_of(text: &str, now: Timestamp) -> Option<Duration> {
     match number(text) {
         Some(ms) if ms >= SINCE_1970_MS => Timestamp::from_millisecond(ms as i64)
             .ok()
-            .map(|at| until(at, now)),
+            .and_then(|at| until(at, now)),
         Some(s) if s >= SINCE_1970_S => Timestamp::from_second(s as i64)
             .ok()
-            .map(|at| until(at, now)),
+            .and_then(|at| until(at, now)),
         Some(from_now) => seconds(from_now),
         None => match text.trim().parse::<Timestamp>() {
-            Ok(at) => Some(until(at, now)),
+            Ok(at) => until(at, now),
             Err(_) => time(text),
         },
     }
 }
 
-fn until(at: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+/// What is over already is no wait.
+fn until(at: Timestamp, now: Timestamp) -> Option<Duration> {
+    let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
+    plausible(left)
+}
+
+/// No limit lasts longer than a year: such a number says nothing.
+fn plausible(wait: Duration) -> Option<Duration> {
+    const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+    (wait <= LONGEST).then_some(wait)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -146,7 +154,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn seconds(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok()
+    plausible(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
 /// A time at the beginning of a text: `6m0s`, `1.5s`, `20ms`, `2 minutes 30 seconds`. A number
@@ -214,7 +222,15 @@ mod tests {
         assert_eq!(read("", " 0.5 "), Some(500));
         assert_eq!(read("", "Wed, 21 Oct 2026 07:28:00 GMT"), Some(30_000));
         assert_eq!(read("", "Wed, 21 Oct 2026 07:00:00 GMT"), Some(0));
-        for nonsense in ["soon", "-1", "1e300", "NaN", ""] {
+        for nonsense in [
+            "soon",
+            "-1",
+            "1e300",
+            "NaN",
+            "",
+            "99999999999999999999",
+            "Fri, 31 Dec 9999 23:59:59 GMT",
+        ] {
             assert_eq!(read("", nonsense), None, "{nonsense}");
         }
     }

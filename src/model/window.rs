@@ -2,7 +2,9 @@
 //! a model of which neither the config nor the catalogue knows anything.
 //!
 //! Sources: `/v1/models` of vLLM and SGLang (`max_model_len`), of OpenRouter, Groq, Mistral and
-//! others (`context_length`, `context_window`, `max_context_length`); `/props` of llama.cpp
+//! others (`context_length`, `context_window`, `max_context_length`), of Together (a list without
+//! an object around it), of Anthropic (`max_input_tokens`); `/v1beta/models/MODEL` of Gemini
+//! (`inputTokenLimit`); the same below another version (`/v4/models` of Z.ai); `/props` of llama.cpp
 //! (`default_generation_settings.n_ctx`, which a slot has, where `/v1/models` says what the
 //! model was trained with); `/api/v0/models` of LM Studio and `/api/ps` of Ollama (what is
 //! loaded, not what could be).
@@ -17,6 +19,7 @@ use serde_json::Value;
 
 use super::http::Client;
 use super::provider::Provider;
+use crate::config::Protocol;
 
 /// For all questions together: the first message waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,11 +34,13 @@ pub(super) async fn ask(client: &Client, provider: &Provider, model: &str) -> Op
 }
 
 async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
-    let base = base(&provider.base_url)?;
-    let list = client.get(provider, &at(&base, &["v1", "models"])?).await;
-    if let Some(window) = list.and_then(|list| listed(&list, model)) {
-        return Some(window);
+    if let Some(url) = list_url(provider.protocol, &provider.base_url, model) {
+        let list = client.get(provider, &url).await;
+        if let Some(window) = list.and_then(|list| listed(&list, model)) {
+            return Some(window);
+        }
     }
+    let base = base(&provider.base_url)?;
     // The others are servers that people run themselves.
     if base.scheme() != "http" {
         return None;
@@ -55,14 +60,41 @@ async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<
     None
 }
 
+/// Where a provider says what it knows of its models. `None`: nowhere. An address with the name
+/// of a deployment in it (Azure) lists nothing.
+fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
+    if base_url.contains("{model}") {
+        return None;
+    }
+    let url = Url::parse(base_url).ok()?;
+    let version: &[&str] = match (has_version(&url), protocol) {
+        (true, _) => &[],
+        (false, Protocol::Gemini) => &["v1beta"],
+        (false, _) => &["v1"],
+    };
+    let url = at(&at(&url, version)?, &["models"])?;
+    match protocol {
+        // The whole list has pages.
+        Protocol::Gemini => at(&url, &[model]),
+        Protocol::Script => None,
+        Protocol::Anthropic | Protocol::OpenaiChat | Protocol::OpenaiResponses => Some(url),
+    }
+}
+
+/// Whether the address ends with the version of an API: `v1`, `v1beta`, `v4`.
+fn has_version(url: &Url) -> bool {
+    let last = url.path().trim_end_matches('/').rsplit('/').next();
+    let version = last.and_then(|last| last.strip_prefix('v'));
+    version.is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// The address without the version of its protocol.
 fn base(base_url: &str) -> Option<Url> {
     let mut url = Url::parse(base_url).ok()?;
-    let last = url.path().trim_end_matches('/').rsplit('/').next()?;
-    let is_version = matches!(last, "v1" | "v1beta");
+    let has_version = has_version(&url);
     let mut path = url.path_segments_mut().ok()?;
     path.pop_if_empty();
-    if is_version {
+    if has_version {
         path.pop();
     }
     drop(path);
@@ -75,12 +107,10 @@ fn at(base: &Url, path: &[&str]) -> Option<Url> {
     Some(url)
 }
 
-/// The entry of a model, in a list under `data` or `models`.
+/// The entry of a model, in a list under `data` or `models`, or in one that is all there is.
 fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
-    let list = list
-        .get("data")
-        .or_else(|| list.get("models"))?
-        .as_array()?;
+    let inner = list.get("data").or_else(|| list.get("models"));
+    let list = inner.unwrap_or(list).as_array()?;
     let is_it = |entry: &&Value| {
         ["id", "name", "model"].iter().any(|key| {
             let name = entry.get(key).and_then(Value::as_str).unwrap_or("");
@@ -93,7 +123,8 @@ fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
 }
 
 fn listed(list: &Value, model: &str) -> Option<u64> {
-    let entry = entry(list, model)?;
+    // Gemini was asked for this one alone.
+    let entry = entry(list, model).unwrap_or(list);
     let places = [
         "/max_model_len",
         "/meta/n_ctx",
@@ -101,6 +132,8 @@ fn listed(list: &Value, model: &str) -> Option<u64> {
         "/context_length",
         "/context_window",
         "/max_context_length",
+        "/max_input_tokens",
+        "/inputTokenLimit",
     ];
     places.iter().find_map(|at| tokens(entry.pointer(at)))
 }
@@ -127,6 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn every_server_is_understood() {
@@ -143,6 +177,19 @@ mod tests {
             listed(json!({ "id": "m", "context_window": 8_192 })),
             Some(8_192)
         );
+        assert_eq!(
+            super::listed(
+                &json!([{ "id": "n" }, { "id": "m", "context_length": 8_192 }]),
+                "m"
+            ),
+            Some(8_192)
+        );
+        assert_eq!(
+            listed(json!({ "id": "m", "max_input_tokens": 200_000 })),
+            Some(200_000)
+        );
+        let gemini = json!({ "name": "models/m", "inputTokenLimit": 1_048_576 });
+        assert_eq!(super::listed(&gemini, "m"), Some(1_048_576));
         // What the model was trained with is not what it has.
         assert_eq!(
             listed(json!({ "id": "m", "meta": { "n_ctx_train": 131_072 } })),
@@ -173,6 +220,52 @@ mod tests {
         assert_eq!(running(&ollama, "m"), Some(4_096));
         assert_eq!(running(&ollama, "unknown"), None);
         assert_eq!(props(&json!([]), "m"), None);
+    }
+
+    /// As their manuals name them.
+    #[test]
+    fn every_provider_is_asked_where_it_lists_its_models() {
+        let table = [
+            ("anthropic", "https://api.anthropic.com/v1/models"),
+            ("openai", "https://api.openai.com/v1/models"),
+            (
+                "gemini",
+                "https://generativelanguage.googleapis.com/v1beta/models/m",
+            ),
+            ("openrouter", "https://openrouter.ai/api/v1/models"),
+            ("ollama", "http://127.0.0.1:11434/v1/models"),
+            ("azure", ""),
+            ("cerebras", "https://api.cerebras.ai/v1/models"),
+            ("deepseek", "https://api.deepseek.com/v1/models"),
+            ("fireworks", "https://api.fireworks.ai/inference/v1/models"),
+            ("groq", "https://api.groq.com/openai/v1/models"),
+            ("mistral", "https://api.mistral.ai/v1/models"),
+            ("moonshot", "https://api.moonshot.ai/v1/models"),
+            ("together", "https://api.together.xyz/v1/models"),
+            ("vercel", "https://ai-gateway.vercel.sh/v1/models"),
+            ("xai", "https://api.x.ai/v1/models"),
+            ("zai", "https://api.z.ai/api/paas/v4/models"),
+        ];
+        let config: Config = toml::from_str(
+            "[providers.azure]\nbase_url = \"https://r.openai.azure.com\"\napi_version = \"2024-10-21\"",
+        )
+        .unwrap();
+        let names: Vec<&str> = config.provider_names().into_iter().collect();
+        assert_eq!(names.len(), table.len());
+        for (name, want) in table {
+            let provider = config.provider(name).unwrap();
+            let url = list_url(provider.protocol, &provider.base_url, "m");
+            assert_eq!(url.map(String::from).unwrap_or_default(), want, "{name}");
+        }
+        let own = |protocol, base: &str| list_url(protocol, base, "m").unwrap().to_string();
+        assert_eq!(
+            own(Protocol::Anthropic, "http://127.0.0.1:8080"),
+            "http://127.0.0.1:8080/v1/models"
+        );
+        assert_eq!(
+            own(Protocol::OpenaiChat, "http://127.0.0.1:8080/v1/?a=b"),
+            "http://127.0.0.1:8080/v1/models?a=b"
+        );
     }
 
     #[test]

@@ -474,8 +474,11 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
     let mode = choice.mode.map(|m| format!("mode {}", m.name()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
-    let schema = choice.schema.as_ref();
-    let schema = schema.map(|_| "the next answer has to fit a JSON Schema".to_string());
+    let schema = match (&choice.schema, choice.without_schema) {
+        (Some(_), _) => Some("the next answer has to fit a JSON Schema".to_string()),
+        (None, true) => Some("no answer has to fit a JSON Schema any more".to_string()),
+        (None, false) => None,
+    };
     let said = [model, mode, effort, temperature, schema]
         .into_iter()
         .flatten();

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
@@ -154,6 +155,8 @@ pub struct Now {
     pub seq: u64,
     /// Rules that were allowed for this session.
     pub session_rules: Vec<String>,
+    /// The JSON Schema that an answer still has to fit.
+    pub schema: Option<Value>,
 }
 
 /// A shell command of the user, as the log has it.
@@ -208,6 +211,7 @@ impl Now {
                 && (state.owed || state.first_open().is_some() || state.unchecked().is_some()),
             acting: state.acts(),
             seq: state.next_seq().saturating_sub(1),
+            schema: state.owed_schema().cloned(),
         }
     }
 }

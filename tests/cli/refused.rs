@@ -85,6 +85,21 @@ fn a_server_that_counts_nonsense_breaks_no_session() {
     }
 }
 
+/// The smallest request is refused too: then only the server can be changed.
+#[test]
+fn a_window_that_holds_no_request_is_said_with_what_to_do() {
+    let words =
+        "request (5288 tokens) exceeds the available context size (4096 tokens), try increasing it";
+    let server = Server::start(move |_| Answer::error(400, words));
+    for protocol in Protocol::ALL {
+        let home = Home::with(&server, protocol);
+        let run = home.run(["-p", "hi"]).expect(1);
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+        let hint = "hint: the least that rewake has to send does not fit: give the model a larger";
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
+    }
+}
+
 /// An image in the form of any protocol.
 fn has_image(seen: &Seen) -> bool {
     let body = String::from_utf8_lossy(&seen.body);

@@ -890,6 +890,7 @@ fn any_move() -> impl Strategy<Value = Move> {
             schema: Some(serde_json::json!({ "type": "object" })),
             ..Choice::default()
         })),
+        1 => Just(Entry::Chose(Choice { without_schema: true, ..Choice::default() })),
     ];
     prop_oneof![
         4 => plain.prop_map(Move::Plain),

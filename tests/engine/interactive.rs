@@ -111,6 +111,32 @@ fn blanks(home: &Home) -> usize {
 }
 
 #[test]
+fn a_schema_that_is_owed_is_dropped_once_and_for_all() {
+    let home = home(&"[[step]]\ntext = \"in words\"\n".repeat(9));
+    let schema = r#"{"type": "object"}"#;
+    home.run(["-p", "count", "--json-schema", schema]).expect(1);
+    let again = home.run(["-p", "-c", "in words, please"]).expect(1);
+    assert_eq!(again.stdout, "", "it is still owed");
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let drop = || {
+        Command::Choose(Choice {
+            without_schema: true,
+            ..Choice::default()
+        })
+    };
+    let which = Which::Named {
+        id: id.clone(),
+        fork: false,
+    };
+    let session = context(&home).open(&which, true).unwrap();
+    live(session, vec![drop(), drop()]);
+    let is_dropped = |entry: &&Entry| matches!(entry, Entry::Chose(c) if c.without_schema);
+    assert_eq!(log(&home, &id).iter().filter(is_dropped).count(), 1);
+    let free = home.run(["-p", "-c", "in words, please"]).expect(0);
+    assert_eq!(free.stdout, "in words\n");
+}
+
+#[test]
 fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
     let home = home("");
     let first = live(start(&home), vec![Command::KeepInput("half a tho".into())]);

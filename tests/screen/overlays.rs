@@ -1,6 +1,6 @@
 //! What lies over the conversation: help, context, lists, questions.
 
-use rewake::core::entry::CallId;
+use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
 use rewake::session::Which;
@@ -172,6 +172,36 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
     for wrong in ["hard", "temperature=9", "temperature=x"] {
         assert_eq!(chosen(&format!("/model {wrong}<Enter>")), None, "{wrong}");
     }
+}
+
+#[test]
+fn a_schema_that_is_owed_is_shown_and_dropped() {
+    let mut stage = Stage::opened(80, 24);
+    stage.keys("/schema<Enter>");
+    stage.sees("no answer has to fit a JSON Schema");
+    stage.log(Entry::Chose(Choice {
+        schema: Some(serde_json::json!({ "required": ["count"] })),
+        ..Choice::default()
+    }));
+    stage.keys("/schema<Enter>");
+    stage.sees("\"count\"");
+    stage.keys("<Esc>/schema forget<Enter>");
+    stage.sees("/schema drop");
+    let drops = |intent: &Intent| match intent {
+        Intent::Engine(Command::Choose(choice)) => choice.without_schema,
+        _ => false,
+    };
+    assert!(!stage.wanted.iter().any(drops));
+    stage.keys("/schema drop<Enter>");
+    assert!(stage.wanted.iter().any(drops));
+    stage.log(Entry::Chose(Choice {
+        without_schema: true,
+        ..Choice::default()
+    }));
+    stage.sees("no answer has to fit a JSON Schema any more");
+    stage.wanted.clear();
+    stage.keys("/schema drop<Enter>");
+    assert!(!stage.wanted.iter().any(drops));
 }
 
 #[test]

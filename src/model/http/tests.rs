@@ -13,6 +13,8 @@ use crate::core::request::{Message, Part, Role};
 use crate::model::provider::Secret;
 use crate::model::wire::Protocol;
 
+mod hostile;
+
 const KEY: &str = "sk-very-secret-key";
 
 const RETRY: Retry = Retry {
@@ -164,6 +166,32 @@ async fn a_stream_that_was_cut_is_asked_for_again() {
         assert_eq!(after, [Delta::Text("Hel".into()), Delta::Text("lo".into())]);
         let requests = server.await.unwrap();
         assert_eq!(requests[0], requests[1], "the same bytes");
+    }
+}
+
+/// As llama.cpp does: it says that the connection stays, and closes it behind a streamed answer.
+/// A request that was just sent on it is lost.
+#[tokio::test]
+async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
+    let stays = whole().replace("connection: close", "keep-alive: timeout=5");
+    let (head, body) = stays.split_once("\r\n\r\n").unwrap();
+    let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            read_request(&mut socket).await;
+            socket.write_all(whole.as_bytes()).await.unwrap();
+            let _ = socket.read_u8().await;
+        }
+    });
+    let client = Client::new(Retry { tries: 1, ..RETRY }, None);
+    let (provider, request) = (provider(&base), request());
+    for _ in 0..3 {
+        let mut on = |_| {};
+        let answered = client.call(&provider, &request, &|_| None, &mut on);
+        answered.await.unwrap();
     }
 }
 

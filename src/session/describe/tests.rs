@@ -218,6 +218,13 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             }),
             ("model a/b, mode plan", Conversation),
         ),
+        (
+            Entry::Chose(Choice {
+                without_schema: true,
+                ..Choice::default()
+            }),
+            ("no answer has to fit a JSON Schema any more", Conversation),
+        ),
         (Entry::Named { title: "t".into() }, ("named t", Detail)),
         (
             learned(false, None),

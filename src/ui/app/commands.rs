@@ -14,6 +14,7 @@ use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
 use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
+use crate::ui::text::clean_line;
 use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
 
@@ -42,6 +43,7 @@ impl App {
             SlashCommand::Plan => self.show_plan(),
             SlashCommand::Model if narrows_models(&words) => return vec![Intent::Models(words)],
             SlashCommand::Model => return self.choose_model(&words),
+            SlashCommand::Schema => return self.schema(&words),
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
@@ -204,6 +206,39 @@ impl App {
         match choice.model {
             Some(_) => vec![Intent::UseModel(choice)],
             None => vec![Intent::Engine(Command::Choose(choice))],
+        }
+    }
+
+    /// What is owed, or nothing of it any more.
+    fn schema(&mut self, words: &str) -> Vec<Intent> {
+        let Some(schema) = &self.now.schema else {
+            self.hint = Some("no answer has to fit a JSON Schema".to_string());
+            return Vec::new();
+        };
+        match words.trim() {
+            "" => {
+                let lines = format!("{schema:#}");
+                let lines = lines
+                    .lines()
+                    .map(|line| Line::from(clean_line(line).into_owned()));
+                let how = Line::styled("/schema drop takes it back", self.theme.dim);
+                let lines = lines.chain([Line::default(), how]).collect();
+                self.show("an answer still has to fit this JSON Schema", lines);
+                Vec::new()
+            }
+            "drop" => {
+                let choice = Choice {
+                    without_schema: true,
+                    ..Choice::default()
+                };
+                vec![Intent::Engine(Command::Choose(choice))]
+            }
+            other => {
+                self.hint = Some(format!(
+                    "{other:?} is not understood: /schema, or /schema drop"
+                ));
+                Vec::new()
+            }
         }
     }
 

@@ -245,7 +245,9 @@ impl App {
                 "crash loop: the last starts all ended without getting anywhere; Enter goes on"
             }
             Why::Turns => "the number of turns is used up; say something to go on",
-            Why::Unfit => "no answer fits the JSON Schema of this session; say what is wanted",
+            Why::Unfit => {
+                "no answer fits the JSON Schema of this session; say what is wanted, or /schema drop"
+            }
             Why::Nonsense => "the model's last answers cannot be used; say what is wanted",
         };
         self.hint = Some(hint.into());
