@@ -2,6 +2,7 @@
 //! them, long tasks, and this machine's files and commands before and after a crash.
 
 mod background;
+mod cached;
 mod interactive;
 mod judged;
 mod long;
