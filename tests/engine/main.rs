@@ -9,6 +9,7 @@ mod long;
 mod machine;
 mod memory;
 mod session;
+mod stands_in;
 
 #[path = "../support/mod.rs"]
 mod support;
