@@ -3,6 +3,9 @@
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
 mod branch;
+#[cfg(test)]
+#[path = "../../tests/support/git.rs"]
+pub(crate) mod git_command;
 mod here;
 mod instructions;
 mod repository;

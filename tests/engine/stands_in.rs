@@ -1,5 +1,12 @@
 //! What stands for what left the context: whatever a summary model answers, and how large each
 //! part of it is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

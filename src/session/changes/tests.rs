@@ -1,11 +1,8 @@
 //! Repositories that git itself made, and what a hostile one tries.
 
-#[path = "../../../tests/support/git.rs"]
-mod git_command;
-
 use super::*;
+use crate::workspace::git_command::git;
 use crate::workspace::here;
-use git_command::git;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
