@@ -18,6 +18,8 @@ pub struct Freed {
     /// Where the newest were, and what their calls were.
     watched: VecDeque<(Seq, String)>,
     calls: BTreeSet<String>,
+    /// The oldest of those that left since the last answer.
+    oldest_new: Option<Seq>,
     /// Results that were freed in the whole session.
     pub results: u64,
     /// How often one of them was read again: its entry, or by the same call.
@@ -33,7 +35,18 @@ impl Freed {
         self.lines.contains_key(&seq)
     }
 
+    pub(crate) fn oldest_new(&self) -> Option<Seq> {
+        self.oldest_new
+    }
+
+    /// The model answered.
+    pub(crate) fn replied(&mut self) {
+        self.oldest_new = None;
+    }
+
     pub(crate) fn free(&mut self, results: &[FreedResult]) {
+        let new = results.iter().map(|result| result.at);
+        self.oldest_new = new.chain(self.oldest_new).min();
         for FreedResult { at, line, call } in results {
             self.lines.insert(*at, line.clone());
             self.results += 1;
@@ -50,6 +63,7 @@ impl Freed {
     /// These left the context.
     pub(crate) fn leave(&mut self, last: Seq) {
         self.lines = self.lines.split_off(&last.saturating_add(1));
+        self.oldest_new = None;
     }
 
     /// A call that did its work. `shows_log`: it shows what is in the log.

@@ -52,7 +52,7 @@ impl Freeing {
                     kept = (kept.0 + 1, kept.1 + bytes);
                     let stays = kept.0 <= KEPT && kept.1 <= most;
                     let is_new = !state.freed.has(record.seq);
-                    if is_answered && !stays && is_new && bytes >= MIN_BYTES + 2 * PART_BYTES {
+                    if is_answered && !stays && is_new && is_large(bytes) {
                         freeing.results.push(record.seq);
                         let line = LINE_BYTES + 2 * PART_BYTES;
                         freeing.bytes += bytes - line;
@@ -87,6 +87,16 @@ impl Freeing {
             Err(_) => bytes_of(state, record, inline),
         }
     }
+}
+
+/// Whether a line would be much shorter.
+fn is_large(bytes: usize) -> bool {
+    bytes >= MIN_BYTES + 2 * PART_BYTES
+}
+
+/// Whether this result is one that is freed some day, as long as it is in the context.
+pub(crate) fn may_be_freed(record: &Record) -> bool {
+    is_large(record_bytes(record, usize::MAX))
 }
 
 /// Bytes of a record in the next request.

@@ -16,6 +16,7 @@ pub(crate) fn to_text(plan: &Plan, at: Option<Seq>, room: usize) -> Option<Strin
     if bytes(&whole) <= room {
         return Some(whole.concat());
     }
+    // A goal may be a rule: it is worth more than the words of a step.
     let short = lines(plan, SHORT_BYTES);
     if bytes(&short) <= room {
         return Some(short.concat() + &rest("cut", at));
@@ -27,12 +28,9 @@ fn bytes(lines: &[String]) -> usize {
     lines.iter().map(String::len).sum()
 }
 
-/// Goals first: they hold for all of the steps.
+/// Goals first and verbatim: they hold for all of the steps, each of which is cut to `max`.
 fn lines(plan: &Plan, max: usize) -> Vec<String> {
-    let goals = plan
-        .goals
-        .iter()
-        .map(|goal| format!("- goal: {}\n", flat(goal, max)));
+    let goals = plan.goals.iter().map(|goal| goal_line(goal, usize::MAX));
     goals
         .chain(plan.steps.iter().map(|step| line(step, max)))
         .collect()
@@ -45,6 +43,10 @@ fn line(step: &PlanStep, max: usize) -> String {
         StepState::Left => "left",
     };
     format!("- [{state}] {}\n", flat(&step.text, max))
+}
+
+fn goal_line(goal: &str, max: usize) -> String {
+    format!("- goal: {}\n", flat(goal, max))
 }
 
 fn flat(text: &str, max: usize) -> String {
@@ -66,13 +68,19 @@ fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
     let of = |state| plan.steps.iter().filter(move |s| s.state == state);
     let mut left = room.saturating_sub(120);
     let mut text = String::new();
+    // Verbatim in half of the room.
+    let goals: usize = plan
+        .goals
+        .iter()
+        .map(|goal| goal_line(goal, usize::MAX).len())
+        .sum();
+    let max = match goals <= room / 2 {
+        true => usize::MAX,
+        false => SHORT_BYTES,
+    };
     let wanted = of(StepState::Current)
         .map(|step| line(step, SHORT_BYTES))
-        .chain(
-            plan.goals
-                .iter()
-                .map(|goal| format!("- goal: {}\n", flat(goal, SHORT_BYTES))),
-        )
+        .chain(plan.goals.iter().map(|goal| goal_line(goal, max)))
         .chain(of(StepState::Left).map(|step| line(step, SHORT_BYTES)));
     for line in wanted {
         // The current step stands there in any case.
@@ -117,6 +125,20 @@ mod tests {
         );
         assert!(text.contains(plan(3).steps[2].text.trim()), "{text}");
         assert_eq!(to_text(&Plan::default(), None, 100), None);
+    }
+
+    #[test]
+    fn goals_stand_verbatim_while_steps_are_cut() {
+        let rule = format!("no table is dropped {}", "without a question ".repeat(8));
+        for (steps, room) in [(8, 1_000), (200, 1_000), (200, 5_000)] {
+            let plan = Plan {
+                goals: vec![rule.clone()],
+                ..plan(steps)
+            };
+            let text = to_text(&plan, Some(7), room).unwrap();
+            assert!(text.contains(rule.trim()), "{steps} {room}: {text}");
+            assert!(text.len() <= room + 100, "{text}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::cut::{Source, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
-use super::freeing::bytes_of;
+use super::freeing::{bytes_of, may_be_freed};
 use super::request::{Message, Part, Request, Role};
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
@@ -18,14 +18,7 @@ use super::unsent;
 /// The request that is sent now: the same bytes for the same log, whenever it is asked.
 pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Request {
     let mut messages = messages(state, budget.inline_bytes(inline_max_bytes));
-    if state.preface.is_some()
-        && let Some(first) = messages.first_mut()
-    {
-        first.cache = true;
-    }
-    if let Some(last) = messages.last_mut() {
-        last.cache = true;
-    }
+    mark(&mut messages, state);
     Request {
         model: state.model.clone(),
         system: state.layers.system.clone(),
@@ -37,6 +30,54 @@ pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Reque
         temperature: state.temperature,
         schema: state.structured.as_ref().map(|held| held.schema.clone()),
     }
+}
+
+/// Marks where a provider is to look in its cache, and to write what the next requests find
+/// there: three places at most. A provider looks back from a mark, but not far: an answer with
+/// many calls is longer, and so is what a step of [`super::freeing`] leaves.
+fn mark(messages: &mut [Message], state: &State) {
+    let newest = messages.len().checked_sub(1);
+    let preface = state.preface.as_ref().map(|_| 0);
+    // Until the next summary nothing changes before this.
+    let settled = first_to_free(state)
+        .and_then(|seq| before_result(messages, state, seq))
+        .or(preface);
+    // The end of the request before; of what left since, its like when that request was made.
+    let known = match state.freed.oldest_new() {
+        Some(seq) => before_result(messages, state, seq),
+        None => newest.and_then(|newest| users_before(messages, newest)),
+    };
+    for at in [settled, known, newest].into_iter().flatten() {
+        messages[at].cache = true;
+    }
+}
+
+/// The oldest result that may still be freed.
+fn first_to_free(state: &State) -> Option<Seq> {
+    let mut records = state.context.iter();
+    let found = records.find(|record| {
+        matches!(record.entry, Entry::Finished { .. })
+            && !state.freed.has(record.seq)
+            && may_be_freed(record)
+    });
+    found.map(|record| record.seq)
+}
+
+/// The last message of the user before the one that has this result.
+fn before_result(messages: &[Message], state: &State, seq: Seq) -> Option<usize> {
+    let mut records = state.context.iter();
+    let id = records.find_map(|record| match &record.entry {
+        Entry::Finished { call, .. } if record.seq == seq => Some(call.wire()),
+        _ => None,
+    })?;
+    let is_it = |part: &Part| matches!(part, Part::Result { id: its, .. } if *its == id);
+    let at = messages.iter().position(|m| m.parts.iter().any(is_it))?;
+    users_before(messages, at)
+}
+
+/// The last message of the user before this one: requests end with one.
+fn users_before(messages: &[Message], at: usize) -> Option<usize> {
+    messages[..at].iter().rposition(|m| m.role == Role::User)
 }
 
 /// The messages of the log. Valid for every prefix of every log: a call that has no result

@@ -659,6 +659,7 @@ impl State {
                 self.replied(record.seq, blocks, *stop);
                 self.learned = 0;
                 self.ledger.replied();
+                self.freed.replied();
                 self.measure(
                     model,
                     Count {

@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod assembly;
+mod changes;
 pub mod context;
 mod custom;
 pub(crate) mod describe;

@@ -50,7 +50,6 @@ fn access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Access>, D::Error
 impl Tool for Args {
     const NAME: &'static str = "bash";
     const TEXT: &'static str = include_str!("../../assets/tools/bash.md");
-    const LEFT_OUT: &'static [&'static str] = &["timeout_ms"];
 
     fn schema() -> Value {
         let properties = json!({

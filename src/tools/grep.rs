@@ -61,7 +61,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "grep";
     const TEXT: &'static str = include_str!("../../assets/tools/grep.md");
-    const LEFT_OUT: &'static [&'static str] = &["ignore_case", "context", "files_only"];
+    const LEFT_OUT: &'static [&'static str] = &["ignore_case", "context", "files_only", "limit"];
 
     fn schema() -> Value {
         let properties = json!({

@@ -25,7 +25,6 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "plan";
     const TEXT: &'static str = include_str!("../../assets/tools/plan.md");
-    const LEFT_OUT: &'static [&'static str] = &["goals"];
 
     fn schema() -> Value {
         let state = one_of(&["done", "current", "left"]);

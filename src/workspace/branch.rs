@@ -19,7 +19,11 @@ pub fn branch(root: &Path) -> Option<String> {
     let head = head.trim();
     match head.strip_prefix("ref: refs/heads/") {
         Some(name) => Some(name.to_string()),
-        None => head.get(..8).map(str::to_string),
+        // Anything else is no commit, and maybe no file of git.
+        None if head.len() >= 40 && head.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            head.get(..8).map(str::to_string)
+        }
+        None => None,
     }
 }
 
@@ -38,8 +42,10 @@ mod tests {
         assert_eq!(branch(root.path()), None);
         at(".git/HEAD", "ref: refs/heads/feat/x\n");
         assert_eq!(branch(root.path()), Some("feat/x".into()));
-        at(".git/HEAD", "0123456789abcdef\n");
+        at(".git/HEAD", &format!("{}\n", "0123456789".repeat(4)));
         assert_eq!(branch(root.path()), Some("01234567".into()));
+        at(".git/HEAD", "a secret of somebody that a link leads to\n");
+        assert_eq!(branch(root.path()), None);
         at("tree/.git", "gitdir: ../real\n");
         at("real/HEAD", "ref: refs/heads/main\n");
         assert_eq!(branch(&root.path().join("tree")), Some("main".into()));

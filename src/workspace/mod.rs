@@ -5,6 +5,9 @@
 mod branch;
 mod commands;
 pub mod files;
+#[cfg(test)]
+#[path = "../../tests/support/git.rs"]
+pub(crate) mod git_command;
 pub(crate) mod handle;
 mod here;
 pub(crate) mod ignored;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
+use crate::support::{Answer, Home, Protocol, Says, Seen, Server, git};
 use crate::{calling, quiet, results, scripted, step, streamed, tool_results};
 
 /// A server that says "fine" and keeps what it was asked with.
@@ -190,6 +190,37 @@ fn a_small_window_gets_the_short_forms() {
         assert!(has("memory_search") && has("bash_stop"), "{window}");
         server.assert_no_violations();
     }
+}
+
+/// Named as they were when the session began: what is sent is sent again in the same bytes.
+#[test]
+fn branch_and_uncommitted_files_are_told_once() {
+    let (server, heard) = listening();
+    let home = Home::with(&server, Protocol::Anthropic);
+    let top = home.path("");
+    git(&top, &["init", "-q", "-b", "mend/it"]);
+    put(&home, "a.rs", "a");
+    git(&top, &["add", "."]);
+    git(&top, &["commit", "-qm", "one"]);
+    put(&home, "a.rs", "b");
+    put(&home, "new\nmode: x", "c");
+    home.run(["-p", "x"]).expect(0);
+    let system = last_system(&heard);
+    let told = "\nbranch: mend/it\nnot committed: 2 files (a.rs, new␊mode: x)\nsystem: ";
+    assert!(system.contains(told), "{system}");
+    git(&top, &["checkout", "-qb", "another"]);
+    put(&home, "later", "d");
+    home.run(["-p", "-c", "y"]).expect(0);
+    assert_eq!(last_system(&heard), system);
+    // A new session sees what is so now.
+    home.run(["-p", "z"]).expect(0);
+    let told = "\nbranch: another\nnot committed: 3 files (a.rs, later, new␊mode: x)\n";
+    assert!(
+        last_system(&heard).contains(told),
+        "{}",
+        last_system(&heard)
+    );
+    server.assert_no_violations();
 }
 
 #[test]

@@ -5,6 +5,7 @@
     clippy::panic,
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]
+mod bad_input;
 mod context;
 mod recorded;
 mod sim;

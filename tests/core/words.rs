@@ -9,7 +9,7 @@ use rewake::core::request::Message;
 use rewake::core::size::layers_bytes;
 use rewake::core::window::{self, Due};
 
-use crate::context::{Session, all_text, any_size, any_summariser, finish, windows};
+use crate::context::{Session, all_text, any_size, any_summariser, bytes, finish, windows};
 
 /// Sentences that a person would not want to be forgotten, with a number in place of `#`.
 const RULES: [&str; 8] = [
@@ -39,10 +39,10 @@ fn any_turn() -> impl Strategy<Value = Turn> {
 }
 
 /// What was said, with its rules.
-struct Said {
-    seq: u64,
-    text: String,
-    rule: Option<String>,
+pub(crate) struct Said {
+    pub(crate) seq: u64,
+    pub(crate) text: String,
+    pub(crate) rule: Option<String>,
 }
 
 fn filler(bytes: usize) -> String {
@@ -53,7 +53,7 @@ fn filler(bytes: usize) -> String {
         .to_string()
 }
 
-fn say(session: &mut Session, said: &mut Vec<Said>, bytes: usize, rule: Option<usize>) {
+pub(crate) fn say(session: &mut Session, said: &mut Vec<Said>, bytes: usize, rule: Option<usize>) {
     let seq = session.state.next_seq();
     let rule = rule.map(|n| RULES[n].replace('#', &seq.to_string()));
     let middle = rule.as_deref().unwrap_or("So it is.");
@@ -72,7 +72,7 @@ fn say(session: &mut Session, said: &mut Vec<Said>, bytes: usize, rule: Option<u
     said.push(Said { seq, text, rule });
 }
 
-fn work(session: &mut Session, sizes: &[usize]) {
+pub(crate) fn work(session: &mut Session, sizes: &[usize]) {
     session.make_room();
     let call = |n| Block::call("read", format!(r#"{{"path":"file{n}"}}"#));
     session.reply((0..sizes.len()).map(call).collect());
@@ -88,7 +88,7 @@ fn share(session: &Session) -> usize {
 }
 
 /// Whether the address of the entry stands there: its own, or that of a range with it.
-fn is_addressed(text: &str, seq: u64) -> bool {
+pub(crate) fn is_addressed(text: &str, seq: u64) -> bool {
     let numbers = |from: &str| -> Vec<u64> {
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '-');
         let range = &from[..end.unwrap_or(from.len())];
@@ -102,8 +102,12 @@ fn is_addressed(text: &str, seq: u64) -> bool {
     })
 }
 
-fn check(session: &mut Session, said: &[Said]) {
+pub(crate) fn check(session: &mut Session, said: &[Said]) -> String {
     let request = session.make_room();
+    crate::valid::assert_valid(&request.messages);
+    let window = session.budget().window;
+    let tokens = bytes(&request) as u64 / 4 + request.max_tokens;
+    assert!(tokens <= window, "{tokens} tokens in a window of {window}");
     let share = share(session);
     let text = all_text(&request.messages);
     let in_full = |seq| session.state.context.iter().any(|r| r.seq == seq);
@@ -121,7 +125,7 @@ fn check(session: &mut Session, said: &[Said]) {
         }
     }
     // What was said and how it is headed.
-    let bytes = |all: &[&Said]| all.iter().map(|s| s.text.len() + 20).sum::<usize>();
+    let cost = |all: &[&Said]| all.iter().map(|s| s.text.len() + 20).sum::<usize>();
     let verbatim = |all: &[&Said]| {
         let mut from = 0;
         for one in all {
@@ -134,11 +138,11 @@ fn check(session: &mut Session, said: &[Said]) {
             from += at.unwrap_or_default();
         }
     };
-    if bytes(&left) <= share {
+    if cost(&left) <= share {
         verbatim(&left);
     }
     if let [first, .., newest] = left[..]
-        && bytes(&[first, newest]) <= share
+        && cost(&[first, newest]) <= share
     {
         verbatim(&[first, newest]);
     }
@@ -154,6 +158,7 @@ fn check(session: &mut Session, said: &[Said]) {
             assert!(text.contains(rule), "{rule:?} is there, verbatim: {text}");
         }
     }
+    text
 }
 
 proptest! {

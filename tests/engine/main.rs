@@ -2,12 +2,14 @@
 //! them, long tasks, and this machine's files and commands before and after a crash.
 
 mod background;
+mod cached;
 mod interactive;
 mod judged;
 mod long;
 mod machine;
 mod memory;
 mod session;
+mod stands_in;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,6 +7,8 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+use std::sync::{Arc, Mutex};
+
 use crate::support::{Answer, Home, Protocol, Says, Seen, Server};
 use rewake::core::budget::Budget;
 use rewake::core::continuation;
@@ -56,6 +58,82 @@ fn what_one_session_keeps_the_next_one_is_told() {
         "{history}"
     );
     assert!(history.contains("(this session)"), "{history}");
+    server.assert_no_violations();
+}
+
+/// What comes back by itself is what helps: words of people and what worked. It is not said twice
+/// by a digest.
+#[test]
+fn what_failed_or_was_refused_does_not_come_back() {
+    const WORDS: &str = "zanzibar calibration";
+    let calls = [
+        ("bash", json!({"command": format!("echo worked: {WORDS}")})),
+        (
+            "bash",
+            json!({"command": format!("echo broke: {WORDS}; exit 3")}),
+        ),
+        ("read", json!({"path": format!("{WORDS} gone.txt")})),
+        ("read", json!({"path": format!("{WORDS} secret.txt")})),
+    ];
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seeing = Arc::clone(&bodies);
+    let server = Server::start(move |seen: &Seen| {
+        if seen.model.contains("summary") {
+            return Answer::error(500, "down");
+        }
+        let mut bodies = seeing.lock().unwrap();
+        bodies.push(seen.json.to_string());
+        match calls.get(bodies.len() - 1) {
+            Some((tool, arguments)) => {
+                Answer::Says(Says::text("").and_call(tool, arguments.clone()))
+            }
+            None => Answer::text("so it is"),
+        }
+    });
+    let home = Home::new();
+    let more = "[retry]\ntries = 1\n[permissions]\ndeny = [\"Read(**/*secret.txt)\"]\n";
+    home.configure(&server, Protocol::Anthropic, more);
+    std::fs::write(home.path(format!("{WORDS} secret.txt")), WORDS).unwrap();
+    let say = |words: &str| {
+        let args = ["-p", "-c", "--yolo", words];
+        home.run(
+            if bodies.lock().unwrap().is_empty() {
+                &args[..1]
+            } else {
+                &args[..2]
+            }
+            .iter()
+            .chain(&args[2..]),
+        )
+        .expect(0);
+        bodies.lock().unwrap().last().unwrap().clone()
+    };
+    let compact = || {
+        let listed = home.run(["history"]).expect(0).stdout;
+        let id = listed.split_whitespace().next().unwrap().to_string();
+        home.run(["compact", &id]).expect(0);
+    };
+    say("look after it");
+    let before = say("wait a bit");
+    for word in ["worked: zan", "broke: zan", "gone.txt", "denied"] {
+        assert!(before.contains(word), "{word}: {before}");
+    }
+    compact();
+    let body = say("what of the zanzibar calibration?");
+    let (_, note) = body.split_once("Found in the log").expect("a note");
+    let (note, _) = note.split_once("</note>").expect("its end");
+    assert!(note.contains("worked: "), "{note}");
+    for word in ["broke: ", "gone.txt", "secret", "denied"] {
+        assert!(!note.contains(word), "{word}: {note}");
+    }
+    say("then rest");
+    compact();
+    let body = say("go on");
+    assert!(
+        body.contains("The summary model could not be asked"),
+        "{body}"
+    );
+    assert!(!body.contains("Found in the log"), "{body}");
     server.assert_no_violations();
 }
 

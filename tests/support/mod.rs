@@ -21,6 +21,7 @@ mod rules;
 
 mod answer;
 mod anthropic;
+mod cache;
 mod chat;
 mod gemini;
 mod git;
@@ -35,6 +36,7 @@ mod terminal;
 mod tls;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
+pub use cache::{Cache, Hit};
 pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};

@@ -1,10 +1,7 @@
 //! Repositories that git itself made, and what is then done to them.
 
-#[path = "../../../tests/support/git.rs"]
-mod git_command;
-
 use super::*;
-use git_command::git;
+use crate::workspace::git_command::git;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 

@@ -1,0 +1,164 @@
+//! What of a repository is not committed, for the model: asked of git, which runs nothing that
+//! the repository names.
+//!
+//! Git is asked only where [`is_plain`] says that looking runs no program and leaves the
+//! repository nowhere, with the settings off that would run one all the same, without writing
+//! the index, and not for long. Where it cannot be asked nothing is said.
+//!
+//! Invariant: git is never one that the repository brings: it is taken from the absolute folders
+//! of PATH outside of the workspace.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::config::Env;
+use crate::workspace::{Here, is_plain};
+
+/// A start does not wait for git longer than this.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A longer list is counted as far as this.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// So many names are kept.
+const MAX_NAMES: usize = 8;
+
+/// Of the user's environment, what says where their settings of git are.
+const PASSED: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
+
+/// It looks, and neither runs a program nor writes anything.
+const STATUS: [&str; 13] = [
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "status",
+    "--porcelain=v1",
+    "-z",
+    "--no-renames",
+    "--ignore-submodules=all",
+    "--untracked-files=normal",
+];
+
+/// Files and folders that differ from the last commit, or are new to git.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub count: usize,
+    /// There are more than were counted.
+    pub is_cut: bool,
+    /// The first names, as git has them.
+    pub names: Vec<String>,
+}
+
+/// `None`: it cannot be said.
+pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Changes> {
+    if !here.is_git {
+        return None;
+    }
+    let git = git(env, &here.root)?;
+    let mut command = Command::new(git);
+    command.args(STATUS).current_dir(&here.root).env_clear();
+    for name in PASSED {
+        command.envs(env.var_os(name).map(|value| (name, value)));
+    }
+    let root = here.root.to_string_lossy().into_owned();
+    let until = Instant::now() + patience;
+    let (done, came) = mpsc::channel();
+    // The look at a huge repository takes its time, too: the thread is not waited for.
+    let asking = std::thread::Builder::new().name("changes".to_string());
+    asking
+        .spawn(move || {
+            let printed = is_plain(&root).ok().and_then(|()| printed(command, until));
+            // Nobody waits any more.
+            let _ = done.send(printed);
+        })
+        .ok()?;
+    let printed = came.recv_timeout(patience).ok()??;
+    Some(read(&printed))
+}
+
+/// The first git of PATH that is no part of the workspace.
+fn git(env: &Env, root: &Path) -> Option<PathBuf> {
+    let path = env.var_os("PATH")?;
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    let is_foreign = |git: &PathBuf| {
+        let real = git.canonicalize();
+        real.is_ok_and(|real| real.is_file() && !real.starts_with(root))
+    };
+    folders.map(|folder| folder.join("git")).find(is_foreign)
+}
+
+/// What it prints until it ends. `None` when it fails or takes too long; of too much the
+/// beginning.
+fn printed(mut command: Command, until: Instant) -> Option<Vec<u8>> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let printed = child.stdout.take().and_then(|out| read_until(out, until));
+    match printed {
+        Some(bytes) if bytes.len() <= MAX_BYTES => child.wait().ok()?.success().then_some(bytes),
+        too_much_or_too_late => {
+            end(&mut child);
+            too_much_or_too_late
+        }
+    }
+}
+
+fn end(child: &mut Child) {
+    // It may have ended just now.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn read_until(mut from: ChildStdout, until: Instant) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 32 * 1024];
+    while bytes.len() <= MAX_BYTES {
+        let left = until.checked_duration_since(Instant::now())?;
+        let left = Timespec::try_from(left).ok()?;
+        let out = from.as_fd();
+        match poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return None,
+        }
+        match from.read(&mut buffer).ok()? {
+            0 => return Some(bytes),
+            n => bytes.extend_from_slice(&buffer[..n]),
+        }
+    }
+    Some(bytes)
+}
+
+/// The form `-z`: two letters, a blank, the name, a zero byte.
+fn read(printed: &[u8]) -> Changes {
+    let lines = printed.split(|byte| *byte == 0);
+    let mut names = lines
+        .filter_map(|line| line.get(3..))
+        .filter(|name| !name.is_empty());
+    let first = names.by_ref().take(MAX_NAMES);
+    let kept: Vec<String> = first
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect();
+    Changes {
+        count: kept.len() + names.count(),
+        is_cut: printed.len() > MAX_BYTES,
+        names: kept,
+    }
+}
+
+#[cfg(test)]
+mod tests;
