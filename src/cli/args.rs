@@ -83,6 +83,10 @@ struct RunArgs {
     #[arg(long, requires = "session")]
     fork_session: bool,
 
+    /// Offer the sessions too that were dismissed
+    #[arg(long, conflicts_with_all = ["print", "session"])]
+    all: bool,
+
     /// With -p: what is printed
     #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
     output_format: Option<OutputFormat>,
@@ -150,6 +154,11 @@ enum Command {
         #[arg(long, value_name = "ENTRY")]
         at: Option<u64>,
     },
+    /// Do not offer an unfinished session any more; resuming it takes that back
+    Dismiss {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
     /// Summarise all but the newest exchange of a session now
     Compact {
         /// The id of a session, or the beginning of it
@@ -179,6 +188,18 @@ enum Command {
         /// A provider, or a part of a name
         #[arg(value_name = "FILTER")]
         filter: Option<String>,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What models were asked for: sessions, tokens and cost by day, project and model
+    Stats {
+        /// From this day (2026-11-21), or from so long ago (24h, 7d, 4w)
+        #[arg(long, value_name = "WHEN")]
+        since: Option<String>,
+        /// Only sessions of this folder
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
         /// As one JSON object
         #[arg(long)]
         json: bool,
@@ -264,6 +285,9 @@ pub(crate) enum Invocation {
         id: String,
         at: Option<u64>,
     },
+    Dismiss {
+        id: String,
+    },
     Compact {
         id: String,
     },
@@ -281,6 +305,11 @@ pub(crate) enum Invocation {
     },
     Models {
         filter: String,
+        json: bool,
+    },
+    Stats {
+        since: Option<String>,
+        project: Option<PathBuf>,
         json: bool,
     },
     Permissions {
@@ -314,6 +343,8 @@ pub(crate) struct Run {
     /// `None`: the terminal.
     pub headless: Option<OutputFormat>,
     pub session: Session,
+    /// What was dismissed is offered too.
+    pub all: bool,
     /// Not on the terminal's other screen.
     pub no_alt_screen: bool,
     /// The schema that the answer has to fit: a file or JSON.
@@ -399,6 +430,7 @@ impl Cli {
             },
             Command::Show { id } => Invocation::Show { id },
             Command::Fork { id, at } => Invocation::Fork { id, at },
+            Command::Dismiss { id } => Invocation::Dismiss { id },
             Command::Compact { id } => Invocation::Compact { id },
             Command::Export {
                 id,
@@ -417,6 +449,15 @@ impl Cli {
             } => Invocation::PsStop { run },
             Command::Models { filter, json } => Invocation::Models {
                 filter: filter.unwrap_or_default(),
+                json,
+            },
+            Command::Stats {
+                since,
+                project,
+                json,
+            } => Invocation::Stats {
+                since,
+                project,
                 json,
             },
             Command::Permissions { json } => Invocation::Permissions { json },
@@ -446,10 +487,12 @@ impl Command {
             Command::History { .. } => "history",
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
+            Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
             Command::Models { .. } => "models",
+            Command::Stats { .. } => "stats",
             Command::Permissions { .. } => "permissions",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
@@ -472,6 +515,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
         (run.yolo, "--yolo"),
+        (run.all, "--all"),
         (run.max_turns.is_some(), "--max-turns"),
     ];
     prompt
@@ -515,6 +559,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         prompt,
         headless,
         session,
+        all: args.all,
         no_alt_screen: args.no_alt_screen,
         json_schema: args.json_schema,
     })
@@ -582,6 +627,7 @@ mod tests {
             prompt: prompt.map(str::to_string),
             headless,
             session,
+            all: false,
             no_alt_screen: false,
             json_schema: None,
         })
@@ -684,6 +730,7 @@ mod tests {
                     at: Some(7),
                 },
             ),
+            ("dismiss 0197", Invocation::Dismiss { id: id() }),
             ("compact 0197", Invocation::Compact { id: id() }),
             (
                 "export 0197",
@@ -712,6 +759,14 @@ mod tests {
                     json: true,
                 },
             ),
+            (
+                "stats --since 7d --project . --json",
+                Invocation::Stats {
+                    since: Some("7d".to_string()),
+                    project: Some(".".into()),
+                    json: true,
+                },
+            ),
             ("permissions --json", Invocation::Permissions { json: true }),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
@@ -736,6 +791,8 @@ mod tests {
             ("--yolo --permission-mode plan", "cannot be used with"),
             ("-p one two", "there are two prompts, \"one\" and \"two\""),
             ("-- -p '- x'", "unexpected argument"),
+            ("-c --all", "cannot be used with"),
+            ("-p x --all", "cannot be used with"),
             ("-p -r", "'--resume' needs the id of a session"),
             (
                 "-c history",

@@ -22,6 +22,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     for info in &sessions {
         let state = match info.unfinished {
             _ if ctx.is_in_use(&info.id) => "in use",
+            true if info.dismissed => "dismissed",
             true => "unfinished",
             false => "done",
         };

@@ -7,6 +7,7 @@ pub(crate) mod args;
 mod compact;
 mod completion;
 mod demo;
+mod dismiss;
 mod doctor;
 mod export;
 mod fork;
@@ -19,6 +20,7 @@ mod ps;
 mod run;
 mod sandbox;
 mod show;
+mod stats;
 mod time;
 mod trust;
 
@@ -102,6 +104,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::History { query } => history::run(ctx, &query),
         Invocation::Show { id } => show::run(ctx, &id),
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
+        Invocation::Dismiss { id } => dismiss::run(ctx, &id),
         Invocation::Compact { id } => compact::run(ctx, &id),
         Invocation::Export {
             id,
@@ -112,6 +115,11 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             let file = file.as_deref().map(|file| (file, replace));
             export::run(ctx, &id, format, file)
         }
+        Invocation::Stats {
+            since,
+            project,
+            json,
+        } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

@@ -266,6 +266,9 @@ pub enum Entry {
         /// The session's name. It stands in place of the first words said.
         title: String,
     },
+    /// A person does not want to be offered the session any more. It holds as long as this is the
+    /// last entry: whoever takes the session up again, or appends anything, wants it.
+    Dismissed,
     /// The model's context window in tokens, learnt from the provider's own error, or from
     /// counts that stay behind what was sent.
     Learned {
@@ -1050,6 +1053,7 @@ impl Entry {
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",
             Entry::Named { .. } => "named",
+            Entry::Dismissed => "dismissed",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",
         }

@@ -469,6 +469,7 @@ impl State {
             | Entry::Forked { .. }
             | Entry::Chose(_)
             | Entry::Named { .. }
+            | Entry::Dismissed
             | Entry::Learned { .. }
             | Entry::Resumed { .. } => Ok(()),
         }
@@ -774,6 +775,8 @@ impl State {
                 self.user_commands.insert(record.seq, command);
             }
             Entry::Named { title } => self.name = Some(title.clone()),
+            // What is owed is owed all the same: only lists ask whether it is wanted.
+            Entry::Dismissed => {}
             Entry::Learned {
                 model,
                 images: Some(refusal),

@@ -279,13 +279,19 @@ impl<W: World> Engine<W> {
         &self.settings.policy
     }
 
-    /// Records that a process took the session up again. What was streaming at the crash
+    /// Records that a process took the session up again, and what this start chose for it: nobody
+    /// sees it resumed with the model and the mode from before. What was streaming at the crash
     /// moves from the drafts into the entry.
     pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
         let draft = self.store.drafts(self.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let entry = Entry::Resumed { by, found, draft };
-        self.record(Write::of(entry).clearing_stream()).await
+        let chosen = self.settings.chosen.clone().filter(|c| !c.is_empty());
+        let resumed = Entry::Resumed { by, found, draft };
+        let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
+        self.record(Write::of_all(entries.collect()).clearing_stream())
+            .await?;
+        self.settings.chosen = None;
+        Ok(())
     }
 
     /// What is owed waits until a person says something or asks to go on, whatever else comes

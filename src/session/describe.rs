@@ -224,6 +224,7 @@ impl Describer {
                 detail(format!("you ran {}", one_line(command, 100)))
             }
             Entry::Named { title } => detail(format!("named {title}")),
+            Entry::Dismissed => detail("dismissed: not offered any more".to_string()),
             Entry::Learned {
                 model,
                 limit,

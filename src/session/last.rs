@@ -44,7 +44,7 @@ fn newest(
 ) -> Result<Option<(SessionInfo, Vec<Record>)>, StoreError> {
     let filter = SessionFilter {
         workspace: Some(workspace),
-        unfinished: false,
+        ..SessionFilter::default()
     };
     let sessions = store.sessions(filter, SESSIONS)?;
     let Some(info) = sessions.into_iter().find(|s| s.title.is_some()) else {
@@ -85,6 +85,7 @@ fn sentence(ending: Ending) -> &'static str {
         Ending::Left => "left with work still owed",
         Ending::Stopped => "the user stopped it",
         Ending::Failed => "the model could not be asked",
+        Ending::Dismissed => "the user did not go on with it",
         Ending::Killed => "cut off in the middle of its work",
     }
 }
@@ -232,6 +233,7 @@ mod tests {
             created_ms: 0,
             updated_ms: 0,
             unfinished: true,
+            dismissed: false,
             version: None,
             model: None,
             usage: Usage::default(),

@@ -6,6 +6,7 @@
 mod assembly;
 pub mod context;
 pub(crate) mod describe;
+mod dismiss;
 mod driver;
 pub(crate) mod export;
 mod last;
@@ -24,6 +25,7 @@ mod takeover;
 mod tmp;
 
 pub use crate::store::now_ms;
+pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
@@ -273,12 +275,14 @@ impl AppContext {
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
     }
 
-    /// Unfinished sessions of this folder, newest first.
-    pub fn unfinished(&self, store: &Store) -> Result<Vec<SessionInfo>, StoreError> {
+    /// Unfinished sessions of this folder, newest first. Those that were dismissed only with
+    /// `all`.
+    pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
         let workspace = self.workspace();
         let filter = SessionFilter {
             workspace: Some(&workspace),
             unfinished: true,
+            without_dismissed: !all,
         };
         store.sessions(filter, 10)
     }

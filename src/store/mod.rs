@@ -41,6 +41,7 @@ mod sessions;
 mod trace;
 mod trash;
 mod upkeep;
+mod usage;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -62,6 +63,7 @@ pub use models::Learnt;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use trace::{Branch, Family, Traced};
+pub use usage::Asked;
 
 use error::Doing;
 

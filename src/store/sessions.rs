@@ -31,6 +31,8 @@ pub struct SessionInfo {
     pub updated_ms: i64,
     /// An answer, a call, a question or a queued message is owed, or a command runs.
     pub unfinished: bool,
+    /// It is not to be offered: see [`crate::core::entry::Entry::Dismissed`].
+    pub dismissed: bool,
     /// The version of rewake that last rendered its prompt.
     pub version: Option<String>,
     /// `provider/model` that it uses now.
@@ -48,12 +50,15 @@ pub struct SessionFilter<'a> {
     pub workspace: Option<&'a str>,
     /// Only those that are unfinished.
     pub unfinished: bool,
+    /// Those that were dismissed are left out.
+    pub without_dismissed: bool,
 }
 
 pub(super) const SELECT: &str =
     "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
-  s.cache_written, s.output, s.bytes
+  s.cache_written, s.output, s.bytes,
+  EXISTS (SELECT 1 FROM entries WHERE id = s.head AND kind = 'dismissed')
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
 /// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
@@ -82,13 +87,23 @@ impl Store {
         };
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
+             AND NOT (?4 AND EXISTS (
+               SELECT 1 FROM entries WHERE id = s.head AND kind = 'dismissed'))
              AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
         );
+        let SessionFilter {
+            workspace,
+            unfinished,
+            without_dismissed,
+        } = filter;
         self.conn
             .prepare_cached(&sql)
             .and_then(|mut s| {
-                s.query_map(params![filter.workspace, filter.unfinished, limit], info)?
-                    .collect()
+                s.query_map(
+                    params![workspace, unfinished, limit, without_dismissed],
+                    info,
+                )?
+                .collect()
             })
             .doing(WHAT)
     }
@@ -221,5 +236,6 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             billed_nanos: None,
         },
         bytes: count(row.get(16)?),
+        dismissed: row.get(17)?,
     })
 }

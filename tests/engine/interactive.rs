@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use crate::support::{Home, Live};
-use rewake::config::{self, Env, Paths};
+use rewake::config::{self, Env, Paths, Setting};
 use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::engine::{Command, Engine, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
 use rewake::store::{Message, Store, StoreError};
+use rewake::ui;
+use rewake::ui::live::{EngineEvent, Now, Open};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -143,7 +145,12 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         _ => None,
     });
     assert_eq!(model.as_deref(), Some("s/y"));
-    assert!(context(&home).offers(&store(&home)).unwrap().is_empty());
+    assert!(
+        context(&home)
+            .offers(&store(&home), false)
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(home.run(["history"]).expect(0).stdout, "");
 }
 
@@ -405,4 +412,48 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
     assert!(other.try_wait().unwrap().is_none(), "a stranger was ended");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// What the screen is told of a session, event by event, until there is nothing to do.
+fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
+    let (sender, events) = std::sync::mpsc::channel();
+    let open = Open {
+        which,
+        take_over: false,
+        named: true,
+    };
+    let on_event = move |event| {
+        let _ = sender.send(event);
+    };
+    let live = ui::live::Live::start(ctx.into(), open, Vec::new(), std::sync::Arc::new(on_event));
+    let mut shown = Vec::new();
+    loop {
+        match events.recv_timeout(SOON).unwrap() {
+            EngineEvent::Opened(opening) => shown.push(opening.now),
+            EngineEvent::Recorded(_, now) => shown.push(*now),
+            EngineEvent::Resting(_) => break,
+            EngineEvent::NotOpened(why) => panic!("{why:?}"),
+            _ => {}
+        }
+    }
+    drop(live);
+    shown
+}
+
+#[test]
+fn a_copy_that_is_made_with_flags_shows_them_from_the_first_moment() {
+    let home = home("[[step]]\ntext = \"done\"\n");
+    home.run(["-p", "go"]).expect(0);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let mut ctx = context(&home);
+    ctx.flags = vec![
+        Setting::new("--model", "model", "s/other").unwrap(),
+        Setting::new("--permission-mode", "permission_mode", "plan").unwrap(),
+    ];
+    ctx.loaded = config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags).unwrap();
+    let shown = shown(ctx, Which::Named { id, fork: true });
+    assert!(shown.len() >= 3, "opened, resumed, chosen: {}", shown.len());
+    for now in shown {
+        assert_eq!((now.model.as_str(), now.mode), ("s/other", Mode::Plan));
+    }
 }

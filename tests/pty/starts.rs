@@ -236,3 +236,17 @@ fn what_the_sandbox_changes_is_said_at_the_first_start_alone() {
     let screen = terminal.screen();
     assert!(!screen.contains("run in a sandbox"), "{screen}");
 }
+
+#[test]
+fn what_is_picked_for_a_copy_is_copied() {
+    let (home, _) = talked();
+    let args = ["-r", "--fork-session", "--permission-mode", "plan"];
+    let mut terminal = Terminal::start(&home, &args);
+    terminal.sees("remember me");
+    terminal.types("\x1b[B");
+    terminal.types("r");
+    terminal.sees("forked from");
+    terminal.sees("· plan ·");
+    let history = home.run(["history"]).expect(0).stdout;
+    assert_eq!(history.lines().count(), 2, "{history}");
+}

@@ -77,6 +77,7 @@ fn unfinished_sessions_are_listed() {
     let filter = SessionFilter {
         workspace: Some(HERE),
         unfinished: true,
+        ..SessionFilter::default()
     };
     let found = store.sessions(filter, 9).unwrap();
     assert_eq!(found.len(), 1);

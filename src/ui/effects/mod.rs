@@ -57,6 +57,8 @@ pub(crate) struct Effects {
     is_tailing: Arc<AtomicBool>,
     /// How many commands run that call the person.
     calls: Arc<AtomicUsize>,
+    /// Dismissed sessions are offered too.
+    offers_all: bool,
 }
 
 /// Whether the screen goes on.
@@ -88,6 +90,7 @@ impl Effects {
             rules_are_due: false,
             is_tailing: Arc::default(),
             calls: Arc::default(),
+            offers_all: false,
         }
     }
 
@@ -141,6 +144,7 @@ impl Effects {
                 app.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
+            Intent::Dismiss(id) => self.dismiss(id),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {

@@ -10,7 +10,7 @@ use super::Effects;
 use crate::command::RunState;
 use crate::core::entry::{MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{Offer, ago, clock, now_ms, short_id};
+use crate::session::{Offer, ago, clock, dismiss, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
@@ -243,7 +243,7 @@ impl Effects {
             let workspace = ctx.workspace();
             let filter = SessionFilter {
                 workspace: Some(&workspace),
-                unfinished: false,
+                ..SessionFilter::default()
             };
             let sessions = ctx
                 .open_store()
@@ -256,6 +256,7 @@ impl Effects {
             let items = sessions.into_iter().map(|info| {
                 let state = match info.unfinished {
                     _ if ctx.is_in_use(&info.id) => "open elsewhere",
+                    true if info.dismissed => "dismissed",
                     true => "unfinished",
                     false => "done",
                 };
@@ -282,6 +283,7 @@ impl Effects {
 impl Effects {
     /// What the screen begins with is looked up, and what else it wants to know.
     pub(crate) fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
+        self.offers_all = start.all;
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             Some(match crate::ui::begin(&ctx, start) {
@@ -308,8 +310,12 @@ impl Effects {
 
     pub(super) fn offers(&self) {
         let ctx = Arc::clone(&self.ctx);
+        let start = crate::ui::Start {
+            all: self.offers_all,
+            ..crate::ui::Start::default()
+        };
         self.aside(move || {
-            Some(match crate::ui::begin(&ctx, crate::ui::Start::default()) {
+            Some(match crate::ui::begin(&ctx, start) {
                 Ok(begin) => Msg::Begin(Box::new(begin)),
                 Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
@@ -334,6 +340,17 @@ impl Effects {
                 text.push("no skill was found in .rewake/skills, .agents/skills, .claude/skills or your config folder".into());
             }
             Some(Msg::Show("skills".into(), plain_lines(&text.join("\n\n"))))
+        });
+    }
+
+    pub(super) fn dismiss(&self, id: String) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let dismissed = ctx
+                .open_store()
+                .and_then(|mut store| dismiss(&mut store, &ctx.paths.data_dir, &id));
+            let outcome = dismissed.map(drop).map_err(|e| e.to_string());
+            Some(Msg::Dismissed(id, outcome))
         });
     }
 

@@ -161,6 +161,7 @@ impl Pane {
                 id,
                 json: letter == 'E',
             },
+            'x' if !self.list.in_trash => Did::Request(HistoryRequest::Dismiss { id }),
             'd' if !self.list.in_trash => {
                 self.question = Some(Question::Delete { id, title });
                 Did::Nothing
@@ -309,8 +310,8 @@ impl Pane {
                 ("r", "resume"),
                 ("f", "fork"),
                 ("R", "rename"),
-                ("e", "Markdown"),
-                ("E", "JSON"),
+                ("e E", "export"),
+                ("x", "dismiss"),
                 ("d", "delete"),
                 ("u", "undo"),
                 ("T", "trash"),

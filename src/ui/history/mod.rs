@@ -73,6 +73,9 @@ pub enum HistoryRequest {
     Restore {
         id: String,
     },
+    Dismiss {
+        id: String,
+    },
 }
 
 /// The worker's responses.
@@ -97,6 +100,11 @@ pub enum HistoryResponse {
     Restored {
         id: String,
         outcome: Result<(), String>,
+    },
+    /// What came of it in a word for the person, or why nothing did.
+    Dismissed {
+        id: String,
+        outcome: Result<&'static str, String>,
     },
     /// The question with this number cannot be answered.
     Failed {
@@ -152,6 +160,8 @@ enum State {
     /// A process has it: which one, if it says so.
     InUse(Option<u32>),
     Unfinished,
+    /// It is not offered any more.
+    Dismissed,
     Done,
 }
 

@@ -14,7 +14,7 @@ use crate::core::entry::{Entry, Seq};
 use crate::core::text::clip;
 use crate::model::Figures;
 use crate::session::describe::Describer;
-use crate::session::{AppContext, now_ms};
+use crate::session::{AppContext, Dismissal, now_ms};
 use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
 use crate::ui::text::clean_line;
 
@@ -88,6 +88,7 @@ impl<'a> Reader<'a> {
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
             HistoryRequest::Restore { id } => self.restore(id).map(Some),
+            HistoryRequest::Dismiss { id } => self.dismiss(id).map(Some),
         };
         found.unwrap_or_else(|error| Some(failed(request, &error)))
     }
@@ -158,6 +159,7 @@ impl<'a> Reader<'a> {
         let state = match SessionLock::holder(data_dir, &info.id) {
             Some(pid) => State::InUse(Some(pid)),
             None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
+            None if info.dismissed => State::Dismissed,
             None if info.unfinished => State::Unfinished,
             None => State::Done,
         };
@@ -295,6 +297,19 @@ impl<'a> Reader<'a> {
             outcome: Ok(()),
         })
     }
+
+    fn dismiss(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
+        let data_dir = &self.ctx.paths.data_dir;
+        let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
+            Dismissal::Done => "dismissed: not offered any more until it is resumed",
+            Dismissal::Already => "it was dismissed already",
+            Dismissal::NotOffered => "nothing is owed in it: it is not offered",
+        };
+        Ok(HistoryResponse::Dismissed {
+            id: id.to_string(),
+            outcome: Ok(word),
+        })
+    }
 }
 
 /// The question cannot be answered.
@@ -317,6 +332,10 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             outcome: Err(why),
         },
         HistoryRequest::Trash { id } => HistoryResponse::Trashed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
+        HistoryRequest::Dismiss { id } => HistoryResponse::Dismissed {
             id: id.clone(),
             outcome: Err(why),
         },

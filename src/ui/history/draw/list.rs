@@ -125,7 +125,7 @@ fn session(row: &Row, is_selected: bool, columns: usize, theme: &Theme) -> Line<
     let state_style = match row.state {
         State::InUse(_) => theme.running,
         State::Unfinished => theme.warn,
-        State::Done => theme.dim,
+        State::Dismissed | State::Done => theme.dim,
     };
     Line::from(vec![
         Span::styled(title, style(theme.text)),
@@ -154,7 +154,7 @@ fn columns_of(row: &Row, columns: usize) -> (String, String) {
             let sign = match row.state {
                 State::InUse(_) => "● ",
                 State::Unfinished => "○ ",
-                State::Done => "  ",
+                State::Dismissed | State::Done => "  ",
             };
             (sign.to_string(), time.clone())
         }
