@@ -90,6 +90,35 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     out
 }
 
+/// A task in a few words, without a model: its first sentence, cut between two words. What is not
+/// seen is still in it.
+pub(crate) fn task_title(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    const MIN_SENTENCE_CHARS: usize = 12;
+    // The first part is enough, however long the text is.
+    let start: String = text.trim_start().chars().take(MAX_CHARS * 4).collect();
+    let start = start.trim_start_matches(|c: char| "#>*-".contains(c) || c.is_whitespace());
+    let mut title = String::new();
+    for word in start.split_whitespace() {
+        let is_long = title.chars().count() + 1 + word.chars().count() > MAX_CHARS;
+        if is_long && !title.is_empty() {
+            title.push(ELLIPSIS);
+            return title;
+        }
+        if !title.is_empty() {
+            title.push(' ');
+        }
+        title.push_str(word);
+        if word.ends_with(['.', '!', '?']) && title.chars().count() >= MIN_SENTENCE_CHARS {
+            return title.trim_end_matches('.').to_string();
+        }
+    }
+    match title.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}{ELLIPSIS}", &title[..end]),
+        None => title,
+    }
+}
+
 /// The whole text as one line, with marks for line ends too: for commands.
 pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
     let shown = command(text.trim_end()).replace('\n', " ␊ ");

@@ -26,6 +26,7 @@ impl<W: World> Engine<W> {
         let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut may_be_tidied = true;
+        self.ask_for_title();
         loop {
             tokio::select! {
                 biased;
@@ -38,6 +39,9 @@ impl<W: World> Engine<W> {
                 }
                 _ = self.timer.tick() => self.tick().await?,
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),
+                made = self.title.answer(), if self.title.is_asked() => {
+                    self.record_title(made).await?;
+                }
                 _ = look.tick() => {
                     let step = next(&self.state, &self.settings.policy, &self.pending()?);
                     if matches!(step, Step::ReportEnd(_) | Step::ReportUserEnd(_)) {

@@ -16,6 +16,7 @@ mod recall;
 mod steps;
 mod structured;
 mod take_in;
+mod title;
 mod user_commands;
 
 pub use user_commands::OnTerminal;
@@ -209,6 +210,7 @@ pub struct Engine<W> {
     timer: tokio::time::Interval,
     draft: attend::StreamDraft,
     summaries: context::Summaries,
+    title: title::Title,
     /// Something happened since the last checkpoint.
     changed: bool,
     printed_bytes: u64,
@@ -256,6 +258,7 @@ impl<W: World> Engine<W> {
             timer,
             draft: attend::StreamDraft::default(),
             summaries: context::Summaries::default(),
+            title: title::Title::default(),
             changed: false,
             printed_bytes: 0,
             left: None,

@@ -9,6 +9,7 @@ pub(crate) mod describe;
 mod dismiss;
 mod driver;
 pub(crate) mod export;
+mod fork_words;
 mod last;
 mod layers;
 mod lost;
@@ -27,12 +28,14 @@ mod tmp;
 pub use crate::store::now_ms;
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
+pub use fork_words::fork_words;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
 pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -41,9 +44,9 @@ use context::{Gauging, Known};
 
 use crate::command::{self, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting};
-use crate::core::entry::{Record, Seq, Usage};
+use crate::core::entry::{Entry, Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
-use crate::core::state::Illegal;
+use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
@@ -169,6 +172,27 @@ pub struct Session {
     pub spent: BTreeMap<String, Usage>,
     /// For the user, not for the model.
     pub warnings: Vec<String>,
+}
+
+impl Session {
+    /// What is so as soon as what this start chose is recorded, which is done before all else.
+    pub fn state_as_chosen(&self) -> Cow<'_, State> {
+        let state = &self.log.state;
+        let Some(chosen) = self.settings.chosen.clone() else {
+            return Cow::Borrowed(state);
+        };
+        let record = Record {
+            seq: state.next_seq(),
+            at_ms: now_ms(),
+            entry: Entry::Chose(chosen),
+        };
+        let mut state = state.clone();
+        // One that could not be recorded is said when that is tried.
+        if let Err(error) = state.fold(&record) {
+            tracing::warn!(%error, "what was chosen cannot be shown");
+        }
+        Cow::Owned(state)
+    }
 }
 
 /// A session before its world is made.

@@ -54,11 +54,15 @@ pub struct SessionFilter<'a> {
     pub without_dismissed: bool,
 }
 
+/// In the column `unfinished`: it is, and its last entry says that it is not to be offered. So a
+/// list needs no entry to know it, which may lie on a damaged page; and every other append takes
+/// it back.
+pub(super) const DISMISSED: i64 = 2;
+
 pub(super) const SELECT: &str =
     "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
-  s.cache_written, s.output, s.bytes,
-  EXISTS (SELECT 1 FROM entries WHERE id = s.head AND kind = 'dismissed')
+  s.cache_written, s.output, s.bytes
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
 /// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
@@ -87,8 +91,7 @@ impl Store {
         };
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
-             AND NOT (?4 AND EXISTS (
-               SELECT 1 FROM entries WHERE id = s.head AND kind = 'dismissed'))
+             AND (s.unfinished <> {DISMISSED} OR NOT ?4)
              AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
         );
         let SessionFilter {
@@ -213,6 +216,7 @@ impl Store {
 pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     let origin: Option<String> = row.get(5)?;
     let forked_seq: Option<i64> = row.get(6)?;
+    let unfinished: i64 = row.get(9)?;
     Ok(SessionInfo {
         id: row.get(0)?,
         workspace: row.get(1)?,
@@ -225,7 +229,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         }),
         created_ms: row.get(7)?,
         updated_ms: row.get(8)?,
-        unfinished: row.get(9)?,
+        unfinished: unfinished != 0,
         version: row.get(10)?,
         model: row.get(11)?,
         usage: Usage {
@@ -236,6 +240,6 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             billed_nanos: None,
         },
         bytes: count(row.get(16)?),
-        dismissed: row.get(17)?,
+        dismissed: unfinished == DISMISSED,
     })
 }

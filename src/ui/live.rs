@@ -20,15 +20,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::OnEngineEvent;
 use crate::core::access::Access;
 use crate::core::choice::Effort;
-use crate::core::entry::{By, CallId, Entry, Mode, Plan, Record, SaveReason, Seq, Usage};
+use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
 use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{Command, ContextFigures, EngineError, Event, Rest};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
-use crate::session::{
-    AppContext, Driver, ResumeReport, Session, SessionError, Which, drive, now_ms,
-};
+use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
 use crate::store::{Queued, Store, StoreError};
 
 /// A full disk is looked at again after this.
@@ -393,31 +391,12 @@ fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreErr
         cost_usd: cost(&session.figures, &session.spent),
         queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
-        now: now_as_chosen(session, gauging),
+        now: Now {
+            // What was chosen is shown, and not in the log yet.
+            seq: session.log.state.next_seq().saturating_sub(1),
+            ..Now::of(&session.state_as_chosen(), gauging)
+        },
     })
-}
-
-/// What is so as soon as what this start chose is recorded, which is done before all else.
-fn now_as_chosen(session: &Session, gauging: &Gauging) -> Now {
-    let state = &session.log.state;
-    let Some(chosen) = session.settings.chosen.clone() else {
-        return Now::of(state, gauging);
-    };
-    let mut state = state.clone();
-    let record = Record {
-        seq: state.next_seq(),
-        at_ms: now_ms(),
-        entry: Entry::Chose(chosen),
-    };
-    let seq = state.next_seq().saturating_sub(1);
-    // One that could not be recorded is said when it is tried.
-    if let Err(error) = state.fold(&record) {
-        tracing::warn!(%error, "what was chosen cannot be shown");
-    }
-    Now {
-        seq,
-        ..Now::of(&state, gauging)
-    }
 }
 
 fn cost(figures: &Figures, spent: &BTreeMap<String, Usage>) -> Option<f64> {

@@ -7,9 +7,11 @@ mod here;
 mod instructions;
 mod repository;
 mod skills;
+mod worktrees;
 
 pub use branch::branch;
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
 pub use repository::{is_inert, is_inert_folder, is_plain, is_repository_of};
 pub use skills::{Skill, Skills, skill_folders_of_user, skills};
+pub use worktrees::worktrees;

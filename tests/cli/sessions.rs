@@ -464,3 +464,20 @@ fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
     live.wait(LIMIT);
     let_go(&home);
 }
+
+#[test]
+fn forks_are_told_apart_by_what_was_said_last() {
+    let home = scripted(&[step("fine", &[]), step("fine", &[]), step("fine", &[])]);
+    home.run(["-p", "the task"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    for way in ["with a table", "with a map"] {
+        home.run(["-p", "-r", &id, "--fork-session", way]).expect(0);
+    }
+    home.run(["fork", &id]).expect(0);
+    let lines = history(&home);
+    let line = |n: usize| lines[n].1.as_str();
+    assert!(line(0).contains("the task ⑂ nothing said yet"), "{lines:?}");
+    assert!(line(1).contains("the task ⑂ with a map"), "{lines:?}");
+    assert!(line(2).contains("the task ⑂ with a table"), "{lines:?}");
+    assert!(!line(3).contains('⑂'), "{lines:?}");
+}

@@ -80,6 +80,8 @@ pub enum Msg {
     FilesListed,
     /// The last lines of what running commands of the user printed, by their run.
     UserTails(Vec<(String, String)>),
+    /// What was said in other sessions of the project, the newest last.
+    Prompts(Vec<String>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -525,6 +527,7 @@ impl App {
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
             Msg::UserTails(tails) => self.user_tails(tails),
+            Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }

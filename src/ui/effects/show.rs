@@ -10,8 +10,8 @@ use super::Effects;
 use crate::command::RunState;
 use crate::core::entry::{MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{Offer, ago, clock, dismiss, now_ms, short_id};
-use crate::store::{Scope, SessionFilter, Sought};
+use crate::session::{Offer, ago, clock, dismiss, fork_words, now_ms, short_id};
+use crate::store::{Scope, SessionFilter, SessionInfo, Sought, Store};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::files::Files;
@@ -237,7 +237,7 @@ impl Effects {
     }
 
     /// The newest sessions of this folder, to choose from.
-    pub(super) fn sessions(&self) {
+    pub(super) fn sessions(&self, open: Option<String>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let workspace = ctx.workspace();
@@ -245,15 +245,20 @@ impl Effects {
                 workspace: Some(&workspace),
                 ..SessionFilter::default()
             };
-            let sessions = ctx
-                .open_store()
-                .and_then(|store| store.sessions(filter, MAX_SESSIONS));
-            let sessions = match sessions {
-                Ok(sessions) => sessions,
+            let found = ctx.open_store().and_then(|store| {
+                let sessions = store.sessions(filter, MAX_SESSIONS)?;
+                Ok((store, sessions))
+            });
+            let (store, sessions) = match found {
+                Ok(found) => found,
                 Err(e) => return Some(Msg::Notice(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
-            let items = sessions.into_iter().map(|info| {
+            // Nobody goes on with what they are in.
+            let others = sessions
+                .into_iter()
+                .filter(|info| open.as_ref() != Some(&info.id));
+            let items = others.map(|info| {
                 let state = match info.unfinished {
                     _ if ctx.is_in_use(&info.id) => "open elsewhere",
                     true if info.dismissed => "dismissed",
@@ -261,7 +266,7 @@ impl Effects {
                     false => "done",
                 };
                 PickerItem {
-                    label: info.title.clone().unwrap_or_else(|| "untitled".into()),
+                    label: label(&store, &info),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
@@ -277,6 +282,15 @@ impl Effects {
                 items.collect(),
             )))
         });
+    }
+}
+
+/// The title of a session, of a fork with what was said in it last.
+fn label(store: &Store, info: &SessionInfo) -> String {
+    let title = info.title.as_deref().unwrap_or("untitled");
+    match fork_words(store, info) {
+        Some(words) => format!("{title} ⑂ {}", one_line(&words, 100)),
+        None => title.to_string(),
     }
 }
 

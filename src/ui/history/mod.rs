@@ -150,7 +150,8 @@ struct Row {
     bytes: u64,
     /// US dollars where the price is known, else tokens.
     cost: String,
-    is_fork: bool,
+    /// What was said last in a fork. `None`: it is no fork.
+    fork: Option<String>,
     /// Where the query was found in it.
     snippet: Option<String>,
 }

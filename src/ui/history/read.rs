@@ -11,11 +11,13 @@ use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
 use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
-use crate::core::text::clip;
+use crate::core::text::{clip, count};
 use crate::model::Figures;
 use crate::session::describe::Describer;
-use crate::session::{AppContext, Dismissal, now_ms};
-use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
+use crate::session::{AppContext, Dismissal, fork_words, now_ms};
+use crate::store::{
+    self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
+};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
@@ -109,7 +111,7 @@ impl<'a> Reader<'a> {
                     return Ok(None);
                 }
                 let said = self.store.saying(query, MAX_HITS)?;
-                snippets.extend(said.into_iter().map(|s| (s.key, s.snippet)));
+                snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
                     |key: &SessionKey| titled.contains(key) || snippets.contains_key(key);
@@ -184,7 +186,7 @@ impl<'a> Reader<'a> {
                 Some(cost) if cost > 0.0 => words::dollars(cost),
                 _ => words::tokens(tokens),
             },
-            is_fork: info.forked_from.is_some(),
+            fork: fork_words(&self.store, &info).map(|words| one_clean_line(&words)),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
@@ -343,6 +345,14 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
+    }
+}
+
+/// Where it was found, and how often.
+fn found_in(said: &SaidIn) -> String {
+    match said.entries {
+        1 => said.snippet.clone(),
+        n => format!("in {}: {}", count(n, "entry"), said.snippet),
     }
 }
 

@@ -117,10 +117,13 @@ fn session(row: &Row, is_selected: bool, columns: usize, theme: &Theme) -> Line<
     };
     let style = |style: Style| style.patch(over);
     let mark = if is_selected { "  ▸ " } else { "    " };
-    let fork = if row.is_fork { "⑂ " } else { "" };
+    let name = match &row.fork {
+        Some(words) => format!("⑂ {words} · {}", row.title),
+        None => row.title.clone(),
+    };
     let (state, facts) = columns_of(row, columns);
     let room = columns.saturating_sub(width(&state) + width(&facts) + 1);
-    let title = clip(&format!("{mark}{fork}{}", row.title), room);
+    let title = clip(&format!("{mark}{name}"), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     let state_style = match row.state {
         State::InUse(_) => theme.running,
