@@ -632,7 +632,7 @@ impl State {
             }
             Entry::Said { text, .. } => {
                 self.first_words
-                    .get_or_insert_with(|| text::one_line(&text::task_title(text), 60));
+                    .get_or_insert_with(|| text::task_title(&text::one_line(text, 240)));
                 self.owed = true;
                 self.halted = None;
                 self.leave_fallback();

@@ -97,9 +97,9 @@ pub(crate) fn task_title(text: &str) -> String {
     const MIN_SENTENCE_CHARS: usize = 12;
     // The first part is enough, however long the text is.
     let start: String = text.trim_start().chars().take(MAX_CHARS * 4).collect();
-    let start = start.trim_start_matches(|c: char| "#>*-".contains(c) || c.is_whitespace());
+    let is_mark = |word: &&str| word.chars().all(|c| "#>*-".contains(c));
     let mut title = String::new();
-    for word in start.split_whitespace() {
+    for word in start.split_whitespace().skip_while(is_mark) {
         let is_long = title.chars().count() + 1 + word.chars().count() > MAX_CHARS;
         if is_long && !title.is_empty() {
             title.push(ELLIPSIS);
@@ -178,6 +178,21 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_is_the_first_sentence_of_the_task() {
+        assert_eq!(task_title("# mend the parser. It fails"), "mend the parser");
+        assert_eq!(task_title("--yolo"), "--yolo");
+        assert_eq!(task_title("a.b is 1. no"), "a.b is 1. no");
+        assert_eq!(
+            task_title("why does it fail?\nI looked."),
+            "why does it fail?"
+        );
+        let long = task_title(&"word ".repeat(40));
+        assert_eq!(long, format!("{}…", ["word"; 12].join(" ")));
+        assert_eq!(task_title(&"ü".repeat(99)).chars().count(), 61);
+        assert_eq!(task_title(" # \n"), "");
+    }
 
     #[test]
     fn a_count_has_its_singular_and_its_plural() {
