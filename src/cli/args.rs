@@ -85,6 +85,10 @@ struct RunArgs {
     #[arg(long, requires = "session")]
     fork_session: bool,
 
+    /// Offer the sessions too that were dismissed
+    #[arg(long, conflicts_with_all = ["print", "session"])]
+    all: bool,
+
     /// With -p: what is printed
     #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
     output_format: Option<OutputFormat>,
@@ -173,6 +177,11 @@ enum Command {
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
     },
+    /// Do not offer an unfinished session any more; resuming it takes that back
+    Dismiss {
+        /// The id of a session, or the beginning of it
+        id: String,
+    },
     /// Summarise all but the newest exchange of a session now
     Compact {
         /// The id of a session, or the beginning of it
@@ -202,6 +211,18 @@ enum Command {
         /// A provider, or a part of a name
         #[arg(value_name = "FILTER")]
         filter: Option<String>,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What models were asked for: sessions, tokens and cost by day, project and model
+    Stats {
+        /// From this day (2026-11-21), or from so long ago (24h, 7d, 4w)
+        #[arg(long, value_name = "WHEN")]
+        since: Option<String>,
+        /// Only sessions of this folder
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
         /// As one JSON object
         #[arg(long)]
         json: bool,
@@ -298,6 +319,9 @@ pub(crate) enum Invocation {
         stat: bool,
     },
     Gc(Wanted),
+    Dismiss {
+        id: String,
+    },
     Compact {
         id: String,
     },
@@ -315,6 +339,11 @@ pub(crate) enum Invocation {
     },
     Models {
         filter: String,
+        json: bool,
+    },
+    Stats {
+        since: Option<String>,
+        project: Option<PathBuf>,
         json: bool,
     },
     Permissions {
@@ -351,6 +380,8 @@ pub(crate) struct Run {
     /// `None`: the terminal.
     pub headless: Option<OutputFormat>,
     pub session: Session,
+    /// What was dismissed is offered too.
+    pub all: bool,
     /// Not on the terminal's other screen.
     pub no_alt_screen: bool,
     /// The schema that the answer has to fit: a file or JSON.
@@ -445,6 +476,7 @@ impl Cli {
                 older_than_days: older_than,
                 yes,
             }),
+            Command::Dismiss { id } => Invocation::Dismiss { id },
             Command::Compact { id } => Invocation::Compact { id },
             Command::Export {
                 id,
@@ -463,6 +495,15 @@ impl Cli {
             } => Invocation::PsStop { run },
             Command::Models { filter, json } => Invocation::Models {
                 filter: filter.unwrap_or_default(),
+                json,
+            },
+            Command::Stats {
+                since,
+                project,
+                json,
+            } => Invocation::Stats {
+                since,
+                project,
                 json,
             },
             Command::Permissions { json } => Invocation::Permissions { json },
@@ -494,10 +535,12 @@ impl Command {
             Command::Fork { .. } => "fork",
             Command::Diff { .. } => "diff",
             Command::Gc { .. } => "gc",
+            Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
             Command::Ps { .. } => "ps",
             Command::Models { .. } => "models",
+            Command::Stats { .. } => "stats",
             Command::Permissions { .. } => "permissions",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
@@ -520,6 +563,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
         (run.yolo, "--yolo"),
+        (run.all, "--all"),
         (run.max_turns.is_some(), "--max-turns"),
     ];
     prompt
@@ -563,6 +607,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         prompt,
         headless,
         session,
+        all: args.all,
         no_alt_screen: args.no_alt_screen,
         json_schema: args.json_schema,
     })
@@ -630,6 +675,7 @@ mod tests {
             prompt: prompt.map(str::to_string),
             headless,
             session,
+            all: false,
             no_alt_screen: false,
             json_schema: None,
         })
@@ -750,6 +796,7 @@ mod tests {
                     yes: true,
                 }),
             ),
+            ("dismiss 0197", Invocation::Dismiss { id: id() }),
             ("compact 0197", Invocation::Compact { id: id() }),
             (
                 "export 0197",
@@ -775,6 +822,14 @@ mod tests {
                 "models --json groq",
                 Invocation::Models {
                     filter: "groq".to_string(),
+                    json: true,
+                },
+            ),
+            (
+                "stats --since 7d --project . --json",
+                Invocation::Stats {
+                    since: Some("7d".to_string()),
+                    project: Some(".".into()),
                     json: true,
                 },
             ),
@@ -806,6 +861,8 @@ mod tests {
             ("--yolo --permission-mode plan", "cannot be used with"),
             ("-p one two", "there are two prompts, \"one\" and \"two\""),
             ("-- -p '- x'", "unexpected argument"),
+            ("-c --all", "cannot be used with"),
+            ("-p x --all", "cannot be used with"),
             ("-p -r", "'--resume' needs the id of a session"),
             (
                 "-c history",

@@ -1,12 +1,16 @@
 //! `rewake history [QUERY]`: sessions, or where something was said or printed.
 
+use std::collections::HashSet;
+
 use super::time::local_time;
+use crate::core::text::{count, one_line};
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, short_id};
-use crate::store::{Order, Scope, SessionFilter};
+use crate::session::{AppContext, fork_words, short_id};
+use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo, Store};
 
 const MAX_SESSIONS: u32 = 100;
 const MAX_HITS: u32 = 50;
+const FORK_CHARS: usize = 60;
 
 pub(super) fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     match query.trim() {
@@ -22,6 +26,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     for info in &sessions {
         let state = match info.unfinished {
             _ if ctx.is_in_use(&info.id) => "in use",
+            true if info.dismissed => "dismissed",
             true => "unfinished",
             false => "done",
         };
@@ -40,7 +45,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
             } else {
                 "entries"
             },
-            info.title.as_deref().unwrap_or("untitled"),
+            label(&store, info),
             place,
         ));
     }
@@ -54,21 +59,57 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
+/// The title, of a fork with what was said in it last.
+fn label(store: &Store, info: &SessionInfo) -> String {
+    let title = info.title.as_deref().unwrap_or("untitled");
+    match fork_words(store, info) {
+        Some(words) => format!("{title} ⑂ {}", one_line(&words, FORK_CHARS)),
+        None => title.to_string(),
+    }
+}
+
 fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
     let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
         line(&format!(
-            "{}  {}  {:>5} {:<9} {}",
+            "{}  {}  {:>5} {:<9} {:<18} {}",
             short_id(&hit.session),
             local_time(hit.at_ms),
             hit.seq,
             hit.kind,
-            hit.snippet.split_whitespace().collect::<Vec<_>>().join(" "),
+            place(&hit.place),
+            hit.place
+                .text
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
         ));
     }
-    if hits.is_empty() {
-        note(&format!("nothing of {query:?} was said or printed"));
+    let sessions: HashSet<&str> = hits.iter().map(|hit| hit.session.as_str()).collect();
+    match hits.len() {
+        0 => note(&format!("nothing of {query:?} was said, called or printed")),
+        found => {
+            let newest = match found == MAX_HITS as usize {
+                true => "the newest ",
+                false => "",
+            };
+            let entries = count(found as u64, "entry");
+            let sessions = count(sessions.len() as u64, "session");
+            note(&format!("{newest}{entries} in {sessions}"));
+        }
     }
     Ok(exit::DONE)
+}
+
+/// `line 3 of 40, 2×`; nothing of an entry of one line.
+fn place(place: &Place) -> String {
+    let times = match place.times {
+        1 => String::new(),
+        n => format!(", {n}×"),
+    };
+    match place.lines {
+        ..=1 => String::new(),
+        lines => format!("line {} of {lines}{times}", place.line),
+    }
 }

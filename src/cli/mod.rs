@@ -8,6 +8,7 @@ mod compact;
 mod completion;
 mod demo;
 mod diff;
+mod dismiss;
 mod doctor;
 mod export;
 mod fork;
@@ -21,6 +22,7 @@ mod ps;
 mod run;
 mod sandbox;
 mod show;
+mod stats;
 mod time;
 mod trust;
 
@@ -116,6 +118,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
         Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
         Invocation::Gc(wanted) => gc::run(ctx, wanted),
+        Invocation::Dismiss { id } => dismiss::run(ctx, &id),
         Invocation::Compact { id } => compact::run(ctx, &id),
         Invocation::Export {
             id,
@@ -126,6 +129,11 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             let file = file.as_deref().map(|file| (file, replace));
             export::run(ctx, &id, format, file)
         }
+        Invocation::Stats {
+            since,
+            project,
+            json,
+        } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

@@ -75,15 +75,17 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
             ),
         );
     }
-    let (which, pick) = match run.session {
-        Asked::New => (None, false),
-        Asked::Newest { fork } => (Some(Which::Newest { fork }), false),
-        Asked::Named { id, fork } => (Some(Which::Named { id, fork }), false),
-        Asked::Pick { .. } => (None, true),
+    let (which, pick, fork) = match run.session {
+        Asked::New => (None, false, false),
+        Asked::Newest { fork } => (Some(Which::Newest { fork }), false, fork),
+        Asked::Named { id, fork } => (Some(Which::Named { id, fork }), false, fork),
+        Asked::Pick { fork } => (None, true, fork),
     };
     let start = ui::Start {
         which,
         pick,
+        fork,
+        all: run.all,
         prompt: run.prompt,
         no_alt_screen: run.no_alt_screen,
     };
@@ -159,7 +161,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 /// A start in a folder with unfinished work says so.
 fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     let store = super::open_store(ctx)?;
-    for info in ctx.unfinished(&store)?.iter().take(3) {
+    for info in ctx.unfinished(&store, false)?.iter().take(3) {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");
         note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {

@@ -274,6 +274,19 @@ pub enum Entry {
         /// The session's name. It stands in place of the first words said.
         title: String,
     },
+    /// A model was asked for a title. It is asked once, whatever came of it.
+    Titled {
+        /// It stands in place of the first words said. `None`: the model gave none, or a person
+        /// had named the session meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// What the model was asked for it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spent: Vec<Spent>,
+    },
+    /// A person does not want to be offered the session any more. It holds as long as this is the
+    /// last entry: whoever takes the session up again, or appends anything, wants it.
+    Dismissed,
     /// The model's context window in tokens, learnt from the provider's own error, or from
     /// counts that stay behind what was sent.
     Learned {
@@ -1098,6 +1111,8 @@ impl Entry {
             Entry::Chose(_) => "chose",
             Entry::UserCommand { .. } => "user_command",
             Entry::Named { .. } => "named",
+            Entry::Titled { .. } => "titled",
+            Entry::Dismissed => "dismissed",
             Entry::Learned { .. } => "learned",
             Entry::Resumed { .. } => "woke",
         }
@@ -1107,7 +1122,9 @@ impl Entry {
     pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
         let (answer, besides) = match self {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
-            Entry::Compacted { spent, .. } | Entry::Continued { spent, .. } => (None, &spent[..]),
+            Entry::Compacted { spent, .. }
+            | Entry::Continued { spent, .. }
+            | Entry::Titled { spent, .. } => (None, &spent[..]),
             _ => (None, &[][..]),
         };
         answer

@@ -120,6 +120,9 @@ pub struct State {
     /// How often the context began again from a note.
     pub continuations: u32,
     name: Option<String>,
+    /// What a model made of the task, and whether one was asked.
+    made_title: Option<String>,
+    was_titled: bool,
     first_words: Option<String>,
     /// The name of the last tree: what the workspace's files were when it was recorded.
     pub tree: Option<String>,
@@ -258,6 +261,8 @@ impl State {
             forked_from: None,
             continuations: 0,
             name: None,
+            made_title: None,
+            was_titled: false,
             first_words: None,
             tree: None,
             may_differ_from_tree: false,
@@ -394,9 +399,30 @@ impl State {
         }
     }
 
-    /// What to call the session: its name, else the first words of the user.
+    /// What to call the session: its name, else what a model made of the task, else the first
+    /// words of the user.
     pub fn title(&self) -> Option<&str> {
-        self.name.as_deref().or(self.first_words.as_deref())
+        let named = self.name.as_deref().or(self.made_title.as_deref());
+        named.or(self.first_words.as_deref())
+    }
+
+    /// The words that a title is to be made from. `None`: there is one, or a model was asked for
+    /// one already, or there was no answer yet.
+    pub fn untitled_task(&self) -> Option<&str> {
+        let is_due = self.name.is_none() && !self.was_titled && self.replies > 0;
+        let mut said = self
+            .context
+            .iter()
+            .filter_map(|record| match &record.entry {
+                Entry::Said { text, .. } if !text.trim().is_empty() => Some(text.as_str()),
+                _ => None,
+            });
+        said.next().filter(|_| is_due)
+    }
+
+    /// A person named the session.
+    pub fn is_named(&self) -> bool {
+        self.name.is_some()
     }
 
     /// Whether `entry` may come next. Nothing is changed.
@@ -491,6 +517,8 @@ impl State {
             | Entry::Forked { .. }
             | Entry::Chose(_)
             | Entry::Named { .. }
+            | Entry::Titled { .. }
+            | Entry::Dismissed
             | Entry::Learned { .. }
             | Entry::Resumed { .. } => Ok(()),
         }
@@ -633,7 +661,7 @@ impl State {
             Entry::Said { text, command, .. } => {
                 let typed = record.entry.typed().unwrap_or_default();
                 self.first_words
-                    .get_or_insert_with(|| text::one_line(&typed, 60));
+                    .get_or_insert_with(|| text::task_title(&text::one_line(&typed, 240)));
                 self.owed = true;
                 self.halted = None;
                 self.leave_fallback();
@@ -806,6 +834,13 @@ impl State {
                 self.user_commands.insert(record.seq, command);
             }
             Entry::Named { title } => self.name = Some(title.clone()),
+            Entry::Titled { title, spent } => {
+                self.summarised(spent);
+                self.made_title.clone_from(title);
+                self.was_titled = true;
+            }
+            // What is owed is owed all the same: only lists ask whether it is wanted.
+            Entry::Dismissed => {}
             Entry::Learned {
                 model,
                 images: Some(refusal),

@@ -90,6 +90,35 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     out
 }
 
+/// A task in a few words, without a model: its first sentence, cut between two words. What is not
+/// seen is still in it.
+pub(crate) fn task_title(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    const MIN_SENTENCE_CHARS: usize = 12;
+    // The first part is enough, however long the text is.
+    let start: String = text.trim_start().chars().take(MAX_CHARS * 4).collect();
+    let is_mark = |word: &&str| word.chars().all(|c| "#>*-".contains(c));
+    let mut title = String::new();
+    for word in start.split_whitespace().skip_while(is_mark) {
+        let is_long = title.chars().count() + 1 + word.chars().count() > MAX_CHARS;
+        if is_long && !title.is_empty() {
+            title.push(ELLIPSIS);
+            return title;
+        }
+        if !title.is_empty() {
+            title.push(' ');
+        }
+        title.push_str(word);
+        if word.ends_with(['.', '!', '?']) && title.chars().count() >= MIN_SENTENCE_CHARS {
+            return title.trim_end_matches('.').to_string();
+        }
+    }
+    match title.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}{ELLIPSIS}", &title[..end]),
+        None => title,
+    }
+}
+
 /// The whole text as one line, with marks for line ends too: for commands.
 pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
     let shown = command(text.trim_end()).replace('\n', " ␊ ");
@@ -149,6 +178,21 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_is_the_first_sentence_of_the_task() {
+        assert_eq!(task_title("# mend the parser. It fails"), "mend the parser");
+        assert_eq!(task_title("--yolo"), "--yolo");
+        assert_eq!(task_title("a.b is 1. no"), "a.b is 1. no");
+        assert_eq!(
+            task_title("why does it fail?\nI looked."),
+            "why does it fail?"
+        );
+        let long = task_title(&"word ".repeat(40));
+        assert_eq!(long, format!("{}…", ["word"; 12].join(" ")));
+        assert_eq!(task_title(&"ü".repeat(99)).chars().count(), 61);
+        assert_eq!(task_title(" # \n"), "");
+    }
 
     #[test]
     fn a_count_has_its_singular_and_its_plural() {

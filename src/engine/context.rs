@@ -32,6 +32,8 @@ pub struct Summarising {
     pub instructions: String,
     /// What the model is asked for when the context begins again from a note.
     pub continuation: String,
+    /// What `model` is asked for when a title is to be made. `None`: none is made.
+    pub title: Option<String>,
     /// What stands for a summary that could not be made.
     pub fallback: Fallback,
     /// A summary that takes longer is not waited for.
@@ -76,9 +78,9 @@ pub struct ContextFigures {
 }
 
 /// What a summary model wrote, and what that took.
-struct Written {
-    text: String,
-    spent: Spent,
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) spent: Spent,
 }
 
 /// What happened to the context, or is about to.
@@ -155,7 +157,7 @@ impl StandIn {
 }
 
 /// A question to the summary model.
-type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
 
 /// A summary in the making.
 pub(super) struct SummaryTask {
@@ -422,7 +424,7 @@ impl<W: World> Engine<W> {
         summary::request(model, instructions, before, records, freed, &room, tokens)
     }
 
-    fn summarise(&self, request: Request) -> Work {
+    pub(super) fn summarise(&self, request: Request) -> Work {
         let world = Rc::clone(&self.world);
         let patience = self.settings.summarising.patience;
         let model = request.model.clone();

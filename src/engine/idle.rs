@@ -26,6 +26,7 @@ impl<W: World> Engine<W> {
         let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut may_be_tidied = true;
+        self.ask_for_title();
         loop {
             tokio::select! {
                 biased;
@@ -40,6 +41,9 @@ impl<W: World> Engine<W> {
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),
                 found = self.look_behind.end(), if self.look_behind.is_running() => {
                     self.record_files(found).await?;
+                }
+                made = self.title.answer(), if self.title.is_asked() => {
+                    self.record_title(made).await?;
                 }
                 _ = look.tick() => {
                     let step = next(&self.state, &self.settings.policy, &self.pending()?);

@@ -17,6 +17,7 @@ mod recall;
 mod steps;
 mod structured;
 mod take_in;
+mod title;
 mod user_commands;
 
 pub use user_commands::OnTerminal;
@@ -213,6 +214,7 @@ pub struct Engine<W> {
     timer: tokio::time::Interval,
     draft: attend::StreamDraft,
     summaries: context::Summaries,
+    title: title::Title,
     /// Something happened since the last checkpoint.
     changed: bool,
     printed_bytes: u64,
@@ -261,6 +263,7 @@ impl<W: World> Engine<W> {
             timer,
             draft: attend::StreamDraft::default(),
             summaries: context::Summaries::default(),
+            title: title::Title::default(),
             changed: false,
             printed_bytes: 0,
             look_behind: files::LookBehind::default(),
@@ -285,13 +288,19 @@ impl<W: World> Engine<W> {
         &self.settings.policy
     }
 
-    /// Records that a process took the session up again. What was streaming at the crash
+    /// Records that a process took the session up again, and what this start chose for it: nobody
+    /// sees it resumed with the model and the mode from before. What was streaming at the crash
     /// moves from the drafts into the entry.
     pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
         let draft = self.store.drafts(self.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let entry = Entry::Resumed { by, found, draft };
-        self.record(Write::of(entry).clearing_stream()).await
+        let chosen = self.settings.chosen.clone().filter(|c| !c.is_empty());
+        let resumed = Entry::Resumed { by, found, draft };
+        let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
+        self.record(Write::of_all(entries.collect()).clearing_stream())
+            .await?;
+        self.settings.chosen = None;
+        Ok(())
     }
 
     /// What is owed waits until a person says something or asks to go on, whatever else comes

@@ -122,7 +122,7 @@ impl AppContext {
         let settings = Settings {
             policy,
             checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
-            summarising: context::summarising(config),
+            summarising: context::summarising(config, interactive),
             render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
             renewed: renewed.map(|layers| (VERSION.to_string(), layers)),
             chosen,

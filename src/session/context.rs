@@ -17,6 +17,7 @@ use crate::engine::Summarising;
 use crate::model::{Figures, WindowFrom};
 use crate::store::{Learnt, Store, StoreError};
 
+const TITLE: &str = include_str!("../../assets/prompts/title.md");
 const SUMMARY: &str = include_str!("../../assets/prompts/summary.md");
 const CONTINUATION: &str = include_str!("../../assets/prompts/continuation.md");
 
@@ -246,8 +247,12 @@ pub fn windows(config: &Config) -> Windows {
 }
 
 /// How summaries are asked for, as the config says.
-pub fn summarising(config: &Config) -> Summarising {
+pub fn summarising(config: &Config, interactive: bool) -> Summarising {
+    // A title is for who looks through a list, and worth a call only of a model that was chosen
+    // for such work.
+    let makes_titles = interactive && config.summary_model.is_some();
     Summarising {
+        title: makes_titles.then(|| TITLE.to_string()),
         model: config.summary_model.clone(),
         instructions: SUMMARY.to_string(),
         continuation: CONTINUATION.to_string(),

@@ -235,6 +235,11 @@ impl Describer {
                 detail(format!("you ran {}", one_line(command, 100)))
             }
             Entry::Named { title } => detail(format!("named {title}")),
+            Entry::Titled {
+                title: Some(title), ..
+            } => detail(format!("titled {title}")),
+            Entry::Titled { title: None, .. } => detail("no title was made".to_string()),
+            Entry::Dismissed => detail("dismissed: not offered any more".to_string()),
             Entry::Learned {
                 model,
                 limit,

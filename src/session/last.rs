@@ -46,7 +46,7 @@ fn newest(
 ) -> Result<Option<(SessionInfo, Vec<Record>)>, StoreError> {
     let filter = SessionFilter {
         workspace: Some(workspace),
-        unfinished: false,
+        ..SessionFilter::default()
     };
     let sessions = store.sessions(filter, SESSIONS)?;
     let Some(info) = sessions.into_iter().find(|s| s.title.is_some()) else {
@@ -87,6 +87,7 @@ fn sentence(ending: Ending) -> &'static str {
         Ending::Left => "left with work still owed",
         Ending::Stopped => "the user stopped it",
         Ending::Failed => "the model could not be asked",
+        Ending::Dismissed => "the user did not go on with it",
         Ending::Killed => "cut off in the middle of its work",
     }
 }
@@ -239,6 +240,7 @@ mod tests {
             created_ms: 0,
             updated_ms: 0,
             unfinished: true,
+            dismissed: false,
             version: None,
             model: None,
             usage: Usage::default(),

@@ -8,9 +8,11 @@ mod changes;
 pub mod context;
 mod custom;
 pub(crate) mod describe;
+mod dismiss;
 mod driver;
 pub(crate) mod export;
 mod files;
+mod fork_words;
 mod last;
 mod layers;
 mod lost;
@@ -28,13 +30,16 @@ mod tmp;
 
 pub use crate::store::now_ms;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
+pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
+pub use fork_words::fork_words;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
 pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -44,9 +49,9 @@ use context::{Gauging, Known};
 
 use crate::command::{self, Runs};
 use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting, StoreConfig};
-use crate::core::entry::{Record, Seq, Usage};
+use crate::core::entry::{Entry, Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
-use crate::core::state::Illegal;
+use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
 use crate::store::{JournalPlace, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
@@ -172,6 +177,27 @@ pub struct Session {
     pub spent: BTreeMap<String, Usage>,
     /// For the user, not for the model.
     pub warnings: Vec<String>,
+}
+
+impl Session {
+    /// What is so as soon as what this start chose is recorded, which is done before all else.
+    pub fn state_as_chosen(&self) -> Cow<'_, State> {
+        let state = &self.log.state;
+        let Some(chosen) = self.settings.chosen.clone() else {
+            return Cow::Borrowed(state);
+        };
+        let record = Record {
+            seq: state.next_seq(),
+            at_ms: now_ms(),
+            entry: Entry::Chose(chosen),
+        };
+        let mut state = state.clone();
+        // One that could not be recorded is said when that is tried.
+        if let Err(error) = state.fold(&record) {
+            tracing::warn!(%error, "what was chosen cannot be shown");
+        }
+        Cow::Owned(state)
+    }
 }
 
 /// A session before its world is made.
@@ -300,12 +326,14 @@ impl AppContext {
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
     }
 
-    /// Unfinished sessions of this folder, newest first.
-    pub fn unfinished(&self, store: &Store) -> Result<Vec<SessionInfo>, StoreError> {
+    /// Unfinished sessions of this folder, newest first. Those that were dismissed only with
+    /// `all`.
+    pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
         let workspace = self.workspace();
         let filter = SessionFilter {
             workspace: Some(&workspace),
             unfinished: true,
+            without_dismissed: !all,
         };
         store.sessions(filter, 10)
     }

@@ -55,9 +55,9 @@ pub struct StillRunning {
 }
 
 impl AppContext {
-    /// The newest first, without the details.
-    pub fn offers(&self, store: &Store) -> Result<Vec<Offer>, SessionError> {
-        let unfinished = self.unfinished(store)?.into_iter();
+    /// The newest first, without the details. Those that were dismissed only with `all`.
+    pub fn offers(&self, store: &Store, all: bool) -> Result<Vec<Offer>, SessionError> {
+        let unfinished = self.unfinished(store, all)?.into_iter();
         Ok(unfinished.map(|info| self.offer(info)).collect())
     }
 
@@ -133,7 +133,7 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
             Some(Halt::Failed(failure)) => format!("failed: {}", one_line(&failure.message, 120)),
             _ => "failed".into(),
         },
-        Ending::Done | Ending::Stopped | Ending::Killed => ending.word().into(),
+        Ending::Done | Ending::Stopped | Ending::Dismissed | Ending::Killed => ending.word().into(),
     }
 }
 

@@ -18,14 +18,17 @@ pub fn rename(
     title: &str,
 ) -> Result<Option<String>, StoreError> {
     let _lock = SessionLock::take(data_dir, id)?;
-    let was_unfinished = store.find(id)?.unfinished;
+    let info = store.find(id)?;
     let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
+    let mut entries = vec![Entry::Named {
+        title: title.to_string(),
+    }];
+    // Another name is no wish to go on with it.
+    entries.extend(info.dismissed.then_some(Entry::Dismissed));
     let batch = Batch {
         at_ms: now_ms(),
-        entries: vec![Entry::Named {
-            title: title.to_string(),
-        }],
-        unfinished: was_unfinished,
+        entries,
+        unfinished: info.unfinished,
         ..Batch::default()
     };
     store.append(&mut head, &batch)?;

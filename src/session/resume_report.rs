@@ -16,6 +16,8 @@ pub enum Ending {
     Stopped,
     /// The model call failed for good.
     Failed,
+    /// A person did not want to be offered it any more, with work still owed.
+    Dismissed,
     /// It was cut off: a kill, a crash, the power.
     Killed,
 }
@@ -28,6 +30,7 @@ impl Ending {
             Ending::Left => "left",
             Ending::Stopped => "stopped",
             Ending::Failed => "failed",
+            Ending::Dismissed => "dismissed",
             Ending::Killed => "killed",
         }
     }
@@ -145,6 +148,7 @@ fn ending(last: Option<&Record>, state: &State) -> Ending {
         })
         // A fork that nobody has gone on with.
         | Some(Entry::Forked { .. }) => Ending::Left,
+        Some(Entry::Dismissed) => Ending::Dismissed,
         _ => Ending::Killed,
     }
 }

@@ -13,17 +13,19 @@ use super::head::Head;
 use super::inbox::{InboxId, take};
 use super::memories::remember;
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
+use super::sessions::DISMISSED;
 use super::trees::{self, NewTree};
 use super::untold::is_told;
 use super::{Store, StoreError};
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
+use crate::core::text::task_title;
 use crate::lines::line::EntryLine;
 
 const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
 
-/// A title made from the first words said is cut here, characters.
+/// A title that somebody gave is cut here, characters.
 const TITLE_CHARS: usize = 80;
 
 /// A session that is not there yet.
@@ -228,11 +230,12 @@ impl<'a> Prepared<'a> {
             model,
             version,
             usage,
+            dismissed,
         } = &self.listed;
         let rows = tx
             .prepare_cached(
                 "UPDATE sessions SET head = ?3, length = ?4, updated_ms = ?5,
-                   unfinished = ?6 OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1),
+                   unfinished = (?6 OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1)) * ?17,
                    title = coalesce(?7, title, ?8), model = coalesce(?9, model),
                    version = coalesce(?10, version),
                    input = iif(input > ?16, 0, input) + ?11,
@@ -259,6 +262,7 @@ impl<'a> Prepared<'a> {
                 sum_of_tokens(int(usage.output)),
                 int(self.bytes as u64),
                 MAX_SUM_OF_TOKENS,
+                if *dismissed { DISMISSED } else { 1 },
             ])?;
         Ok(rows == 1)
     }
@@ -318,6 +322,8 @@ struct Listed {
     model: Option<String>,
     version: Option<String>,
     usage: Usage,
+    /// The last of them says that the session is not to be offered.
+    dismissed: bool,
 }
 
 impl Listed {
@@ -330,6 +336,7 @@ impl Listed {
     }
 
     fn add(&mut self, entry: &Entry) {
+        self.dismissed = matches!(entry, Entry::Dismissed);
         for (_, usage) in entry.spent() {
             self.usage.add(usage);
         }
@@ -341,10 +348,14 @@ impl Listed {
             Entry::Rendered { version, .. } => self.version = Some(version.clone()),
             Entry::Chose(Choice { model: Some(m), .. }) => self.model = Some(m.clone()),
             Entry::Replied { model, .. } => self.model = Some(model.clone()),
-            Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
+            // One is recorded only where no person named the session.
+            Entry::Titled {
+                title: Some(title), ..
+            }
+            | Entry::Named { title } => self.named = Some(clip(title, TITLE_CHARS)),
             Entry::Said { .. } if self.said.is_none() => {
                 let typed = entry.typed().filter(|text| !text.trim().is_empty());
-                self.said = typed.map(|text| clip(&text, TITLE_CHARS));
+                self.said = typed.map(|text| task_title(&text));
             }
             _ => {}
         }

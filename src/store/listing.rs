@@ -4,14 +4,15 @@
 //! The order is a value, not a cursor in the database: heads move while somebody looks, and a
 //! list that is paged by them would leave sessions out.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::error::Doing;
+use super::index::Part;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
-use super::search::text_of;
 use super::sessions::{IS_BLANK, SELECT, info};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
@@ -39,6 +40,8 @@ pub struct SaidIn {
     pub seq: Seq,
     /// One line around the first hit.
     pub snippet: String,
+    /// How many entries of the session have the words, among those that were looked at.
+    pub entries: u64,
 }
 
 /// Sessions of one workspace stand together: first those of `?1`, then the workspace with the
@@ -52,9 +55,15 @@ ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head
 }
 
 /// Newest first, as the index has them: it ends when enough are found.
-const SAYING: &str = "SELECT e.session, e.seq, e.body FROM entry_index f
-CROSS JOIN entries e ON e.id = f.rowid
-WHERE entry_index MATCH ?1 ORDER BY f.rowid DESC LIMIT ?2";
+fn saying_sql(part: Part) -> String {
+    let (entry, of_part, by) = (part.join(), part.condition(), part.newest_first());
+    format!(
+        "SELECT e.id, e.session, e.seq FROM entry_index f CROSS JOIN entries e ON {entry}
+WHERE entry_index MATCH ?1 AND {of_part} ORDER BY {by} LIMIT ?2"
+    )
+}
+
+const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
 impl Store {
     /// The sessions that are in the trash, or those that are not.
@@ -101,21 +110,37 @@ impl Store {
         };
         let mut bodies = BodyReader::new()?;
         let mut read = || -> rusqlite::Result<Vec<SaidIn>> {
-            let mut statement = self.conn.prepare_cached(SAYING)?;
-            let mut rows = statement.query(params![escaped, max_hits])?;
-            let mut known = HashSet::new();
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let key = SessionKey(row.get(0)?);
-                if !known.insert(key) {
+            let mut places: Vec<(i64, SessionKey, i64, Part)> = Vec::new();
+            for part in Part::BOTH {
+                let mut statement = self.conn.prepare_cached(&saying_sql(part))?;
+                let place =
+                    |row: &Row<'_>| Ok((row.get(0)?, SessionKey(row.get(1)?), row.get(2)?, part));
+                for found in statement.query_map(params![escaped, max_hits], place)? {
+                    places.push(found?);
+                }
+            }
+            places.sort_by_key(|(id, ..)| Reverse(*id));
+            places.dedup_by_key(|(id, ..)| *id);
+            places.truncate(max_hits as usize);
+            let mut body = self.conn.prepare_cached(BODY)?;
+            let mut known: HashMap<SessionKey, usize> = HashMap::new();
+            let mut found: Vec<SaidIn> = Vec::new();
+            for (id, key, seq, part) in places {
+                if let Some(said) = known.get(&key).and_then(|at| found.get_mut(*at)) {
+                    said.entries += 1;
                     continue;
                 }
-                let entry = bodies.read(row.get_ref(2)?).ok();
-                let text = entry.as_ref().and_then(text_of).unwrap_or_default();
+                known.insert(key, found.len());
+                let entry = body.query_row([id], |row| Ok(bodies.read(row.get_ref(0)?).ok()))?;
+                let text = entry
+                    .as_ref()
+                    .and_then(|e| part.text(e))
+                    .unwrap_or_default();
                 found.push(SaidIn {
                     key,
-                    seq: count(row.get(1)?),
+                    seq: count(seq),
                     snippet: snippet(&text, &terms),
+                    entries: 1,
                 });
             }
             Ok(found)
@@ -148,12 +173,14 @@ mod tests {
             let scan = format!("SCAN {name}");
             assert!(listing.lines().all(|line| line != scan), "{listing}");
         }
-        let saying = plan(&store, SAYING, params!["\"a\"", 9]);
-        assert!(
-            saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),
-            "{saying}"
-        );
-        // A sort would read every hit before the first is seen.
-        assert!(!saying.contains("TEMP B-TREE"), "{saying}");
+        for part in Part::BOTH {
+            let saying = plan(&store, &saying_sql(part), params!["\"a\"", 9]);
+            assert!(
+                saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),
+                "{saying}"
+            );
+            // A sort would read every hit before the first is seen.
+            assert!(!saying.contains("TEMP B-TREE"), "{saying}");
+        }
     }
 }

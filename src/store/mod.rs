@@ -30,6 +30,7 @@ mod gc;
 mod head;
 mod ids;
 mod inbox;
+mod index;
 mod journal;
 mod listing;
 mod load;
@@ -44,6 +45,7 @@ mod packs;
 mod query;
 mod reconcile;
 mod row;
+mod said;
 mod search;
 mod sessions;
 mod standing;
@@ -53,6 +55,7 @@ mod trash;
 mod trees;
 mod untold;
 mod upkeep;
+mod usage;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -74,12 +77,14 @@ pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use models::Learnt;
 pub use packs::PackWriter;
+pub use query::Place;
 pub use reconcile::Brought;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree};
+pub use usage::Asked;
 
 use error::Doing;
 

@@ -1,4 +1,6 @@
-//! What a person typed, as a query that FTS5 cannot misunderstand.
+//! What a person typed, as a query that FTS5 cannot misunderstand, and where in a text it is.
+
+use std::cmp::Ordering;
 
 /// More words than this are ignored.
 const MAX_TERMS: usize = 32;
@@ -72,15 +74,83 @@ pub(super) fn terms(text: &str) -> Vec<&str> {
 const BEFORE: usize = 60;
 const AFTER: usize = 140;
 
-/// One line around the first word that occurs.
-pub(super) fn snippet(text: &str, terms: &[&str]) -> String {
-    // Lower case of ASCII only: it keeps the places of the bytes.
+/// Where in a text the words are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The first line that has most of them, from 1, …
+    pub line: u64,
+    /// … of so many.
+    pub lines: u64,
+    /// So many lines have as much of them.
+    pub times: u64,
+    /// That line, or the part of it around the words.
+    pub text: String,
+}
+
+/// The lines that have the words as they were typed, else all of them, else most.
+pub(super) fn place(text: &str, terms: &[&str]) -> Place {
     let lower = text.to_ascii_lowercase();
-    let hit = terms
-        .iter()
-        .filter_map(|term| lower.find(&term.to_ascii_lowercase()))
-        .min()
-        .unwrap_or(0);
+    let best = best_lines(&lower, terms);
+    let at = best.first;
+    let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
+    Place {
+        line: best.line,
+        lines: best.lines,
+        times: best.times,
+        text: snippet(text[at..end].trim(), terms),
+    }
+}
+
+struct Best {
+    /// Where the first of them begins.
+    first: usize,
+    line: u64,
+    lines: u64,
+    times: u64,
+}
+
+/// Text and words without capital letters: of ASCII alone, which keeps the places of the bytes.
+fn best_lines(lower: &str, terms: &[&str]) -> Best {
+    let terms: Vec<String> = terms.iter().map(|t| t.to_ascii_lowercase()).collect();
+    let phrase = terms.join(" ");
+    let mut best = Best {
+        first: 0,
+        line: 1,
+        lines: 0,
+        times: 1,
+    };
+    let (mut most, mut at) = (0, 0);
+    for line in lower.split_inclusive('\n') {
+        best.lines += 1;
+        let has = match line.contains(&phrase) {
+            true => terms.len() + 1,
+            false => terms.iter().filter(|t| line.contains(t.as_str())).count(),
+        };
+        match has.cmp(&most) {
+            Ordering::Greater => {
+                (most, best.first, best.line, best.times) = (has, at, best.lines, 1);
+            }
+            Ordering::Equal if most > 0 => best.times += 1,
+            _ => {}
+        }
+        at += line.len();
+    }
+    best
+}
+
+/// One line around the words, where most of them are.
+pub(super) fn snippet(text: &str, terms: &[&str]) -> String {
+    let lower = text.to_ascii_lowercase();
+    let first = best_lines(&lower, terms).first;
+    let rest = &lower[first..];
+    let phrase = terms.join(" ").to_ascii_lowercase();
+    let hit = rest.find(&phrase).or_else(|| {
+        let places = terms
+            .iter()
+            .map(|term| rest.find(&term.to_ascii_lowercase()));
+        places.flatten().min()
+    });
+    let hit = first + hit.unwrap_or(0);
     let start = floor(text, hit.saturating_sub(BEFORE));
     let end = floor(text, (hit + AFTER).min(text.len()));
     let line = text[start..end]
@@ -136,5 +206,22 @@ mod tests {
         assert!(line.contains("the Parser fails"), "{line}");
         assert!(line.starts_with('…') && line.ends_with('…'));
         assert_eq!(snippet("short", &["nothing"]), "short");
+        assert_eq!(snippet("", &["nothing"]), "");
+    }
+
+    #[test]
+    fn the_place_is_the_line_with_the_words_as_they_were_typed() {
+        let text = "git status\n  Git Push origin\npush to git\ngit push --force\n";
+        let found = place(text, &["git", "push"]);
+        assert_eq!((found.line, found.lines, found.times), (2, 4, 2));
+        assert_eq!(found.text, "Git Push origin");
+        let found = place(text, &["git", "to"]);
+        assert_eq!(
+            (found.line, found.times, found.text.as_str()),
+            (3, 1, "push to git")
+        );
+        let none = place("ä\nb", &["nothing"]);
+        assert_eq!((none.line, none.lines, none.times), (1, 2, 1));
+        assert_eq!(place("", &["x"]).text, "");
     }
 }

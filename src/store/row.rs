@@ -2,6 +2,7 @@
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
+use serde::de::DeserializeOwned;
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe::get_frame_content_size;
 
@@ -81,6 +82,11 @@ impl BodyReader {
 
     /// The entry in a stored body, or why there is none.
     pub(super) fn read(&mut self, body: ValueRef<'_>) -> Result<Entry, String> {
+        self.read_as(body)
+    }
+
+    /// A part of the entry in a stored body: what the type does not name is skipped.
+    pub(super) fn read_as<T: DeserializeOwned>(&mut self, body: ValueRef<'_>) -> Result<T, String> {
         let json = self.json(body)?;
         serde_json::from_slice(json).map_err(|e| e.to_string())
     }

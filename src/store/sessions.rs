@@ -31,6 +31,8 @@ pub struct SessionInfo {
     pub updated_ms: i64,
     /// An answer, a call, a question or a queued message is owed, or a command runs.
     pub unfinished: bool,
+    /// It is not to be offered: see [`crate::core::entry::Entry::Dismissed`].
+    pub dismissed: bool,
     /// The version of rewake that last rendered its prompt.
     pub version: Option<String>,
     /// `provider/model` that it uses now.
@@ -48,7 +50,14 @@ pub struct SessionFilter<'a> {
     pub workspace: Option<&'a str>,
     /// Only those that are unfinished.
     pub unfinished: bool,
+    /// Those that were dismissed are left out.
+    pub without_dismissed: bool,
 }
+
+/// In the column `unfinished`: it is, and its last entry says that it is not to be offered. So a
+/// list needs no entry to know it, which may lie on a damaged page; and every other append takes
+/// it back.
+pub(super) const DISMISSED: i64 = 2;
 
 pub(super) const SELECT: &str =
     "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
@@ -82,13 +91,22 @@ impl Store {
         };
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
+             AND (s.unfinished <> {DISMISSED} OR NOT ?4)
              AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
         );
+        let SessionFilter {
+            workspace,
+            unfinished,
+            without_dismissed,
+        } = filter;
         self.conn
             .prepare_cached(&sql)
             .and_then(|mut s| {
-                s.query_map(params![filter.workspace, filter.unfinished, limit], info)?
-                    .collect()
+                s.query_map(
+                    params![workspace, unfinished, limit, without_dismissed],
+                    info,
+                )?
+                .collect()
             })
             .doing(WHAT)
     }
@@ -198,6 +216,7 @@ impl Store {
 pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
     let origin: Option<String> = row.get(5)?;
     let forked_seq: Option<i64> = row.get(6)?;
+    let unfinished: i64 = row.get(9)?;
     Ok(SessionInfo {
         id: row.get(0)?,
         workspace: row.get(1)?,
@@ -210,7 +229,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         }),
         created_ms: row.get(7)?,
         updated_ms: row.get(8)?,
-        unfinished: row.get(9)?,
+        unfinished: unfinished != 0,
         version: row.get(10)?,
         model: row.get(11)?,
         usage: Usage {
@@ -221,5 +240,6 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             billed_nanos: None,
         },
         bytes: count(row.get(16)?),
+        dismissed: unfinished == DISMISSED,
     })
 }

@@ -8,6 +8,7 @@ use super::row::count;
 use super::{Store, StoreError};
 
 const WHAT: &str = "move the session to the trash";
+const WHAT_LOOK: &str = "look whether the session is in the trash";
 const WHAT_BACK: &str = "take the session out of the trash";
 
 impl Store {
@@ -20,6 +21,15 @@ impl Store {
             .and_then(|mut s| s.execute(params![session, at_ms]))
             .doing(WHAT)?;
         one(rows, session)
+    }
+
+    /// Whether the session is in the trash.
+    pub fn is_in_trash(&self, session: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND trashed_ms NOT NULL)";
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
+            .doing(WHAT_LOOK)
     }
 
     /// Takes a session out of the trash, if it is in it.

@@ -83,7 +83,7 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
     let workspace = past.workspace()?;
     let filter = SessionFilter {
         workspace: Some(&workspace),
-        unfinished: false,
+        ..SessionFilter::default()
     };
     let limit = limit.clamp(1, MAX_LINES) as u32;
     let sessions = past.store.sessions(filter, limit).map_err(error_text)?;

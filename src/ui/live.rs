@@ -397,7 +397,11 @@ fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreErr
         cost_usd: cost(&session.figures, &session.spent),
         queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
-        now: Now::of(&session.log.state, gauging),
+        now: Now {
+            // What was chosen is shown, and not in the log yet.
+            seq: session.log.state.next_seq().saturating_sub(1),
+            ..Now::of(&session.state_as_chosen(), gauging)
+        },
     })
 }
 

@@ -23,6 +23,10 @@ pub struct Start {
     pub which: Option<Which>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
+    /// What is picked there is copied.
+    pub fork: bool,
+    /// What was dismissed is offered too.
+    pub all: bool,
     /// Said as soon as a session is open.
     pub prompt: Option<String>,
     /// The terminal's own screen is used, not its second one.
@@ -60,14 +64,16 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     let Start {
         which,
         pick,
+        fork,
+        all,
         prompt,
         ..
     } = start;
     let then = match which {
         Some(which) => Begin::Open { which, prompt },
-        None if pick => Begin::History,
+        None if pick => Begin::History { fork },
         None => {
-            let offers = ctx.offers(&ctx.open_store()?)?;
+            let offers = ctx.offers(&ctx.open_store()?, all)?;
             match (offers.is_empty(), no_model(ctx)) {
                 (false, _) => Begin::Offers { offers, prompt },
                 (true, Some(why)) => Begin::FirstRun(FirstRun::new(why, providers(ctx))),

@@ -15,6 +15,7 @@ mod instructions;
 pub(crate) mod regular;
 mod repository;
 mod skills;
+mod worktrees;
 
 pub use branch::branch;
 pub use commands::{CustomCommand, CustomCommands, commands};
@@ -22,3 +23,4 @@ pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
 pub use repository::{is_inert, is_inert_folder, is_plain, is_repository_of};
 pub use skills::{Skill, Skills, skill_folders_of_user, skills};
+pub use worktrees::worktrees;

@@ -46,6 +46,23 @@ fn history_lists_and_finds() {
 }
 
 #[test]
+fn history_finds_what_tools_were_called_with_and_says_where_and_how_often() {
+    let command = "true # git push origin main";
+    let home = calling(&[bash(command), bash("true; true # git push --tags")]);
+    home.run(["-p", "publish it", "--yolo"]).expect(0);
+    let found = home.run(["history", "git push"]).expect(0);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", found.stdout);
+    assert!(lines[0].contains(" of 2, 2× "), "{}", lines[0]);
+    assert!(
+        lines[0].ends_with(&format!("bash {command}")),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(found.stderr.trim(), "1 entry in 1 session");
+}
+
+#[test]
 fn show_prints_what_was_said_done_and_told() {
     let home = calling(&[bash("echo out; exit 3")]);
     home.run(["-p", "first line\nsecond line", "--yolo"])

@@ -30,6 +30,7 @@ mod results;
 mod resume;
 mod sessions;
 mod start;
+mod stats;
 mod store;
 mod structured;
 mod tools;

@@ -390,3 +390,94 @@ fn a_background_command_begins_lives_on_and_is_told_of() {
         .map(|e| e["text"].to_string());
     assert!(text.unwrap().contains("stopped"));
 }
+
+/// A session that is left with an answer owed, and its id.
+fn left_with_work_owed(home: &Home, prompt: &str) -> String {
+    home.run(["-p", prompt, "--max-turns", "1"]).expect(75);
+    history(home)[0].0.clone()
+}
+
+fn state_of(home: &Home, id: &str) -> String {
+    let lines = history(home);
+    let (_, line) = lines.iter().find(|(found, _)| found == id).unwrap();
+    line.split("  ").nth(2).unwrap().trim().to_string()
+}
+
+#[test]
+fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
+    let home = scripted(&[
+        step("", &[bash("true")]),
+        step("", &[bash("true")]),
+        step("", &[bash("true")]),
+    ]);
+    let id = left_with_work_owed(&home, "the first task");
+    let offer = format!("unfinished here: {id}");
+    let new = home.run(["-p", "another", "--max-turns", "1"]);
+    assert!(new.stderr.contains(&offer), "{}", new.stderr);
+
+    let said = home.run(["dismiss", &id]).expect(0);
+    assert!(
+        said.stderr.contains("is not offered any more"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(said.stdout, "");
+    assert_eq!(state_of(&home, &id), "dismissed");
+    let new = home.run(["-p", "a third", "--max-turns", "1"]);
+    assert!(!new.stderr.contains(&offer), "{}", new.stderr);
+    let again = home.run(["dismiss", &id]).expect(0);
+    assert!(
+        again.stderr.contains("dismissed already"),
+        "{}",
+        again.stderr
+    );
+
+    let resumed = home.run(["-p", "-r", &id, "--max-turns", "1"]);
+    let line = format!("resumed {id} \"the first task\", dismissed ");
+    assert!(resumed.stderr.contains(&line), "{}", resumed.stderr);
+    assert_eq!(state_of(&home, &id), "unfinished");
+    let new = home.run(["-p", "a fourth", "--max-turns", "1"]);
+    assert!(new.stderr.contains(&offer), "{}", new.stderr);
+}
+
+#[test]
+fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
+    let home = scripted(&[step("fine", &[])]);
+    home.run(["-p", "say it"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    let said = home.run(["dismiss", &id]).expect(0);
+    assert!(said.stderr.contains("nothing is owed"), "{}", said.stderr);
+    assert_eq!(state_of(&home, &id), "done");
+    refused(home.run(["dismiss", "ffff"]), 2, &["no session \"ffff\""]);
+
+    let home = long();
+    let mut live = busy(&home);
+    let id = history(&home)[0].0.clone();
+    let held = home.run(["dismiss", &id]);
+    assert_ne!(held.code(), Some(0));
+    assert!(
+        held.stderr.contains("is in use by process"),
+        "{}",
+        held.stderr
+    );
+    live.kill();
+    live.wait(LIMIT);
+    let_go(&home);
+}
+
+#[test]
+fn forks_are_told_apart_by_what_was_said_last() {
+    let home = scripted(&[step("fine", &[]), step("fine", &[]), step("fine", &[])]);
+    home.run(["-p", "the task"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    for way in ["with a table", "with a map"] {
+        home.run(["-p", "-r", &id, "--fork-session", way]).expect(0);
+    }
+    home.run(["fork", &id]).expect(0);
+    let lines = history(&home);
+    let line = |n: usize| lines[n].1.as_str();
+    assert!(line(0).contains("the task ⑂ nothing said yet"), "{lines:?}");
+    assert!(line(1).contains("the task ⑂ with a map"), "{lines:?}");
+    assert!(line(2).contains("the task ⑂ with a table"), "{lines:?}");
+    assert!(!line(3).contains('⑂'), "{lines:?}");
+}

@@ -6,12 +6,15 @@
 use std::time::Duration;
 
 use crate::support::{Home, Live};
-use rewake::config::{self, Env, Paths};
+use rewake::config::{self, Env, Paths, Setting};
 use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
-use rewake::engine::{Command, Engine, Rest};
+use rewake::core::state::State;
+use rewake::engine::{Command, Engine, Event, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
 use rewake::store::{Message, Store, StoreError};
+use rewake::ui;
+use rewake::ui::live::{EngineEvent, Now, Open};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -169,7 +172,12 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         _ => None,
     });
     assert_eq!(model.as_deref(), Some("s/y"));
-    assert!(context(&home).offers(&store(&home)).unwrap().is_empty());
+    assert!(
+        context(&home)
+            .offers(&store(&home), false)
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(home.run(["history"]).expect(0).stdout, "");
 }
 
@@ -434,4 +442,157 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
     assert!(other.try_wait().unwrap().is_none(), "a stranger was ended");
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// What the screen is told of a session, event by event, until there is nothing to do.
+fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
+    let (sender, events) = std::sync::mpsc::channel();
+    let open = Open {
+        which,
+        take_over: false,
+        named: true,
+    };
+    let on_event = move |event| {
+        let _ = sender.send(event);
+    };
+    let live = ui::live::Live::start(ctx.into(), open, Vec::new(), std::sync::Arc::new(on_event));
+    let mut shown = Vec::new();
+    loop {
+        match events.recv_timeout(SOON).unwrap() {
+            EngineEvent::Opened(opening) => shown.push(opening.now),
+            EngineEvent::Recorded(_, now) => shown.push(*now),
+            EngineEvent::Resting(_) => break,
+            EngineEvent::NotOpened(why) => panic!("{why:?}"),
+            _ => {}
+        }
+    }
+    drop(live);
+    shown
+}
+
+#[test]
+fn a_copy_that_is_made_with_flags_shows_them_from_the_first_moment() {
+    let home = home("[[step]]\ntext = \"done\"\n");
+    home.run(["-p", "go"]).expect(0);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let mut ctx = context(&home);
+    ctx.flags = vec![
+        Setting::new("--model", "model", "s/other").unwrap(),
+        Setting::new("--permission-mode", "permission_mode", "plan").unwrap(),
+    ];
+    ctx.loaded = config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags).unwrap();
+    let shown = shown(ctx, Which::Named { id, fork: true });
+    assert!(shown.len() >= 3, "opened, resumed, chosen: {}", shown.len());
+    for now in shown {
+        assert_eq!((now.model.as_str(), now.mode), ("s/other", Mode::Plan));
+    }
+}
+
+/// Talks to a session with a summary model that plays these answers, until `is_there`; the title
+/// and the kinds of what was recorded.
+fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>) {
+    home.write_config(
+        "model = \"s/x\"\nsummary_model = \"t/small\"\n[providers.s]\nprotocol = \"script\"\n\
+         script = \"s.toml\"\n[providers.t]\nprotocol = \"script\"\nscript = \"t.toml\"\n",
+    );
+    std::fs::write(home.rewake_home().join("t.toml"), answers).unwrap();
+    let session = start(home);
+    let id = session.id.clone();
+    let Session {
+        log,
+        world,
+        settings,
+        lock,
+        ..
+    } = session;
+    let (sender, inbox) = unbounded_channel();
+    let message = Message {
+        text: "# please mend the parser. It fails on the last token, and nobody knows why".into(),
+        images: vec![],
+        via: rewake::core::entry::Via::Prompt,
+        command: None,
+    };
+    let say = Command::Say {
+        message,
+        blobs: vec![],
+    };
+    let named = name.map(|name| Command::Name(name.into()));
+    for command in named.into_iter().chain([say]) {
+        sender.send(command).ok().unwrap();
+    }
+    let is_named = name.is_some();
+    let leaver = sender.clone();
+    // The title comes while nobody says anything; it is left when it is there.
+    let on_event = move |_: &State, event: Event<'_>| {
+        let is_over = match event {
+            Event::Recorded(record) => match record.entry {
+                Entry::Titled { .. } => true,
+                Entry::Replied { .. } => is_named,
+                _ => false,
+            },
+            _ => false,
+        };
+        if is_over {
+            let _ = leaver.send(Command::Leave(SaveReason::Exit));
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut engine = Engine::new(log, world, settings, inbox, Box::new(on_event));
+        let work = async {
+            while !matches!(engine.run().await.unwrap(), Rest::Left(_)) {
+                engine.idle().await.unwrap();
+            }
+        };
+        tokio::time::timeout(SOON, work)
+            .await
+            .expect("a title comes");
+    });
+    drop(lock);
+    (
+        store(home).find(&id).unwrap().title.unwrap(),
+        self::log(home, &id),
+    )
+}
+
+const MENDED: &str = "[[step]]\ntext = \"mended\"\n";
+
+#[test]
+fn the_summary_model_makes_a_title_once_and_what_it_took_is_counted() {
+    let home = home(MENDED);
+    let made = "[[step]]\ntext = \"\\\"Mend the parser\\\"\"\nusage = { input = 70, output = 4 }\n";
+    let (title, log) = titled(&home, made, None);
+    assert_eq!(title, "Mend the parser");
+    let spent: u64 = log
+        .iter()
+        .filter(|e| e.kind() == "titled")
+        .flat_map(|e| e.spent().map(|(_, usage)| usage.all()).collect::<Vec<_>>())
+        .sum();
+    assert_eq!(spent, 74);
+    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let (_, records) = store(&home).load(&id).unwrap();
+    let state = State::of(rewake::tools::describe, &records).unwrap();
+    assert_eq!(state.title(), Some("Mend the parser"));
+    assert_eq!(state.untitled_task(), None, "it is not asked for again");
+}
+
+#[test]
+fn without_a_title_of_the_model_the_task_is_the_title() {
+    let home = home(MENDED);
+    let failing = "[[step]]\ntext = \"x\"\nfail = { class = \"auth\", tries = 99 }\n";
+    let (title, log) = titled(&home, failing, None);
+    assert_eq!(title, "please mend the parser");
+    let none = |e: &&Entry| matches!(e, Entry::Titled { title: None, .. });
+    assert_eq!(log.iter().filter(none).count(), 1);
+}
+
+#[test]
+fn a_name_that_a_person_gave_is_no_other() {
+    let home = home(MENDED);
+    let (title, log) = titled(&home, "[[step]]\ntext = \"Another\"\n", Some("mine"));
+    assert_eq!(title, "mine");
+    assert!(log.iter().all(|e| e.kind() != "titled"));
 }

@@ -255,3 +255,36 @@ fn what_the_sandbox_changes_is_said_at_the_first_start_alone() {
     let screen = terminal.screen();
     assert!(!screen.contains("run in a sandbox"), "{screen}");
 }
+
+#[test]
+fn what_is_picked_for_a_copy_is_copied() {
+    let (home, _) = talked();
+    let args = ["-r", "--fork-session", "--permission-mode", "plan"];
+    let mut terminal = Terminal::start(&home, &args);
+    terminal.sees("remember me");
+    terminal.types("\x1b[B");
+    terminal.types("r");
+    terminal.sees("forked from");
+    terminal.sees("· plan ·");
+    let history = home.run(["history"]).expect(0).stdout;
+    assert_eq!(history.lines().count(), 2, "{history}");
+}
+
+#[test]
+fn prompts_of_other_sessions_of_the_project_are_there() {
+    let (home, _) = talked();
+    let mut terminal = Terminal::start(&home, &["begin with this"]);
+    terminal.sees("First answer.");
+    // What was said before is read beside the start.
+    terminal.types("\x12remem");
+    terminal.sees("> remember me");
+    terminal.types("\x1b");
+    terminal.types("\x1b[A\x1b[A");
+    terminal.sees("> remember me");
+    terminal.types("\x03");
+    terminal.says("/resume");
+    terminal.sees("go on with");
+    terminal.sees("remember me");
+    // What one is in already is not offered.
+    assert!(!terminal.screen().contains("open elsewhere"));
+}

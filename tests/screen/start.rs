@@ -25,6 +25,7 @@ fn offer(n: u8, title: &str) -> Offer {
             created_ms: NOON_MS - 9_000_000,
             updated_ms: NOON_MS - i64::from(n) * 3_600_000 - 180_000,
             unfinished: true,
+            dismissed: false,
             version: Some("0.1.0".into()),
             model: Some("anthropic/claude-sonnet-4-5".into()),
             usage: Default::default(),
@@ -128,6 +129,51 @@ fn each_key_of_the_card_does_what_it_says() {
         None,
         "one that is held is looked at"
     );
+}
+
+#[test]
+fn what_is_dismissed_leaves_the_card_and_behind_the_last_a_new_session_begins() {
+    let asks = |stage: &mut Stage| {
+        stage.answers("x");
+        let wanted = std::mem::take(&mut stage.wanted);
+        wanted.into_iter().find_map(|intent| match intent {
+            Intent::Dismiss(id) => Some(id),
+            _ => None,
+        })
+    };
+    let done = |stage: &mut Stage, id: String, outcome: Result<(), String>| {
+        stage.send(Msg::Dismissed(id, outcome));
+    };
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "mend it"), offer(1, "the docs")]);
+    let id = asks(&mut stage).expect("it is dismissed");
+    assert_eq!(id, offer(0, "").info.id);
+    stage.sees("mend it");
+    done(&mut stage, id.clone(), Err("the disk is full".into()));
+    stage.sees("mend it");
+    done(&mut stage, id, Ok(()));
+    stage.does_not_see("mend it");
+    stage.sees("the docs");
+    let id = asks(&mut stage).expect("so is the other");
+    done(&mut stage, id, Ok(()));
+    let opens = |i: &Intent| {
+        matches!(
+            i,
+            Intent::Open {
+                which: Which::New,
+                ..
+            }
+        )
+    };
+    assert!(stage.wanted.iter().any(opens));
+    // In one that another process has it means nothing.
+    let mut stage = Stage::new(80, 24);
+    let held = Offer {
+        held_by: Some(4242),
+        ..offer(0, "mend it")
+    };
+    offers(&mut stage, vec![held]);
+    assert_eq!(asks(&mut stage), None);
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn unfinished_sessions_are_listed() {
     let filter = SessionFilter {
         workspace: Some(HERE),
         unfinished: true,
+        ..SessionFilter::default()
     };
     let found = store.sessions(filter, 9).unwrap();
     assert_eq!(found.len(), 1);
@@ -153,5 +154,51 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
             matches!(found, Err(StoreError::NotFound { .. })),
             "{found:?}"
         );
+    }
+}
+
+#[test]
+fn prompts_of_a_project_are_there_once_the_newest_first() {
+    let (_dir, mut store) = scratch();
+    let mut first = session(&mut store, HERE);
+    append(&mut store, &mut first, vec![said("one"), said("two")]);
+    let mut second = session(&mut store, "/other/worktree");
+    append(&mut store, &mut second, vec![said("one"), said("three")]);
+    let mut elsewhere = session(&mut store, "/elsewhere");
+    append(&mut store, &mut elsewhere, vec![said("not here")]);
+    let mut trashed = session(&mut store, HERE);
+    append(&mut store, &mut trashed, vec![said("thrown away")]);
+    store.trash(trashed.session(), 1).unwrap();
+    let huge = "x".repeat(100_000);
+    append(&mut store, &mut first, vec![said(&huge), said(" ")]);
+    let here = [HERE.to_string(), "/other/worktree".to_string()];
+    assert_eq!(store.prompts(&here, 9).unwrap(), ["three", "one", "two"]);
+    assert_eq!(store.prompts(&here, 2).unwrap(), ["three", "one"]);
+    assert_eq!(store.prompts(&here[..1], 9).unwrap(), ["two", "one"]);
+    assert_eq!(store.prompts(&[], 9).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn forks_are_told_apart_by_what_was_said_in_them() {
+    let (_dir, mut store) = scratch();
+    let trunk = talk(&mut store, 3);
+    let mut first = fork(&mut store, trunk.session(), 2, 5).unwrap();
+    let second = fork(&mut store, trunk.session(), 2, 6).unwrap();
+    append(
+        &mut store,
+        &mut first,
+        vec![said("with a table"), opened_again()],
+    );
+    let last = |head: &rewake::store::Head| store.last_said(head.session()).unwrap();
+    assert_eq!(last(&first).as_deref(), Some("with a table"));
+    assert_eq!(last(&second), None, "it shares the words of the other");
+    assert!(last(&trunk).is_some());
+}
+
+fn opened_again() -> rewake::core::entry::Entry {
+    rewake::core::entry::Entry::Resumed {
+        by: rewake::core::entry::By::Person,
+        found: "found".into(),
+        draft: None,
     }
 }

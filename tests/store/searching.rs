@@ -1,8 +1,8 @@
 //! Search finds what was said, answered and printed, and takes any text as a query.
 
 use proptest::prelude::*;
-use rewake::core::entry::{Entry, Outcome};
-use rewake::store::{Order, Scope, Store};
+use rewake::core::entry::{Block, Entry, Outcome, StopReason};
+use rewake::store::{Order, Scope, Sought, Store};
 
 use crate::story::*;
 
@@ -28,6 +28,61 @@ fn everything_said_and_printed_is_found() {
     assert_eq!(kind(&mut store, "changed"), ["noted"]);
     assert_eq!(kind(&mut store, "THE PARS"), ["named", "said"]);
     assert_eq!(kind(&mut store, "nowhere"), Vec::<String>::new());
+}
+
+fn push() -> Entry {
+    let call = Block::call("bash", r#"{"command": "git push origin main"}"#);
+    Entry::Replied {
+        blocks: vec![Block::text("I publish it.\nNow."), call],
+        usage: Default::default(),
+        stop: StopReason::ToolUse,
+        model: "m/x".into(),
+        took_ms: 0,
+        asked_bytes: 0,
+    }
+}
+
+#[test]
+fn what_a_tool_was_called_with_is_found_with_its_line() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said("publish it"), push()]);
+    let hits = store
+        .search("git push", Scope::All, Order::Newest, 9)
+        .unwrap();
+    assert_eq!(hits.len(), 1);
+    let place = &hits[0].place;
+    assert_eq!((hits[0].seq, place.line, place.times), (2, 1, 1));
+    assert_eq!(place.text, "bash git push origin main");
+    let said = store.saying("git push", 9).unwrap();
+    assert_eq!((said.len(), said[0].entries), (1, 1));
+    // A model that looks for what was said is not shown what it asked for itself.
+    let sought = Sought {
+        query: "git push",
+        scope: Scope::All,
+        kinds: &["said", "replied", "finished"],
+        now_ms: 0,
+        limit: 9,
+    };
+    assert_eq!(store.recall(&sought).unwrap(), []);
+}
+
+/// An index of an older version has no arguments of calls in it.
+#[test]
+fn an_index_that_knows_less_is_filled_again() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said("publish it"), push()]);
+    assert_eq!(store.index_pending(99).unwrap(), 0);
+    raw(dir.path())
+        .execute_batch(
+            "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
+             INSERT INTO entry_index (rowid, text) VALUES (2, 'publish it');",
+        )
+        .unwrap();
+    assert_eq!(found(&mut store, "git push", Scope::All), [2]);
+    assert_eq!(found(&mut store, "publish it", Scope::All), [2, 1]);
+    assert_eq!(store.index_pending(99).unwrap(), 0);
 }
 
 #[test]

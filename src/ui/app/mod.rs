@@ -53,6 +53,8 @@ pub enum Msg {
     Engine(u64, EngineEvent),
     /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
+    /// An offered session, by its id, was dismissed, or was not, and why.
+    Dismissed(String, Result<(), String>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
     /// Entries before those that are shown.
@@ -86,6 +88,8 @@ pub enum Msg {
     NotSaid(CommandLine, NotSaid),
     /// The last lines of what running commands of the user printed, by their run.
     UserTails(Vec<(String, String)>),
+    /// What was said in other sessions of the project, the newest last.
+    Prompts(Vec<String>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -119,6 +123,8 @@ pub enum Intent {
     Copy(String),
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// An offered session is not to be offered any more.
+    Dismiss(String),
     /// Fetches entries before this one.
     Earlier(Seq),
     /// Written into a file of the user's own.
@@ -346,6 +352,8 @@ pub struct App {
     is_leaving: bool,
     /// The session that is being opened was named when the program was started.
     pub named: bool,
+    /// The program was started to work in a copy of the session that is picked first.
+    picks_copy: bool,
     /// To be said as soon as the session is open, in their order.
     first_words: Vec<Words>,
     /// To be run as soon as the session is open, as they were typed behind the `!`.
@@ -396,6 +404,7 @@ impl App {
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
+            picks_copy: false,
             first_words: Vec::new(),
             first_commands: Vec::new(),
             after_trust: None,
@@ -461,7 +470,8 @@ impl App {
                 self.raise(Overlay::FirstRun(first_run));
                 Vec::new()
             }
-            Begin::History => {
+            Begin::History { fork } => {
+                self.picks_copy = fork;
                 self.take_words_back();
                 self.open_history("")
             }
@@ -506,6 +516,7 @@ impl App {
                 self.fetching = false;
                 self.transcript.prepend(&records);
             }
+            Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
             Msg::History(found) => {
                 if let Overlay::History(pane) = &mut self.overlay
                     && let Some(ask) = pane.receive(found)
@@ -542,6 +553,7 @@ impl App {
             Msg::Commands(found) => self.commands_listed(found),
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_tails(tails),
+            Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -627,6 +639,28 @@ impl App {
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
             _ => self.transcript.add_notice(tone, text),
+        }
+    }
+
+    /// An offer is gone from the card; behind the last one a new session begins.
+    fn dismissed(&mut self, id: &str, outcome: Result<(), String>) -> Vec<Intent> {
+        let Overlay::Card(card) = &mut self.overlay else {
+            return Vec::new();
+        };
+        match outcome {
+            Ok(()) if card.dismissed(id) => Vec::new(),
+            Ok(()) => {
+                self.overlay = Overlay::None;
+                self.hint = Some("dismissed: rewake --all offers it again".into());
+                vec![Intent::Open {
+                    which: Which::New,
+                    take_over: false,
+                }]
+            }
+            Err(why) => {
+                self.hint = Some(format!("cannot dismiss: {why}"));
+                Vec::new()
+            }
         }
     }
 
@@ -805,7 +839,10 @@ pub enum Begin {
         project: Box<Project>,
         then: Box<Begin>,
     },
-    History,
+    /// A session is picked, to be gone on with or, with `fork`, to be copied.
+    History {
+        fork: bool,
+    },
 }
 
 impl Begin {
@@ -814,7 +851,7 @@ impl Begin {
         match self {
             Begin::Offers { prompt, .. } | Begin::Open { prompt, .. } => prompt,
             Begin::Trust { then, .. } => then.into_prompt(),
-            Begin::FirstRun(_) | Begin::History => None,
+            Begin::FirstRun(_) | Begin::History { .. } => None,
         }
     }
 }

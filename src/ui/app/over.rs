@@ -72,6 +72,7 @@ impl App {
                 self.overlay = Overlay::None;
                 return vec![Intent::Watch(id)];
             }
+            Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
             Chosen::New => Which::New,
             Chosen::Resume(id) => Which::Named { id, fork: false },
             Chosen::Fork(id) => Which::Named { id, fork: true },
@@ -214,9 +215,13 @@ impl App {
                 self.overlay = Overlay::None;
                 return Vec::new();
             }
-            history::Did::Resume(id) => Which::Named { id, fork: false },
+            history::Did::Resume(id) => Which::Named {
+                id,
+                fork: self.picks_copy,
+            },
             history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
         };
+        self.picks_copy = false;
         self.overlay = Overlay::None;
         vec![Intent::Open {
             which,

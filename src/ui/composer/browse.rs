@@ -103,9 +103,16 @@ impl Composer {
                 return self.typing_key(key, now, around);
             }
         }
-        let found = search.found.and_then(|at| self.history.get(at));
-        let text = found.map_or_else(|| search.before.text.clone(), clean);
-        self.buffer.set(&text);
+        self.show_found();
         Did::Moved
+    }
+
+    /// The prompt that was found stands in the box, else what was typed before.
+    pub(super) fn show_found(&mut self) {
+        if let Some(search) = &self.search {
+            let found = search.found.and_then(|at| self.history.get(at));
+            let text = found.map_or_else(|| search.before.text.clone(), clean);
+            self.buffer.set(&text);
+        }
     }
 }

@@ -59,7 +59,23 @@ impl Composer {
 
     /// Earlier prompts of another session, the newest last.
     pub fn set_prompts(&mut self, prompts: Vec<String>) {
-        self.history = super::History::new(prompts);
+        self.history.reset(prompts);
+    }
+
+    /// Prompts of other sessions of the project, the newest last: behind those of this one.
+    pub fn set_earlier_prompts(&mut self, prompts: Vec<String>) {
+        let by = self.history.set_earlier(prompts);
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        match &mut search.found {
+            Some(found) => *found = found.saturating_add_signed(by),
+            // It is looked for in these too.
+            None => {
+                search.retype(&self.history);
+                self.show_found();
+            }
+        }
     }
 
     /// Other words in the box: a queued message, one to go back to.

@@ -7,8 +7,10 @@ const MAX_PROMPTS: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// The newest last.
+    /// The newest last: those of other sessions, then those of this one.
     prompts: Vec<String>,
+    /// So many of them are of other sessions.
+    earlier: usize,
     /// The one that is shown, and what was being typed before.
     shown: Option<(usize, Draft)>,
 }
@@ -36,16 +38,48 @@ impl History {
         history
     }
 
-    /// One that was sent. The same twice in a row is one.
+    /// One that was sent. What was said before is remembered once, where it was said last.
     pub(super) fn add(&mut self, prompt: String) {
         self.shown = None;
-        if prompt.trim().is_empty() || self.prompts.last() == Some(&prompt) {
+        if prompt.trim().is_empty() {
             return;
         }
+        if let Some(at) = self.prompts.iter().position(|known| *known == prompt) {
+            self.remove(at);
+        }
         if self.prompts.len() == MAX_PROMPTS {
-            self.prompts.remove(0);
+            self.remove(0);
         }
         self.prompts.push(prompt);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.prompts.remove(at);
+        self.earlier -= usize::from(at < self.earlier);
+    }
+
+    /// Those of another session are here now.
+    pub(super) fn reset(&mut self, prompts: Vec<String>) {
+        let earlier = self.prompts.drain(..self.earlier).collect();
+        *self = History::new(prompts);
+        self.set_earlier(earlier);
+    }
+
+    /// Prompts of other sessions, the newest last, stand before those of this one. Gives by how
+    /// much the places of these moved.
+    pub(super) fn set_earlier(&mut self, mut earlier: Vec<String>) -> isize {
+        let own = self.prompts.split_off(self.earlier);
+        earlier.retain(|prompt| !own.contains(prompt) && !prompt.trim().is_empty());
+        let room = MAX_PROMPTS.saturating_sub(own.len());
+        earlier.drain(..earlier.len().saturating_sub(room));
+        let by = earlier.len() as isize - self.earlier as isize;
+        self.earlier = earlier.len();
+        self.prompts = earlier;
+        self.prompts.extend(own);
+        if let Some((at, _)) = &mut self.shown {
+            *at = at.saturating_add_signed(by);
+        }
+        by
     }
 
     /// The prompt before the one that is shown; `now` is kept when browsing begins.
@@ -151,6 +185,31 @@ mod tests {
         assert_eq!(history.newer(), Some(Err(draft("now"))));
         assert_eq!(history.newer(), None);
         assert_eq!(History::default().older(draft("now")), None);
+    }
+
+    #[test]
+    fn prompts_of_other_sessions_stand_before_those_of_this_one_and_each_once() {
+        let texts = |texts: &[&str]| texts.iter().map(|t| t.to_string()).collect::<Vec<_>>();
+        let mut history = history();
+        assert_eq!(history.older(draft("now")), Some("fix b"));
+        history.set_earlier(texts(&["old", "test", "older work"]));
+        // Who browses stays where they are.
+        assert_eq!(history.older(draft("fix b")), Some("test"));
+        assert_eq!(
+            history.prompts,
+            ["old", "older work", "fix A", "test", "fix b"]
+        );
+        history.add("old".into());
+        assert_eq!(
+            history.prompts,
+            ["older work", "fix A", "test", "fix b", "old"]
+        );
+        history.reset(texts(&["mine"]));
+        assert_eq!(history.prompts, ["older work", "mine"]);
+        history.set_earlier((0..2_000).map(|n| n.to_string()).collect());
+        assert_eq!(history.prompts.len(), MAX_PROMPTS);
+        assert_eq!(history.prompts[MAX_PROMPTS - 2], "1999");
+        assert_eq!(history.prompts[MAX_PROMPTS - 1], "mine");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod notify;
 mod on_terminal;
 mod outbox;
 mod permissions;
+mod prompts;
 mod rules;
 mod settings;
 mod show;
@@ -20,7 +21,7 @@ use std::sync::mpsc::Sender;
 use super::app::{App, Intent, Msg, Phase};
 use super::history;
 use super::input::Reader;
-use super::live::{Live, Open};
+use super::live::{EngineEvent, Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
@@ -59,6 +60,8 @@ pub(crate) struct Effects {
     is_listing: Arc<AtomicBool>,
     /// How many commands run that call the person.
     calls: Arc<AtomicUsize>,
+    /// Dismissed sessions are offered too.
+    offers_all: bool,
 }
 
 /// Whether the screen goes on.
@@ -91,6 +94,7 @@ impl Effects {
             is_tailing: Arc::default(),
             is_listing: Arc::default(),
             calls: Arc::default(),
+            offers_all: false,
         }
     }
 
@@ -145,6 +149,7 @@ impl Effects {
                 app.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
+            Intent::Dismiss(id) => self.dismiss(id),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {
@@ -161,7 +166,7 @@ impl Effects {
             Intent::Skills => self.skills(),
             Intent::Permissions => self.permissions(app),
             Intent::Status => self.status(app),
-            Intent::Sessions => self.sessions(),
+            Intent::Sessions => self.sessions(app.id.clone()),
             Intent::Export { session, file } => self.export(session, file),
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
@@ -254,9 +259,14 @@ impl Effects {
     fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
+        let ctx = Arc::clone(&self.ctx);
         Arc::new(move |event| {
             acting.observe(&event);
+            let is_opened = matches!(event, EngineEvent::Opened(_));
             let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
+            if is_opened {
+                prompts::read(Arc::clone(&ctx), sender.clone());
+            }
         })
     }
 

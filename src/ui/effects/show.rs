@@ -11,8 +11,8 @@ use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{Offer, ago, clock, now_ms, short_id};
-use crate::store::{Scope, SessionFilter, Sought};
+use crate::session::{Offer, ago, clock, dismiss, fork_words, now_ms, short_id};
+use crate::store::{Scope, SessionFilter, SessionInfo, Sought, Store};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::commands::{Custom, CustomList};
@@ -240,30 +240,36 @@ impl Effects {
     }
 
     /// The newest sessions of this folder, to choose from.
-    pub(super) fn sessions(&self) {
+    pub(super) fn sessions(&self, open: Option<String>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let workspace = ctx.workspace();
             let filter = SessionFilter {
                 workspace: Some(&workspace),
-                unfinished: false,
+                ..SessionFilter::default()
             };
-            let sessions = ctx
-                .open_store()
-                .and_then(|store| store.sessions(filter, MAX_SESSIONS));
-            let sessions = match sessions {
-                Ok(sessions) => sessions,
+            let found = ctx.open_store().and_then(|store| {
+                let sessions = store.sessions(filter, MAX_SESSIONS)?;
+                Ok((store, sessions))
+            });
+            let (store, sessions) = match found {
+                Ok(found) => found,
                 Err(e) => return Some(Msg::Notice(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
-            let items = sessions.into_iter().map(|info| {
+            // Nobody goes on with what they are in.
+            let others = sessions
+                .into_iter()
+                .filter(|info| open.as_ref() != Some(&info.id));
+            let items = others.map(|info| {
                 let state = match info.unfinished {
                     _ if ctx.is_in_use(&info.id) => "open elsewhere",
+                    true if info.dismissed => "dismissed",
                     true => "unfinished",
                     false => "done",
                 };
                 PickerItem {
-                    label: info.title.clone().unwrap_or_else(|| "untitled".into()),
+                    label: label(&store, &info),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
@@ -282,9 +288,19 @@ impl Effects {
     }
 }
 
+/// The title of a session, of a fork with what was said in it last.
+fn label(store: &Store, info: &SessionInfo) -> String {
+    let title = info.title.as_deref().unwrap_or("untitled");
+    match fork_words(store, info) {
+        Some(words) => format!("{title} ⑂ {}", one_line(&words, 100)),
+        None => title.to_string(),
+    }
+}
+
 impl Effects {
     /// What the screen begins with is looked up, and what else it wants to know.
     pub(crate) fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
+        self.offers_all = start.all;
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             Some(match crate::ui::begin(&ctx, start) {
@@ -312,8 +328,12 @@ impl Effects {
 
     pub(super) fn offers(&self) {
         let ctx = Arc::clone(&self.ctx);
+        let start = crate::ui::Start {
+            all: self.offers_all,
+            ..crate::ui::Start::default()
+        };
         self.aside(move || {
-            Some(match crate::ui::begin(&ctx, crate::ui::Start::default()) {
+            Some(match crate::ui::begin(&ctx, start) {
                 Ok(begin) => Msg::Begin(Box::new(begin)),
                 Err(e) => Msg::Notice(Tone::Bad, e.to_string()),
             })
@@ -355,6 +375,17 @@ impl Effects {
                 text.push("no skill was found in .rewake/skills, .agents/skills, .claude/skills or your config folder".into());
             }
             Some(Msg::Show("skills".into(), plain_lines(&text.join("\n\n"))))
+        });
+    }
+
+    pub(super) fn dismiss(&self, id: String) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let dismissed = ctx
+                .open_store()
+                .and_then(|mut store| dismiss(&mut store, &ctx.paths.data_dir, &id));
+            let outcome = dismissed.map(drop).map_err(|e| e.to_string());
+            Some(Msg::Dismissed(id, outcome))
         });
     }
 

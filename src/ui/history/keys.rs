@@ -130,6 +130,9 @@ impl Pane {
                 },
                 (Some(Command::Title), Some(row)) => self.ask_title(row.id, &row.title),
                 (Some(Command::Export), Some(row)) => self.ask_file(row.id),
+                (Some(Command::Dismiss), Some(row)) if !self.list.in_trash => {
+                    Did::Request(HistoryRequest::Dismiss { id: row.id })
+                }
                 _ => Did::Nothing,
             },
             _ => Did::Nothing,
@@ -205,7 +208,9 @@ impl Pane {
                 Some(Command::Fork) => self.fork(),
                 Some(Command::Title) => self.ask_title(id, &title),
                 Some(Command::Export) => self.ask_file(id),
-                Some(Command::Delete | Command::BringBack) | None => Did::Nothing,
+                Some(Command::Dismiss | Command::Delete | Command::BringBack) | None => {
+                    Did::Nothing
+                }
             },
             _ => Did::Nothing,
         }
@@ -309,6 +314,7 @@ enum Command {
     Fork,
     Title,
     Export,
+    Dismiss,
     Delete,
     BringBack,
 }
@@ -320,6 +326,7 @@ fn command(letter: char) -> Option<Command> {
         'f' => Command::Fork,
         't' => Command::Title,
         'e' => Command::Export,
+        'x' => Command::Dismiss,
         'd' => Command::Delete,
         'y' => Command::BringBack,
         _ => return None,
@@ -334,6 +341,7 @@ const IN_LIST: &[Hint] = &[
     ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
+    ("Ctrl+X", "dismiss"),
     ("Ctrl+D", "delete"),
     ("Ctrl+Y", "bring back"),
     ("Tab", "trash"),

@@ -75,6 +75,9 @@ pub enum HistoryRequest {
     Restore {
         id: String,
     },
+    Dismiss {
+        id: String,
+    },
 }
 
 /// The worker's responses.
@@ -99,6 +102,11 @@ pub enum HistoryResponse {
     Restored {
         id: String,
         outcome: Result<(), String>,
+    },
+    /// What came of it in a word for the person, or why nothing did.
+    Dismissed {
+        id: String,
+        outcome: Result<&'static str, String>,
     },
     /// The question with this number cannot be answered.
     Failed {
@@ -144,7 +152,8 @@ struct Row {
     bytes: u64,
     /// US dollars where the price is known, else tokens.
     cost: String,
-    is_fork: bool,
+    /// What was said last in a fork. `None`: it is no fork.
+    fork: Option<String>,
     /// Where the query was found in it.
     snippet: Option<String>,
 }
@@ -154,6 +163,8 @@ enum State {
     /// A process has it: which one, if it says so.
     InUse(Option<u32>),
     Unfinished,
+    /// It is not offered any more.
+    Dismissed,
     Done,
 }
 

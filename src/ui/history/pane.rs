@@ -100,6 +100,16 @@ impl Pane {
                     None
                 }
             },
+            HistoryResponse::Dismissed { outcome, .. } => match outcome {
+                Ok(word) => {
+                    self.say(word);
+                    Some(self.reload())
+                }
+                Err(why) => {
+                    self.trouble(format!("cannot dismiss: {why}"));
+                    None
+                }
+            },
             HistoryResponse::Failed { number, why } => {
                 self.list.failed(number);
                 if let Some(tree) = &mut self.tree {

@@ -47,7 +47,8 @@ impl Queue {
             HistoryRequest::Preview { .. } => waiting.preview = Some(request),
             HistoryRequest::Rename { .. }
             | HistoryRequest::Trash { .. }
-            | HistoryRequest::Restore { .. } => {
+            | HistoryRequest::Restore { .. }
+            | HistoryRequest::Dismiss { .. } => {
                 waiting.changes.push_back(request);
             }
         }

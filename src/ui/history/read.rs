@@ -11,11 +11,13 @@ use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
 use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
 use crate::core::entry::{Entry, Seq};
-use crate::core::text::clip;
+use crate::core::text::{clip, count};
 use crate::model::Figures;
 use crate::session::describe::Describer;
-use crate::session::{AppContext, now_ms};
-use crate::store::{self, Listed, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced};
+use crate::session::{AppContext, Dismissal, fork_words, now_ms};
+use crate::store::{
+    self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
+};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
@@ -88,6 +90,7 @@ impl<'a> Reader<'a> {
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
             HistoryRequest::Restore { id } => self.restore(id).map(Some),
+            HistoryRequest::Dismiss { id } => self.dismiss(id).map(Some),
         };
         found.unwrap_or_else(|error| Some(failed(request, &error)))
     }
@@ -108,7 +111,7 @@ impl<'a> Reader<'a> {
                     return Ok(None);
                 }
                 let said = self.store.saying(query, MAX_HITS)?;
-                snippets.extend(said.into_iter().map(|s| (s.key, s.snippet)));
+                snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
                     |key: &SessionKey| titled.contains(key) || snippets.contains_key(key);
@@ -158,6 +161,7 @@ impl<'a> Reader<'a> {
         let state = match SessionLock::holder(data_dir, &info.id) {
             Some(pid) => State::InUse(Some(pid)),
             None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
+            None if info.dismissed => State::Dismissed,
             None if info.unfinished => State::Unfinished,
             None => State::Done,
         };
@@ -182,7 +186,7 @@ impl<'a> Reader<'a> {
                 Some(cost) if cost > 0.0 => words::dollars(cost),
                 _ => words::tokens(tokens),
             },
-            is_fork: info.forked_from.is_some(),
+            fork: fork_words(&self.store, &info).map(|words| one_clean_line(&words)),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
@@ -297,6 +301,19 @@ impl<'a> Reader<'a> {
             outcome: Ok(()),
         })
     }
+
+    fn dismiss(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
+        let data_dir = &self.ctx.paths.data_dir;
+        let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
+            Dismissal::Done => "dismissed: not offered any more until it is resumed",
+            Dismissal::Already => "it was dismissed already",
+            Dismissal::NotOffered => "nothing is owed in it: it is not offered",
+        };
+        Ok(HistoryResponse::Dismissed {
+            id: id.to_string(),
+            outcome: Ok(word),
+        })
+    }
 }
 
 /// The question cannot be answered.
@@ -322,10 +339,22 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
+        HistoryRequest::Dismiss { id } => HistoryResponse::Dismissed {
+            id: id.clone(),
+            outcome: Err(why),
+        },
         HistoryRequest::Restore { id } => HistoryResponse::Restored {
             id: id.clone(),
             outcome: Err(why),
         },
+    }
+}
+
+/// Where it was found, and how often.
+fn found_in(said: &SaidIn) -> String {
+    match said.entries {
+        1 => said.snippet.clone(),
+        n => format!("in {}: {}", count(n, "entry"), said.snippet),
     }
 }
 

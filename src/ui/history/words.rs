@@ -43,6 +43,7 @@ pub(super) fn state(state: State) -> String {
         State::InUse(Some(pid)) => format!("running in {pid}"),
         State::InUse(None) => "running".to_string(),
         State::Unfinished => "unfinished".to_string(),
+        State::Dismissed => "dismissed".to_string(),
         State::Done => "done".to_string(),
     }
 }

@@ -25,6 +25,8 @@ pub enum Chosen {
     Watch(String),
     /// Have the other process leave it, and take it up.
     TakeOver(String),
+    /// Do not offer it any more.
+    Dismiss(String),
     /// Begin a new session.
     New,
     /// Look through all sessions.
@@ -45,6 +47,13 @@ impl Card {
         self.offers.get(self.at)
     }
 
+    /// The session is not offered any more. False: none is.
+    pub fn dismissed(&mut self, id: &str) -> bool {
+        self.offers.retain(|offer| offer.info.id != id);
+        self.at = self.at.min(self.offers.len().saturating_sub(1));
+        !self.offers.is_empty()
+    }
+
     /// Takes a key: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Chosen {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -60,6 +69,7 @@ impl Card {
             KeyCode::Char('w') if held => return Chosen::Watch(id),
             KeyCode::Char('t') if held => return Chosen::TakeOver(id),
             KeyCode::Char('f') => return Chosen::Fork(id),
+            KeyCode::Char('x') if !held => return Chosen::Dismiss(id),
             KeyCode::Char('n') | KeyCode::Esc => return Chosen::New,
             KeyCode::Char('h') | KeyCode::F(2) => return Chosen::History,
             KeyCode::Char('q') => return Chosen::Quit,

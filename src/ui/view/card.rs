@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let held = card.offer().is_some_and(|o| o.held_by.is_some());
     let keys = match held {
         true => "Enter watch it · t take it over · f go on in a copy · n new · h history · q quit",
-        false => "Enter resume · n new · f go on in a copy · h history · q quit",
+        false => "Enter resume · n new · f copy · x dismiss · h history · q quit",
     };
     lines.extend(wrap(
         &[asking_keys(app, keys)],

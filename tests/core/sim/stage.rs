@@ -79,6 +79,7 @@ pub fn settings(policy: Policy) -> Settings {
             model: None,
             instructions: "summarise".into(),
             continuation: "continue".into(),
+            title: None,
             fallback: Fallback::Digest,
             patience: Duration::from_secs(60),
         },

@@ -155,6 +155,7 @@ impl Turn {
                 model: None,
                 instructions: String::new(),
                 continuation: String::new(),
+                title: None,
                 fallback: Fallback::Digest,
                 patience: Duration::from_secs(60),
             },

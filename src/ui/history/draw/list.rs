@@ -117,15 +117,18 @@ fn session(row: &Row, is_selected: bool, columns: usize, theme: &Theme) -> Line<
     };
     let style = |style: Style| style.patch(over);
     let mark = if is_selected { "  ▸ " } else { "    " };
-    let fork = if row.is_fork { "⑂ " } else { "" };
+    let name = match &row.fork {
+        Some(words) => format!("⑂ {words} · {}", row.title),
+        None => row.title.clone(),
+    };
     let (state, facts) = columns_of(row, columns);
     let room = columns.saturating_sub(width(&state) + width(&facts) + 1);
-    let title = clip(&format!("{mark}{fork}{}", row.title), room);
+    let title = clip(&format!("{mark}{name}"), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     let state_style = match row.state {
         State::InUse(_) => theme.running,
         State::Unfinished => theme.warn,
-        State::Done => theme.dim,
+        State::Dismissed | State::Done => theme.dim,
     };
     Line::from(vec![
         Span::styled(title, style(theme.text)),
@@ -154,7 +157,7 @@ fn columns_of(row: &Row, columns: usize) -> (String, String) {
             let sign = match row.state {
                 State::InUse(_) => "● ",
                 State::Unfinished => "○ ",
-                State::Done => "  ",
+                State::Dismissed | State::Done => "  ",
             };
             (sign.to_string(), time.clone())
         }

@@ -138,6 +138,31 @@ fn a_new_title_is_typed_and_kept() {
 }
 
 #[test]
+fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let unfinished = |row: &Row| row.state == State::Unfinished;
+    let at = play.pane.list.rows.iter().position(unfinished).unwrap();
+    play.pane.list.selected = at;
+    let id = play.pane.list.rows[at].id.clone();
+    play.control('x');
+    assert!(play.screen(120, 40).contains("not offered any more"));
+    let state = |play: &Play<'_>| play.pane.list.rows[at].state;
+    assert_eq!(state(&play), State::Dismissed);
+    let title = "Later".to_string();
+    play.ask(HistoryRequest::Rename { id, title });
+    play.keys(&[KeyCode::Tab, KeyCode::Tab]);
+    assert_eq!(play.pane.list.rows[at].title, "Later");
+    assert_eq!(state(&play), State::Dismissed);
+    // What is done needs no dismissal.
+    let is_done = |row: &Row| row.state == State::Done;
+    play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
+    play.control('x');
+    assert!(play.screen(120, 40).contains("nothing is owed"));
+}
+
+#[test]
 fn thousands_of_sessions_come_as_they_are_scrolled_to() {
     let scene = Scene::new();
     let mut store = scene.store();

@@ -1,0 +1,21 @@
+//! `rewake dismiss ID`: an unfinished session is not offered any more.
+
+use crate::report::{Trouble, exit, note};
+use crate::session::{AppContext, Dismissal, dismiss, short_id};
+
+pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+    let mut store = ctx.open_store()?;
+    let info = store.find(id)?;
+    let id = short_id(&info.id);
+    let said = match dismiss(&mut store, &ctx.paths.data_dir, &info.id)? {
+        Dismissal::Done => {
+            format!(
+                "{id} is not offered any more; rewake --all offers it, rewake -r {id} resumes it"
+            )
+        }
+        Dismissal::Already => format!("{id} was dismissed already"),
+        Dismissal::NotOffered => format!("nothing is owed in {id}: it is not offered"),
+    };
+    note(&said);
+    Ok(exit::DONE)
+}

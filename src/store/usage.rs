@@ -1,0 +1,83 @@
+//! What models were asked for, as the log has it: read for sums over all sessions.
+//!
+//! There is no index on entries: all rows are met once, in their order, but only the bodies of
+//! those that asked a model are read, and of these only what was spent.
+
+use rusqlite::params;
+use serde::Deserialize;
+
+use super::error::Doing;
+use super::row::BodyReader;
+use super::{Store, StoreError};
+use crate::core::entry::{Spent, Usage};
+
+const WHAT: &str = "read what models were asked for";
+
+/// Kinds of entries that say what was spent: see [`crate::core::entry::Entry::spent`].
+const ASKED: &str = "SELECT s.key, s.workspace, e.at_ms, e.body
+FROM entries e CROSS JOIN sessions s ON s.key = e.session
+WHERE e.kind IN ('replied', 'closed', 'continued', 'titled') AND e.at_ms >= ?1
+  AND (?2 IS NULL OR s.workspace = ?2)";
+
+/// One model that was asked at one time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked<'a> {
+    /// Names the session within this store. A fork's own answers are its own; those it shares
+    /// count once, for the session that recorded them.
+    pub session: i64,
+    pub workspace: &'a str,
+    /// UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// `provider/model`.
+    pub model: &'a str,
+    pub usage: &'a Usage,
+}
+
+/// What an entry spent: the rest of it is skipped.
+#[derive(Deserialize)]
+struct Spending {
+    model: Option<String>,
+    usage: Option<Usage>,
+    #[serde(default)]
+    spent: Vec<Spent>,
+}
+
+impl Store {
+    /// Each time a model was asked since then, in the sessions of this workspace or in all, the
+    /// trash included: it was paid for. Gives how many entries could not be read.
+    pub fn each_asked(
+        &self,
+        since_ms: i64,
+        workspace: Option<&str>,
+        mut each: impl FnMut(Asked<'_>),
+    ) -> Result<u64, StoreError> {
+        let mut bodies = BodyReader::new()?;
+        let mut unreadable = 0;
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.conn.prepare_cached(ASKED)?;
+            let mut rows = statement.query(params![since_ms, workspace])?;
+            while let Some(row) = rows.next()? {
+                let Ok(spending) = bodies.read_as::<Spending>(row.get_ref(3)?) else {
+                    unreadable += 1;
+                    continue;
+                };
+                let workspace: String = row.get(1)?;
+                let (session, at_ms) = (row.get(0)?, row.get(2)?);
+                let answer = spending.model.as_ref().zip(spending.usage.as_ref());
+                let besides = spending.spent.iter().map(|s| (&s.model, &s.usage));
+                for (model, usage) in answer.into_iter().chain(besides) {
+                    each(Asked {
+                        session,
+                        workspace: &workspace,
+                        at_ms,
+                        model,
+                        usage,
+                    });
+                }
+            }
+            Ok(())
+        };
+        read().doing(WHAT)?;
+        Ok(unreadable)
+    }
+}
