@@ -122,6 +122,8 @@ pub enum Event<'a> {
     CommandNotRun { command: &'a str, why: &'a str },
     /// What was streamed so far is in the drafts, or is not, and why.
     Kept(Result<(), &'a StoreError>),
+    /// These words of the input box are on the disk.
+    InputKept(&'a str),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.

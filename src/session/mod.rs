@@ -7,6 +7,7 @@ mod assembly;
 pub mod context;
 pub(crate) mod describe;
 mod driver;
+mod edited;
 pub(crate) mod export;
 mod last;
 mod layers;
@@ -25,6 +26,7 @@ mod tmp;
 
 pub use crate::store::now_ms;
 pub use driver::{Driver, drive};
+pub use edited::{EDITED, MAX_EDITED_BYTES};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;

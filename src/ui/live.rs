@@ -78,6 +78,8 @@ pub enum EngineEvent {
     CommandNotRun(String, String),
     /// What is streamed or typed is kept, or why not.
     Kept(Result<(), String>),
+    /// These words of the input box are on the disk.
+    InputKept(String),
     Context(ContextFigures),
     /// The summary model failed: why, and what stands in.
     SummaryFailed(String),
@@ -107,6 +109,8 @@ pub struct Opening {
     pub queued: Vec<Queued>,
     /// What stood unsent in the input box.
     pub input: Option<String>,
+    /// What was written in the person's editor and did not come back from there.
+    pub edited: Option<String>,
     pub now: Now,
 }
 
@@ -303,21 +307,23 @@ fn work(
         Ok(session) => session,
         Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
     };
+    let edited = ctx.edited(&session.id);
     on_event(EngineEvent::Ended(live(
-        session, open.named, inbox, on_event,
+        session, edited, open.named, inbox, on_event,
     )));
 }
 
 /// Works in a session until it is left; why, when that was not wished.
 fn live(
     mut session: Session,
+    edited: Option<String>,
     named: bool,
     inbox: UnboundedReceiver<Command>,
     on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
     let gauging = session.gauging.clone();
     match opening(&mut session, &gauging) {
-        Ok(opening) => on_event(EngineEvent::Opened(Box::new(opening))),
+        Ok(opening) => on_event(EngineEvent::Opened(Box::new(Opening { edited, ..opening }))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
     let waits = session
@@ -391,6 +397,7 @@ fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreErr
         cost_usd: cost(&session.figures, &session.spent),
         queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
+        edited: None,
         now: Now::of(&session.log.state, gauging),
     })
 }
@@ -433,6 +440,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::CommandNotRun { command, why } => {
             EngineEvent::CommandNotRun(command.to_string(), why.to_string())
         }
+        Event::InputKept(text) => EngineEvent::InputKept(text.to_string()),
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::Context(figures) => EngineEvent::Context(figures),
         Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),

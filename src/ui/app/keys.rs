@@ -12,7 +12,6 @@ use crate::core::entry::{Mode, Verdict};
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::session::Which;
-use crate::store::Message;
 use crate::ui::composer::{Composer, Did, Submission, Surround};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval};
@@ -188,6 +187,7 @@ impl App {
             home: self.launch.home.as_deref().map(Path::new),
             working: self.is_busy() || !self.user_commands.is_empty(),
             queued: !self.queued.is_empty(),
+            editing: self.editing.is_some(),
         };
         work(&mut self.composer, &around)
     }
@@ -202,6 +202,14 @@ impl App {
             Did::Submit(submission) => self.submit(submission),
             Did::WantsEditor => vec![Intent::Editor(self.composer.for_editor())],
             Did::Act(action) => self.act(action),
+            Did::OlderQueued => {
+                self.older_queued();
+                Vec::new()
+            }
+            Did::NewerQueued => {
+                self.newer_queued();
+                Vec::new()
+            }
             Did::Refused(why) => {
                 self.hint = Some(why);
                 Vec::new()
@@ -222,7 +230,15 @@ impl App {
                 looks,
             }),
             Submission::Shell(command) => self.run_shell(command),
-            Submission::Command(command, argument) => self.command(command, &argument),
+            Submission::Command(command, argument) => {
+                // It is no draft any more, also not of a session that the command leaves.
+                let mut intents = match self.has_session() {
+                    true => self.keep_input(),
+                    false => Vec::new(),
+                };
+                intents.extend(self.command(command, &argument));
+                intents
+            }
         }
     }
 
@@ -251,22 +267,8 @@ impl App {
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
         }
-        let edited = self.editing.take();
-        let edited = edited.and_then(|id| self.queued.iter().find(|q| q.id == id));
-        match edited {
-            Some(queued) => {
-                let message = Message {
-                    text: words.text,
-                    ..queued.message.clone()
-                };
-                vec![
-                    Intent::Engine(Command::EditQueued {
-                        id: queued.id,
-                        message: Some(message),
-                    }),
-                    Intent::Engine(Command::KeepInput(String::new())),
-                ]
-            }
+        match self.editing.take() {
+            Some(id) => self.put_back_queued(id, words),
             None => vec![Intent::Say(words)],
         }
     }
@@ -275,7 +277,7 @@ impl App {
         match action {
             Action::Interrupt => return self.interrupt(),
             Action::CycleMode => return self.cycle_mode(),
-            Action::EditQueued => self.edit_queued(),
+            Action::EditQueued => self.older_queued(),
             Action::Rewind => self.pick_rewind(),
             Action::CopyAnswer => {
                 return match self.transcript.last_answer() {
@@ -317,6 +319,9 @@ impl App {
 
     /// Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
+        if let Some(id) = self.editing.take() {
+            return self.delete_queued(id);
+        }
         match self.phase {
             Phase::Resting(_) if self.goes_on() => self.go_on(),
             _ => Vec::new(),
@@ -369,16 +374,6 @@ impl App {
 
     pub(super) fn choose_mode(&mut self, mode: Mode) -> Vec<Intent> {
         vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
-    }
-
-    /// The newest queued message comes back into the box.
-    fn edit_queued(&mut self) {
-        if let Some(queued) = self.queued.last() {
-            self.editing = Some(queued.id);
-            let text = queued.message.text.clone();
-            self.composer.set_text(&text);
-            self.hint = Some("Enter puts it back into the queue · Esc leaves it as it was".into());
-        }
     }
 
     pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {

@@ -5,8 +5,10 @@
 
 mod commands;
 mod engine_events;
+mod kept_words;
 mod keys;
 mod over;
+mod queued;
 mod quiet;
 mod user_commands;
 
@@ -105,6 +107,10 @@ pub enum Intent {
     },
     /// The text is edited in the user's own editor.
     Editor(String),
+    /// Words that are kept here now are forgotten where they were kept before.
+    Forget(WordsPlace),
+    /// Unsent words of a session whose engine has ended: its id, and the draft.
+    KeepAside(String, String),
     /// Put into the clipboard.
     Copy(String),
     /// Looks into the logs of these offers.
@@ -300,6 +306,12 @@ pub struct App {
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
     pub editing: Option<InboxId>,
+    /// What stood in the box when its editing began.
+    edited_from: String,
+    /// Words that are kept elsewhere too, until they are kept here.
+    elsewhere: Vec<Elsewhere>,
+    /// The session that was left with words in the box, and its draft.
+    came_along: Option<(String, String)>,
     pub kept: Kept,
     fetching: bool,
 
@@ -360,6 +372,9 @@ impl App {
             asked: None,
             queued: Vec::new(),
             editing: None,
+            edited_from: String::new(),
+            elsewhere: Vec::new(),
+            came_along: None,
             kept: Kept::default(),
             fetching: false,
             composer: Composer::new(Vec::new()),
@@ -464,7 +479,6 @@ impl App {
     }
 
     fn updated(&mut self, msg: Msg) -> Vec<Intent> {
-        let now_ms = self.now_ms;
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
@@ -496,7 +510,7 @@ impl App {
             }
             Msg::Edited(Ok(text)) => {
                 self.composer.edited(&text);
-                self.typed_ms = Some(now_ms);
+                return self.keep_edited();
             }
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
@@ -659,17 +673,18 @@ impl App {
         }
         match self.typed_ms {
             // There is no session yet to keep it in.
-            Some(_)
-                if matches!(
-                    self.phase,
-                    Phase::Starting | Phase::Nothing | Phase::Opening
-                ) =>
-            {
-                Vec::new()
-            }
+            Some(_) if !self.has_session() => Vec::new(),
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
             _ => Vec::new(),
         }
+    }
+
+    /// A session is there to keep words in.
+    fn has_session(&self) -> bool {
+        !matches!(
+            self.phase,
+            Phase::Starting | Phase::Nothing | Phase::Opening
+        )
     }
 
     /// The program is being left, and the conversation is what is seen of it.
@@ -688,7 +703,10 @@ impl App {
     pub fn keep_input(&mut self) -> Vec<Intent> {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
-        vec![Intent::Engine(Command::KeepInput(text))]
+        match (self.phase, &self.id) {
+            (Phase::Ended, Some(id)) => vec![Intent::KeepAside(id.clone(), text)],
+            _ => vec![Intent::Engine(Command::KeepInput(text))],
+        }
     }
 
     /// What the terminal's own frame says.
@@ -802,6 +820,8 @@ impl Words {
     }
 }
 
+use kept_words::Elsewhere;
+pub use kept_words::WordsPlace;
 pub use quiet::{Asking, Quiet};
 pub use user_commands::UserCommand;
 

@@ -196,7 +196,10 @@ impl Composer {
             return Did::Act(Action::Submit);
         }
         if text.trim().is_empty() {
-            return Did::Nothing;
+            return match around.editing {
+                true => Did::Act(Action::Submit),
+                false => Did::Nothing,
+            };
         }
         let whole = self.chips.expand(text, true).trim_end().to_string();
         let shown = self.chips.expand(text, false).trim_end().to_string();

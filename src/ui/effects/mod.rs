@@ -5,6 +5,7 @@ mod changes;
 mod editor;
 mod files;
 mod images;
+mod kept_words;
 mod notify;
 mod on_terminal;
 mod outbox;
@@ -136,8 +137,10 @@ impl Effects {
             Intent::OnTerminal { entry, command } => {
                 self.on_terminal(entry, &command, app, screen);
             }
+            Intent::Forget(place) => self.forget(place),
+            Intent::KeepAside(session, draft) => self.keep_aside(session, draft, app.engine),
             Intent::Editor(text) => {
-                self.editor(&text, screen);
+                self.editor(&text, app, screen);
                 app.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
@@ -228,6 +231,8 @@ impl Effects {
 
     /// Leaves the session that is open and takes up another.
     fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
+        let words = app.takes_words_along();
+        self.engine(Command::KeepInput(words));
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;
