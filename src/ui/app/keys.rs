@@ -1,7 +1,7 @@
 //! A key: first for what lies over the conversation, then for a question, then for the box,
 //! and what the box does not take is an action of the main screen.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -15,6 +15,7 @@ use crate::session::Which;
 use crate::ui::composer::{Composer, Did, Submission, Surround};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval};
+use crate::ui::transcript::Tone;
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -179,6 +180,28 @@ impl App {
         self.did(did)
     }
 
+    /// It goes into the box, whatever is asked meanwhile.
+    pub(super) fn pasted_image(&mut self, pasted: Result<PathBuf, String>) -> Vec<Intent> {
+        self.hint = None;
+        match pasted {
+            Ok(path) => {
+                self.aside = false;
+                let did = self.in_box(|composer, around| composer.add_image(path, around));
+                self.did(did)
+            }
+            Err(why) => {
+                let (why, hint) = why.split_once('\n').unwrap_or((&why, ""));
+                match hint {
+                    "" => self.hint = Some(why.to_string()),
+                    hint => self
+                        .transcript
+                        .add_notice(Tone::Warn, format!("{why}\n{hint}")),
+                }
+                Vec::new()
+            }
+        }
+    }
+
     /// The box at work, with what it must know of the screen around it.
     pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
         let around = Surround {
@@ -307,6 +330,10 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
+            Action::PasteImage => {
+                self.hint = Some("looking into the clipboard …".into());
+                return vec![Intent::PasteImage];
+            }
             Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
             Action::Suspend => return vec![Intent::Suspend],
             Action::Quit => return vec![Intent::Quit],

@@ -60,6 +60,8 @@ pub enum Msg {
     History(history::HistoryResponse),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
+    /// The file of the image that was in the clipboard, or why there is none.
+    PastedImage(Result<PathBuf, String>),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
@@ -113,6 +115,8 @@ pub enum Intent {
     KeepAside(String, String),
     /// Put into the clipboard.
     Copy(String),
+    /// An image is taken out of the clipboard.
+    PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
     /// Fetches entries before this one.
@@ -512,6 +516,7 @@ impl App {
                 self.composer.edited(&text);
                 return self.keep_edited();
             }
+            Msg::PastedImage(pasted) => return self.pasted_image(pasted),
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),

@@ -2,6 +2,7 @@
 //! messages. What takes long is done on threads.
 
 mod changes;
+mod clipboard;
 mod editor;
 mod files;
 mod images;
@@ -56,6 +57,8 @@ pub(crate) struct Effects {
     rules_are_due: bool,
     /// The output of running commands is being looked at.
     is_tailing: Arc<AtomicBool>,
+    /// The clipboard is being read.
+    is_pasting: Arc<AtomicBool>,
     /// How many commands run that call the person.
     calls: Arc<AtomicUsize>,
 }
@@ -88,6 +91,7 @@ impl Effects {
             settings,
             rules_are_due: false,
             is_tailing: Arc::default(),
+            is_pasting: Arc::default(),
             calls: Arc::default(),
         }
     }
@@ -144,6 +148,7 @@ impl Effects {
                 app.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
+            Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {
