@@ -163,10 +163,7 @@ impl App {
                     .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            Overlay::Search { words, .. } => {
-                words.push_str(&crate::core::text::one_line(text, 200));
-                return Vec::new();
-            }
+            Overlay::Search(_) => return self.search_paste(text),
             Overlay::Viewer(_) => return Vec::new(),
             _ => {}
         }
@@ -310,13 +307,7 @@ impl App {
             }
             Action::ToggleExpand => self.transcript.toggle_all(),
             Action::FoldThinking => self.transcript.toggle_thinking(),
-            Action::SearchTranscript => {
-                self.overlay = Overlay::Search {
-                    words: String::new(),
-                    missed: false,
-                    at: None,
-                };
-            }
+            Action::SearchTranscript => self.open_search(),
             Action::ScrollUp => return self.scroll(true, 1),
             Action::ScrollDown => return self.scroll(false, 1),
             Action::PageUp => return self.scroll(true, self.seen_height.saturating_sub(2)),
@@ -419,7 +410,7 @@ impl App {
         }
     }
 
-    fn fetch_earlier(&mut self) -> Vec<Intent> {
+    pub(super) fn fetch_earlier(&mut self) -> Vec<Intent> {
         match self.transcript.first {
             Some(first) if first > 0 && !self.fetching => {
                 self.fetching = true;

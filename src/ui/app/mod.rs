@@ -10,6 +10,7 @@ mod keys;
 mod over;
 mod queued;
 mod quiet;
+mod search;
 mod user_commands;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use super::live::{EngineEvent, Now};
 use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
 use super::theme::Theme;
-use super::transcript::{LayoutContext, Tone, Transcript};
+use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
@@ -205,13 +206,7 @@ pub enum Overlay {
     Picker(Picker),
     Viewer(Viewer),
     /// Words that are searched for in the conversation.
-    Search {
-        words: String,
-        /// The words are not found.
-        missed: bool,
-        /// The block that was found last.
-        at: Option<usize>,
-    },
+    Search(Box<Search>),
     Confirm {
         question: String,
         /// What the keys do.
@@ -499,7 +494,7 @@ impl App {
             }
             Msg::Earlier(records) => {
                 self.fetching = false;
-                self.transcript.prepend(&records);
+                return self.prepend(&records);
             }
             Msg::History(found) => {
                 if let Overlay::History(pane) = &mut self.overlay
@@ -579,6 +574,7 @@ impl App {
         self.is_busy()
             || fresh
             || self.typed_ms.is_some()
+            || self.searches()
             || self.attached().is_some()
             || self.quiet.waits()
             || !self.user_commands.is_empty()
@@ -676,12 +672,14 @@ impl App {
         if self.code.changed() {
             self.generation += 1;
         }
-        match self.typed_ms {
+        let mut intents = self.search_on();
+        intents.extend(match self.typed_ms {
             // There is no session yet to keep it in.
             Some(_) if !self.has_session() => Vec::new(),
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
             _ => Vec::new(),
-        }
+        });
+        intents
     }
 
     /// A session is there to keep words in.

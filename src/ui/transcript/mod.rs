@@ -8,6 +8,7 @@ mod call;
 mod lay;
 mod paragraph;
 mod scroll;
+mod search;
 
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ pub use block::{Block, Call, Kind, Status};
 pub use call::change_lines;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
+pub use search::{MAX_WORDS_CHARS, Search};
 
 use super::markdown;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
