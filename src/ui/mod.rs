@@ -19,6 +19,7 @@
 pub(crate) mod ansi;
 pub mod app;
 mod cells;
+pub mod changes;
 pub(crate) mod commands;
 pub(crate) mod composer;
 pub(crate) mod diff;

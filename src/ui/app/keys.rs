@@ -164,7 +164,7 @@ impl App {
                 return Vec::new();
             }
             Overlay::Search(_) => return self.search_paste(text),
-            Overlay::Viewer(_) => return Vec::new(),
+            Overlay::Viewer(_) | Overlay::Review(_) => return Vec::new(),
             _ => {}
         }
         if matches!(self.overlay, Overlay::None)
@@ -436,6 +436,7 @@ impl App {
                 return self.history_did(did);
             }
             Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
+            Overlay::Review(review) => review.scroll(up, WHEEL_LINES),
             _ => return self.scroll(up, WHEEL_LINES),
         }
         Vec::new()

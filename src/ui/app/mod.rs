@@ -26,7 +26,7 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
+use super::overlay::{Approval, Card, FirstRun, Picker, Review, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
@@ -68,6 +68,8 @@ pub enum Msg {
     /// What came of an intent, for the user.
     Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
+    /// Changed files, and what is not among them.
+    Review(Review, Option<String>),
     /// The config was read again.
     Restyled(Box<Theme>),
     Branch(Option<String>),
@@ -135,6 +137,8 @@ pub enum Intent {
     /// Ends the command of this run.
     StopRun(String),
     Diff,
+    /// The user's own editor at a line of a file, which is below the root.
+    EditAt(String, usize),
     Doctor,
     /// Shows memories that these words find; without words, the newest.
     Memory(String),
@@ -205,6 +209,8 @@ pub enum Overlay {
     History(Box<history::Pane>),
     Picker(Picker),
     Viewer(Viewer),
+    /// The changes since the last commit.
+    Review(Review),
     /// Words that are searched for in the conversation.
     Search(Box<Search>),
     Confirm {
@@ -515,6 +521,12 @@ impl App {
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
+            Msg::Review(review, warning) => {
+                self.overlay = Overlay::Review(review);
+                if let Some(warning) = warning {
+                    self.notify(Tone::Warn, warning);
+                }
+            }
             Msg::Restyled(theme) => {
                 self.theme = *theme;
                 self.generation += 1;

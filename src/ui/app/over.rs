@@ -9,7 +9,7 @@ use crate::core::next::Why;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, Picked, Setup};
+use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -55,6 +55,14 @@ impl App {
                 }
                 Vec::new()
             }
+            Overlay::Review(review) => match review.key(key) {
+                Reviewed::Nothing => Vec::new(),
+                Reviewed::Edit(path, line) => vec![Intent::EditAt(path, line)],
+                Reviewed::Closed => {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                }
+            },
             Overlay::Search(_) => self.search_key(key),
             Overlay::Confirm { .. } => self.confirm_key(key),
         }

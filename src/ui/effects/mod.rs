@@ -3,6 +3,7 @@
 
 mod changes;
 mod clipboard;
+mod diff;
 mod editor;
 mod files;
 mod images;
@@ -159,7 +160,11 @@ impl Effects {
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),
-            Intent::Diff => self.diff(app),
+            Intent::Diff => self.diff(),
+            Intent::EditAt(path, line) => {
+                self.edit_at(&path, line, screen);
+                app.quiet.forget();
+            }
             Intent::Doctor => self.doctor(),
             Intent::Memory(words) => self.memory(words),
             Intent::Skills => self.skills(),

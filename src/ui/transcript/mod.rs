@@ -36,6 +36,8 @@ pub struct Transcript {
     /// The first entry that is shown; earlier ones are fetched when they are scrolled to.
     pub first: Option<Seq>,
     last: Option<Seq>,
+    /// The block that says that the session was resumed, until something follows it.
+    resumed: Option<usize>,
     pub scroll: Scroll,
     /// Everything that folds is unfolded.
     pub unfolded: bool,
@@ -105,6 +107,7 @@ impl Transcript {
         for place in self.calls.values_mut() {
             *place += count;
         }
+        self.resumed = self.resumed.map(|at| at + count);
         self.scroll.shift(count);
     }
 
@@ -129,6 +132,14 @@ impl Transcript {
         self.last = Some(record.seq);
         if matches!(record.entry, Entry::Forked { .. }) {
             self.leave_calls();
+        }
+        if matches!(&record.entry, Entry::Resumed { found, draft: None, .. } if found.starts_with("resumed "))
+        {
+            // Starts between which nothing happened are one.
+            if self.resumed.is_some_and(|at| at + 1 == self.blocks.len()) {
+                self.blocks.pop();
+            }
+            self.resumed = Some(self.blocks.len());
         }
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);

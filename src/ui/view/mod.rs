@@ -8,6 +8,7 @@ mod card;
 mod context;
 mod first_run;
 mod over;
+mod review;
 mod status;
 
 use ratatui::Frame;
@@ -49,6 +50,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
         Overlay::Card(_) => return card::draw(frame, area, app),
         Overlay::FirstRun(_) => return first_run::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
+        Overlay::Review(_) => return review::draw(frame, area, app),
         _ => {}
     }
     conversation(frame, area, app);
