@@ -107,11 +107,11 @@ fn a_command_that_leaves_the_session_is_no_draft_of_it() {
         stage.keys(command);
         stage.waits(400);
         let kept = |stage: &Stage| {
-            let kept = stage.wanted.iter().filter_map(|intent| match intent {
+            let mut kept = stage.wanted.iter().filter_map(|intent| match intent {
                 Intent::Engine(Command::KeepInput(text)) => Some(text.clone()),
                 _ => None,
             });
-            kept.last()
+            kept.next_back()
         };
         assert!(kept(&stage).unwrap().contains(command), "{command}");
         stage.keys("<Enter>");
