@@ -200,6 +200,7 @@ fn opened(records: &[Record]) -> App {
         cost_usd: Some(0.0),
         queued: Vec::new(),
         input: None,
+        edited: None,
         now: Now {
             model: "local/test-model".into(),
             folder: "/home/ann/project".into(),

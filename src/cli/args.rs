@@ -120,6 +120,10 @@ struct RunArgs {
     #[arg(long, conflicts_with = "print")]
     no_alt_screen: bool,
 
+    /// In a terminal: leave the mouse to it, to select text; ui.mouse = false does so always
+    #[arg(long, conflicts_with = "print")]
+    no_mouse: bool,
+
     /// Stop after N calls of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_turns: Option<u32>,
@@ -384,6 +388,8 @@ pub(crate) struct Run {
     pub all: bool,
     /// Not on the terminal's other screen.
     pub no_alt_screen: bool,
+    /// The mouse is left to the terminal.
+    pub no_mouse: bool,
     /// The schema that the answer has to fit: a file or JSON.
     pub json_schema: Option<String>,
 }
@@ -609,6 +615,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         session,
         all: args.all,
         no_alt_screen: args.no_alt_screen,
+        no_mouse: args.no_mouse,
         json_schema: args.json_schema,
     })
 }
@@ -677,6 +684,7 @@ mod tests {
             session,
             all: false,
             no_alt_screen: false,
+            no_mouse: false,
             json_schema: None,
         })
     }

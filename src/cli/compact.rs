@@ -42,6 +42,7 @@ impl Compaction {
             | Event::SummaryFailed(_)
             | Event::CommandNotRun { .. }
             | Event::Kept(_)
+            | Event::InputKept(_)
             | Event::Asked { .. } => {}
         }
     }

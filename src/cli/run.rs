@@ -88,6 +88,7 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         all: run.all,
         prompt: run.prompt,
         no_alt_screen: run.no_alt_screen,
+        no_mouse: run.no_mouse,
     };
     match ui::run(ctx.clone(), start) {
         ui::Closed::Code(code) => Ok(code),

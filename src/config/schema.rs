@@ -95,18 +95,23 @@ impl Default for Config {
     }
 }
 
-/// The keyboard. Only the user's own file and flags count here.
+/// The keyboard and the mouse. Only the user's own file and flags count here.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct UiConfig {
     /// A question is answered only after no key was pressed for so long.
     pub quiet_ms: u64,
+    /// The wheel scrolls and a click folds. Without it the mouse is the terminal's own.
+    pub mouse: bool,
 }
 
 impl Default for UiConfig {
     fn default() -> UiConfig {
-        UiConfig { quiet_ms: 700 }
+        UiConfig {
+            quiet_ms: 700,
+            mouse: true,
+        }
     }
 }
 

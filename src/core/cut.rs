@@ -96,6 +96,18 @@ impl fmt::Display for Gap {
     }
 }
 
+/// How many lines a line of a result stands for: more than one where it says what was left out.
+pub(crate) fn lines_behind(line: &str) -> usize {
+    let gap = || {
+        let (what, _) = line.strip_prefix('[')?.split_once(" left out (")?;
+        let (range, _) = what.rsplit_once(" of ")?;
+        let (first, last) = range.strip_prefix("lines ")?.split_once('-')?;
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        Some(last.checked_sub(first)? + 1)
+    };
+    gap().unwrap_or(1)
+}
+
 impl Gap {
     /// The line that stands for what is left out.
     fn line(&self, Source { address, is_all }: Source<'_>) -> String {

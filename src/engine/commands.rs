@@ -295,9 +295,12 @@ impl<W: World> Engine<W> {
         self.unkept_input = None;
         if let Err(error) = &kept {
             tracing::warn!(%error, "the unsent words were not kept");
-            self.unkept_input = Some(text);
+            self.unkept_input = Some(text.clone());
         }
         (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
+        if kept.is_ok() {
+            (self.on_event)(&self.state, Event::InputKept(&text));
+        }
     }
 
     pub(super) fn keep_input_again(&mut self) {

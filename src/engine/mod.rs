@@ -127,6 +127,8 @@ pub enum Event<'a> {
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
     JournalFails(&'a str),
+    /// These words of the input box are on the disk.
+    InputKept(&'a str),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.

@@ -90,7 +90,11 @@ impl Printer {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
             // Headless, what would ask is denied, and the prompt is all that is said.
-            Event::Asked { .. } | Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) => {}
+            Event::Asked { .. }
+            | Event::Queued(_)
+            | Event::Requeued(_)
+            | Event::Kept(_)
+            | Event::InputKept(_) => {}
             Event::CommandNotRun { .. } => {}
             Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Context(figures) => self.context(figures),

@@ -15,6 +15,19 @@ use crate::store::{SessionInfo, SessionLock, Store};
 /// Of the end of what a command printed, this is looked at for its last line.
 const TAIL_BYTES: u64 = 2_000;
 
+/// So many finished sessions are offered for the words left in them.
+const MAX_WITH_WORDS: u32 = 3;
+
+/// For so long after the session's last entry: a week.
+const WORDS_OFFERED_MS: i64 = 7 * 24 * 3_600_000;
+
+/// A slash command is done or not; it is nothing that somebody wanted to say.
+fn is_command(draft: &str) -> bool {
+    let stored: Option<serde_json::Value> = serde_json::from_str(draft).ok();
+    let text = stored.as_ref().and_then(|s| s.get("text")?.as_str());
+    text.unwrap_or(draft).starts_with('/')
+}
+
 /// An unfinished session as a start offers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
@@ -57,8 +70,28 @@ pub struct StillRunning {
 impl AppContext {
     /// The newest first, without the details. Those that were dismissed only with `all`.
     pub fn offers(&self, store: &Store, all: bool) -> Result<Vec<Offer>, SessionError> {
-        let unfinished = self.unfinished(store, all)?.into_iter();
-        Ok(unfinished.map(|info| self.offer(info)).collect())
+        let mut offered = self.unfinished(store, all)?;
+        for info in self.with_words(store)? {
+            if !offered.iter().any(|other| other.id == info.id) {
+                offered.push(info);
+            }
+        }
+        Ok(offered.into_iter().map(|info| self.offer(info)).collect())
+    }
+
+    /// Finished sessions of this folder in which words were left unsent, by a kill or the end of
+    /// the terminal. One that another process has is no offer, and an old one no more.
+    fn with_words(&self, store: &Store) -> Result<Vec<SessionInfo>, SessionError> {
+        let mut found = store.with_input(&self.workspace(), MAX_WITH_WORDS)?;
+        found.retain(|(_, draft)| !is_command(draft));
+        let mut found: Vec<SessionInfo> = found.into_iter().map(|(info, _)| info).collect();
+        let edited = self.with_edited(store)?.into_iter();
+        found.extend(edited.filter(|info| store.is_said(&info.id).unwrap_or(false)));
+        let since_ms = now_ms() - WORDS_OFFERED_MS;
+        found.retain(|info| {
+            info.updated_ms >= since_ms && !info.dismissed && !self.is_in_use(&info.id)
+        });
+        Ok(found)
     }
 
     /// An offer of this session, without details.
@@ -98,6 +131,9 @@ impl AppContext {
         }
         if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
             recovered.push("what you were typing".to_string());
+        }
+        if self.edited(&info.id).is_some_and(|t| !t.trim().is_empty()) {
+            recovered.push("what you wrote in your editor".to_string());
         }
         Ok(Details {
             how: how(found.ending, last.as_ref(), &state),

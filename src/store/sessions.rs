@@ -111,6 +111,40 @@ impl Store {
             .doing(WHAT)
     }
 
+    /// Finished sessions of a workspace with unsent words, and these; the newest first. Neither
+    /// what is in the trash nor what is blank.
+    pub fn with_input(
+        &self,
+        workspace: &str,
+        limit: u32,
+    ) -> Result<Vec<(SessionInfo, String)>, StoreError> {
+        let columns = SELECT.replacen("\nFROM", ", d.text\nFROM", 1);
+        let sql = format!(
+            "{columns} JOIN drafts d ON d.session = s.key AND d.kind = 'input' AND d.piece = 0
+             WHERE s.workspace = ?1 AND NOT s.unfinished AND s.trashed_ms IS NULL
+             AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| {
+                let row = |row: &Row<'_>| Ok((info(row)?, row.get("text")?));
+                s.query_map(params![workspace, limit], row)?.collect()
+            })
+            .doing(WHAT)
+    }
+
+    /// Whether anything was ever said or done in the session, and it is not in the trash.
+    pub fn is_said(&self, id: &str) -> Result<bool, StoreError> {
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM sessions s
+             WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
+            .doing(WHAT)
+    }
+
     /// Sessions of a folder in which nothing was said yet, the newest first.
     pub fn blank(
         &self,

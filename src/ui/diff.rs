@@ -198,7 +198,8 @@ impl<'a> Sheet<'a> {
 
     fn room(&self) -> usize {
         let most = self.shape.max_lines.unwrap_or(usize::MAX);
-        most.saturating_sub(self.shown)
+        // Rows count too: long lines take several.
+        most.saturating_sub(self.shown.max(self.lines.len()))
     }
 
     /// Blank lines in a row: as they are, or as their number when they could hide something.

@@ -81,6 +81,8 @@ pub enum EngineEvent {
     Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why.
     JournalFails(String),
+    /// These words of the input box are on the disk.
+    InputKept(String),
     Context(ContextFigures),
     /// The summary model failed: why, and what stands in.
     SummaryFailed(String),
@@ -110,6 +112,8 @@ pub struct Opening {
     pub queued: Vec<Queued>,
     /// What stood unsent in the input box.
     pub input: Option<String>,
+    /// What was written in the person's editor and did not come back from there.
+    pub edited: Option<String>,
     pub now: Now,
 }
 
@@ -309,21 +313,23 @@ fn work(
         Ok(session) => session,
         Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
     };
+    let edited = ctx.edited(&session.id);
     on_event(EngineEvent::Ended(live(
-        session, open.named, inbox, on_event,
+        session, edited, open.named, inbox, on_event,
     )));
 }
 
 /// Works in a session until it is left; why, when that was not wished.
 fn live(
     mut session: Session,
+    edited: Option<String>,
     named: bool,
     inbox: UnboundedReceiver<Command>,
     on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
     let gauging = session.gauging.clone();
     match opening(&mut session, &gauging) {
-        Ok(opening) => on_event(EngineEvent::Opened(Box::new(opening))),
+        Ok(opening) => on_event(EngineEvent::Opened(Box::new(Opening { edited, ..opening }))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
     let waits = session
@@ -397,6 +403,7 @@ fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreErr
         cost_usd: cost(&session.figures, &session.spent),
         queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
+        edited: None,
         now: Now {
             // What was chosen is shown, and not in the log yet.
             seq: session.log.state.next_seq().saturating_sub(1),
@@ -443,6 +450,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::CommandNotRun { command, why } => {
             EngineEvent::CommandNotRun(command.to_string(), why.to_string())
         }
+        Event::InputKept(text) => EngineEvent::InputKept(text.to_string()),
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::JournalFails(why) => EngineEvent::JournalFails(why.to_string()),
         Event::Context(figures) => EngineEvent::Context(figures),

@@ -18,6 +18,8 @@
 
 pub(crate) mod ansi;
 pub mod app;
+mod cells;
+pub mod changes;
 pub mod commands;
 pub(crate) mod composer;
 pub(crate) mod diff;
@@ -126,7 +128,8 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone());
     let mut app = start::app(&ctx);
-    let mut screen = match Screen::open(!plain) {
+    let mouse = ctx.config().ui.mouse && !start.no_mouse;
+    let mut screen = match Screen::open(!plain, mouse) {
         Ok(screen) => screen,
         Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
     };

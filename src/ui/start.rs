@@ -31,6 +31,8 @@ pub struct Start {
     pub prompt: Option<String>,
     /// The terminal's own screen is used, not its second one.
     pub no_alt_screen: bool,
+    /// The mouse is left to the terminal.
+    pub no_mouse: bool,
 }
 
 /// The screen before anything is looked up.

@@ -18,10 +18,10 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
 use rustix::termios::OptionalActions;
 
 use super::app::App;
+use super::cells::Cells;
 use super::view;
 
 /// A frame is written in one go.
@@ -36,29 +36,32 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Terminal<Cells<BufWriter<Stdout>>>,
     alternate: bool,
+    /// The mouse is ours, and not the terminal's.
+    mouse: bool,
 }
 
 impl Screen {
     /// `alternate`: on the terminal's other screen, so that what was there comes back.
-    pub(crate) fn open(alternate: bool) -> io::Result<Screen> {
+    pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
         restore_on_panic();
-        take(alternate)?;
+        take(alternate, mouse)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
-        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        let terminal = Terminal::new(Cells::new(out))?;
         let mut screen = Screen {
             terminal,
             alternate,
+            mouse,
         };
         screen.redraw()?;
         Ok(screen)
     }
 
     pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        queue!(self.terminal.backend_mut().out(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| view::draw(frame, app))?;
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
+        execute!(self.terminal.backend_mut().out(), EndSynchronizedUpdate)
     }
 
     /// The next frame is drawn whole. (`Terminal::clear` asks the terminal where its cursor
@@ -72,7 +75,7 @@ impl Screen {
     pub(crate) fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
         give_back();
         let done = other();
-        take(self.alternate)?;
+        take(self.alternate, self.mouse)?;
         self.redraw()?;
         Ok(done)
     }
@@ -82,20 +85,20 @@ impl Screen {
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
-        let out = self.terminal.backend_mut();
+        let out = self.terminal.backend_mut().out();
         write!(out, "\x1b]52;c;{coded}\x07")?;
         out.flush()
     }
 
     /// Bytes that move nothing on the screen.
     pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
-        let out = self.terminal.backend_mut();
+        let out = self.terminal.backend_mut().out();
         out.write_all(bytes.as_bytes())?;
         out.flush()
     }
 
     pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
-        execute!(self.terminal.backend_mut(), SetTitle(title))
+        execute!(self.terminal.backend_mut().out(), SetTitle(title))
     }
 }
 
@@ -105,7 +108,7 @@ impl Drop for Screen {
     }
 }
 
-fn take(alternate: bool) -> io::Result<()> {
+fn take(alternate: bool, mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
     ALTERNATE.store(alternate, Ordering::SeqCst);
@@ -119,10 +122,12 @@ fn take(alternate: bool) -> io::Result<()> {
         out,
         EnableBracketedPaste,
         EnableFocusChange,
-        EnableMouseCapture,
         PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES),
         cursor::Hide
     )?;
+    if mouse {
+        queue!(out, EnableMouseCapture)?;
+    }
     out.flush()
 }
 

@@ -88,6 +88,7 @@ impl Follower {
             cost_usd: None,
             queued: waiting(&follower.store, &follower.id)?,
             input: None,
+            edited: None,
             now: Now::of(
                 &follower.state,
                 &ctx.gauging(&follower.store, &follower.state.model)?,

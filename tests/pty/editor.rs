@@ -74,6 +74,39 @@ fn an_editor_that_fails_leaves_the_draft_as_it_was() {
     }
 }
 
+/// Rewake is killed while the editor has the words, and the editor writes them all the same.
+#[test]
+fn what_an_editor_wrote_is_offered_after_a_kill() {
+    let home = scripted(&["[[step]]\ntext = \"As you say.\"\n".to_string()]);
+    let script = "kill -9 $PPID; printf 'words from the editor\\n' > \"$1\"; echo w > written";
+    let mut terminal = with_editor(&home, script);
+    terminal.says("begin");
+    terminal.sees("As you say.");
+    terminal.types("first words");
+    terminal.sees("> first words");
+    crate::wait_until_kept(&home, "first words");
+    terminal.types(EDIT);
+    crate::wait_for(&home, "written");
+    drop(terminal);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("what you wrote in your editor");
+    terminal.answers("Enter resume", ENTER);
+    terminal.sees("> words from the editor");
+    terminal.types("\x1f");
+    terminal.sees("> first words");
+    // Nothing of it is left when it is in the draft.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let left = || {
+        std::fs::read_dir(home.rewake_home().join("editor"))
+            .unwrap()
+            .count()
+    };
+    while left() > 0 {
+        assert!(std::time::Instant::now() < end, "the editor's file stays");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 /// An editor may leave the terminal as no shell wants it.
 #[test]
 fn an_editor_that_leaves_a_mess_does_not_leave_it_to_the_shell() {

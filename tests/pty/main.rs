@@ -14,6 +14,7 @@ mod support;
 
 mod asks;
 mod blocked;
+mod box_keys;
 mod calls;
 mod commands;
 mod crash;

@@ -19,6 +19,7 @@ mod looks;
 mod overlays;
 mod queue;
 mod random;
+mod review;
 mod scrolling;
 mod stage;
 mod start;

@@ -41,6 +41,89 @@ fn a_queued_message_is_changed_in_its_place() {
     assert!(stage.sent().is_empty());
 }
 
+fn edits(stage: &Stage) -> Vec<Option<String>> {
+    let edits = stage.wanted.iter().filter_map(|intent| match intent {
+        Intent::Engine(Command::EditQueued { message, .. }) => Some(message.clone()),
+        _ => None,
+    });
+    edits.map(|m| m.map(|m| m.text)).collect()
+}
+
+#[test]
+fn a_queued_message_that_is_emptied_is_deleted() {
+    for keys in ["<Up><C-u><Enter>", "<Up><C-c><Enter>", "<Up><C-u>  <Enter>"] {
+        let mut stage = Stage::new(100, 24);
+        working(&mut stage);
+        stage.keys("<Up>");
+        stage.sees("or deletes it if empty");
+        stage.keys(keys.strip_prefix("<Up>").unwrap());
+        assert_eq!(edits(&stage), [None], "{keys}");
+        stage.sees("deleted");
+        assert_eq!(stage.app.composer.text(), "", "{keys}");
+        // Enter again is no second word.
+        stage.keys("<Enter>");
+        assert_eq!(edits(&stage).len(), 1);
+    }
+}
+
+#[test]
+fn up_reaches_every_queued_message_and_then_the_prompts_before() {
+    let mut stage = Stage::new(120, 24);
+    stage.says("the prompt before");
+    stage.replies(vec![crate::log::text("Done.")]);
+    stage.open();
+    stage.says("build it");
+    for message in queued(&["one", "two\nin two lines", "three"]) {
+        stage.engine_event(EngineEvent::Queued(message));
+    }
+    let text = |stage: &Stage| stage.app.composer.text();
+    stage.keys("<Up>");
+    assert_eq!(text(&stage), "three");
+    stage.sees("queued 3 of 3");
+    stage.keys("<Up>");
+    assert_eq!(text(&stage), "two\nin two lines");
+    stage.keys("<Up><Up>");
+    assert_eq!(text(&stage), "one");
+    stage.keys("<Up>");
+    assert_eq!(text(&stage), "the prompt before");
+    stage.keys("<Down>");
+    assert_eq!(text(&stage), "");
+    stage.keys("<Up><Up><Down>");
+    assert_eq!(text(&stage), "three");
+    // Behind the newest is the empty box.
+    stage.keys("<Down>");
+    assert_eq!(text(&stage), "");
+    // What was changed stays until it is put back or left.
+    stage.keys("<Up><Up> more<Up><Up>");
+    assert_eq!(text(&stage), "two\nin two lines more");
+    stage.keys("<Down><Enter>");
+    assert_eq!(edits(&stage), [Some("two\nin two lines more".to_string())]);
+}
+
+#[test]
+fn a_command_that_leaves_the_session_is_no_draft_of_it() {
+    for command in ["/new", "/resume 01a1", "/fork", "/quit", "/help"] {
+        let mut stage = Stage::opened(80, 24);
+        stage.keys(command);
+        stage.waits(400);
+        let kept = |stage: &Stage| {
+            let mut kept = stage.wanted.iter().filter_map(|intent| match intent {
+                Intent::Engine(Command::KeepInput(text)) => Some(text.clone()),
+                _ => None,
+            });
+            kept.next_back()
+        };
+        assert!(kept(&stage).unwrap().contains(command), "{command}");
+        stage.keys("<Enter>");
+        // Before anything else is done.
+        assert_eq!(kept(&stage).as_deref(), Some(""), "{command}");
+        let at = |is: fn(&Intent) -> bool| stage.wanted.iter().rposition(is);
+        let kept_at = at(|i| matches!(i, Intent::Engine(Command::KeepInput(_))));
+        let left_at = at(|i| matches!(i, Intent::Open { .. } | Intent::Quit));
+        assert!(left_at.is_none_or(|left| Some(left) > kept_at), "{command}");
+    }
+}
+
 #[test]
 fn one_that_was_sent_meanwhile_is_not_lost_from_the_box() {
     let mut stage = Stage::new(80, 24);

@@ -1,6 +1,7 @@
 //! Scrolling, folding by hand, and searching in a long conversation.
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::style::Modifier;
 use rewake::ui::app::{Intent, Msg};
 
 use crate::log::{bash, text};
@@ -98,18 +99,84 @@ fn the_conversation_is_searched() {
     });
     let mut stage = Stage::opened(80, 24);
     long(&mut stage);
-    stage.keys("<C-f>QUESTION number<Enter>");
+    // While one types.
+    stage.keys("<C-f>QUESTION number");
+    stage.sees("30 of 30");
     stage.sees("question number 30");
     stage.keys(&"<Enter>".repeat(10));
-    assert_eq!(stage.rows()[0], "▌ question number 20");
+    stage.sees("20 of 30");
+    stage.sees("question number 20");
+    let marked = |stage: &mut Stage, text: &str| {
+        let style = stage.style_of(text);
+        let selection = stage.app.theme.selection;
+        (
+            style.bg == selection.bg,
+            style.add_modifier.contains(Modifier::REVERSED),
+        )
+    };
+    assert_eq!(marked(&mut stage, "question number 20"), (true, true));
+    assert_eq!(marked(&mut stage, "question number 21"), (true, false));
+    assert_eq!(marked(&mut stage, "20"), (false, false));
     stage.keys("<Down><Down>");
-    assert_eq!(stage.rows()[0], "▌ question number 22");
-    stage.keys("<C-f>");
-    stage.keys("<Esc>");
-    stage.keys("<C-f>no such words<Enter>");
+    stage.sees("22 of 30");
+    stage.keys(" 3");
+    stage.sees("2 of 2");
+    stage.keys("<C-u>no such words");
     stage.sees("(not found)");
+    stage.sees("answer number 30");
     stage.keys("<Esc>");
     stage.does_not_see("search:");
+}
+
+#[test]
+fn what_is_folded_is_found_and_unfolded_while_it_is_looked_at() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let output: String = (1..=40).map(|n| format!("printed line {n}\n")).collect();
+    stage.runs(bash("first"), 0, &output);
+    stage.says("and then the word needle");
+    stage.does_not_see("printed line 7");
+    stage.keys("<C-f>line 7");
+    stage.sees("printed line 7");
+    stage.sees("1 of 1");
+    // Gone on from, it is folded again.
+    stage.keys("<C-u>needle");
+    stage.does_not_see("printed line 7");
+    stage.keys("<C-u>line 7<Esc>");
+    stage.sees("printed line 7");
+}
+
+#[test]
+fn words_of_a_broken_line_are_found_and_marked_on_both_rows() {
+    let mut stage = Stage::opened(40, 12);
+    stage.says("these are many ordinary words before the quick brown fox comes");
+    stage.keys("<C-f>before the quick");
+    stage.sees("1 of 1");
+    for word in ["before", "quick"] {
+        let style = stage.style_of(word);
+        assert!(style.add_modifier.contains(Modifier::REVERSED), "{word}");
+    }
+}
+
+#[test]
+fn entries_that_are_not_there_yet_are_fetched_and_searched() {
+    let mut stage = Stage::new(80, 24);
+    long(&mut stage);
+    let all = stage.log.records.clone();
+    stage.log.records.drain(..40);
+    stage.open();
+    stage.keys("<C-f>question number");
+    let asked = |stage: &Stage| {
+        let asked = stage.wanted.iter();
+        asked.filter(|i| matches!(i, Intent::Earlier(40))).count()
+    };
+    assert_eq!(asked(&stage), 1);
+    stage.sees("…");
+    let before = stage.screen();
+    assert!(before.contains("question number 30"));
+    stage.send(Msg::Earlier(all[..40].to_vec()));
+    stage.sees("30 of 30");
+    stage.sees("question number 30");
 }
 
 #[test]

@@ -118,6 +118,7 @@ impl Stage {
             cost_usd: Some(0.0),
             queued: Vec::new(),
             input: None,
+            edited: None,
             now: self.now(),
         };
         change(&mut opening);

@@ -164,3 +164,32 @@ fn the_colours_of_an_output_are_kept_and_its_commands_to_the_terminal_are_not() 
         stage.style_of("plain red").fg
     );
 }
+
+#[test]
+fn counts_of_what_is_not_shown_are_true() {
+    let content: String = (1..=5_000).map(|n| format!("line {n}\n")).collect();
+    let mut stage = Stage::opened(80, 40);
+    stage.says("go");
+    stage.replies(vec![crate::log::write("a.txt", &content)]);
+    stage.sees("4976 more lines");
+    // A result that was cut stands for all of its lines.
+    let cut = "one\ntwo\n[lines 3-4996 of 5000 left out (99 bytes); memory_page reads the whole at address 7]\n\
+               a\nb\nc\nd";
+    let mut stage = Stage::opened(80, 40);
+    stage.says("go");
+    stage.runs(bash("make"), 0, cut);
+    stage.sees("4996 more lines");
+}
+
+#[test]
+fn starts_between_which_nothing_happened_are_said_once() {
+    let mut stage = Stage::opened(80, 40);
+    stage.says("go");
+    for n in 1..=3 {
+        let found = format!("resumed 01a1 \"go\", killed {n} s ago: 2 entries");
+        stage.log(entry::resumed(&found, None));
+    }
+    stage.sees("killed 3 s ago");
+    stage.does_not_see("killed 2 s ago");
+    stage.does_not_see("killed 1 s ago");
+}

@@ -20,7 +20,6 @@ use crate::ui::view::context_lines;
 
 impl App {
     pub(super) fn command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
-        self.typed_ms = Some(self.now_ms);
         let words = argument.to_string();
         match command {
             SlashCommand::Help => self.show_help(),

@@ -49,6 +49,7 @@ impl App {
                 self.kept.at_ms = Some(self.now_ms);
                 self.kept.trouble = None;
             }
+            EngineEvent::InputKept(draft) => return self.input_kept(&draft),
             EngineEvent::Kept(Err(why)) => self.kept.trouble = Some(why),
             EngineEvent::JournalFails(why) => {
                 self.transcript.add_notice(Tone::Warn, journal_fails(&why));
@@ -115,6 +116,10 @@ impl App {
                 self.typed_ms = Some(self.now_ms);
             }
         }
+        let mut intents = self.keep_taken_along();
+        if let Some(edited) = opening.edited {
+            intents.extend(self.bring_edited(&edited));
+        }
         let prompts = self.transcript.prompts();
         let prompts = prompts
             .into_iter()
@@ -129,12 +134,10 @@ impl App {
         let commands = std::mem::take(&mut self.first_commands);
         let run: Vec<Intent> = commands.iter().map(|typed| self.run_now(typed)).collect();
         match words.is_empty() && run.is_empty() {
-            false => run
-                .into_iter()
-                .chain(words.into_iter().map(Intent::Say))
-                .collect(),
-            true => self.confirm_bypass(opening.found.as_ref(), named),
+            false => intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say))),
+            true => intents.extend(self.confirm_bypass(opening.found.as_ref(), named)),
         }
+        intents
     }
 
     /// A session in which nothing asks goes on only when that is confirmed, or when it was named

@@ -1,7 +1,7 @@
 //! A key: first for what lies over the conversation, then for a question, then for the box,
 //! and what the box does not take is an action of the main screen.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -13,10 +13,10 @@ use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::Which;
-use crate::store::Message;
 use crate::ui::composer::{Composer, Did, Submission, Surround};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval};
+use crate::ui::transcript::Tone;
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -164,11 +164,8 @@ impl App {
                     .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            Overlay::Search { words, .. } => {
-                words.push_str(&crate::core::text::one_line(text, 200));
-                return Vec::new();
-            }
-            Overlay::Viewer(_) => return Vec::new(),
+            Overlay::Search(_) => return self.search_paste(text),
+            Overlay::Viewer(_) | Overlay::Review(_) => return Vec::new(),
             _ => {}
         }
         if matches!(self.overlay, Overlay::None)
@@ -181,6 +178,28 @@ impl App {
         self.did(did)
     }
 
+    /// It goes into the box, whatever is asked meanwhile.
+    pub(super) fn pasted_image(&mut self, pasted: Result<PathBuf, String>) -> Vec<Intent> {
+        self.hint = None;
+        match pasted {
+            Ok(path) => {
+                self.aside = false;
+                let did = self.in_box(|composer, around| composer.add_image(path, around));
+                self.did(did)
+            }
+            Err(why) => {
+                let (why, hint) = why.split_once('\n').unwrap_or((&why, ""));
+                match hint {
+                    "" => self.hint = Some(why.to_string()),
+                    hint => self
+                        .transcript
+                        .add_notice(Tone::Warn, format!("{why}\n{hint}")),
+                }
+                Vec::new()
+            }
+        }
+    }
+
     /// The box at work, with what it must know of the screen around it.
     pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
         let around = Surround {
@@ -190,6 +209,7 @@ impl App {
             home: self.launch.home.as_deref().map(Path::new),
             working: self.is_busy() || !self.user_commands.is_empty(),
             queued: !self.queued.is_empty(),
+            editing: self.editing.is_some(),
         };
         work(&mut self.composer, &around)
     }
@@ -204,6 +224,14 @@ impl App {
             Did::Submit(submission) => self.submit(submission),
             Did::WantsEditor => vec![Intent::Editor(self.composer.for_editor())],
             Did::Act(action) => self.act(action),
+            Did::OlderQueued => {
+                self.older_queued();
+                Vec::new()
+            }
+            Did::NewerQueued => {
+                self.newer_queued();
+                Vec::new()
+            }
             Did::Refused(why) => {
                 self.hint = Some(why);
                 Vec::new()
@@ -230,7 +258,15 @@ impl App {
                 trusts: None,
             })),
             Submission::Shell(command) => self.run_shell(command),
-            Submission::Command(command, argument) => self.command(command, &argument),
+            Submission::Command(command, argument) => {
+                // It is no draft any more, also not of a session that the command leaves.
+                let mut intents = match self.has_session() {
+                    true => self.keep_input(),
+                    false => Vec::new(),
+                };
+                intents.extend(self.command(command, &argument));
+                intents
+            }
         }
     }
 
@@ -259,28 +295,8 @@ impl App {
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
         }
-        let edited = self.editing.take();
-        let edited = edited.and_then(|id| self.queued.iter().find(|q| q.id == id));
-        match edited {
-            // What a command says is made anew, so it goes to the end of the queue.
-            Some(queued) if queued.message.command.is_some() || words.command.is_some() => {
-                let id = queued.id;
-                let remove = Command::EditQueued { id, message: None };
-                vec![Intent::Engine(remove), Intent::Say(words)]
-            }
-            Some(queued) => {
-                let message = Message {
-                    text: words.text,
-                    ..queued.message.clone()
-                };
-                vec![
-                    Intent::Engine(Command::EditQueued {
-                        id: queued.id,
-                        message: Some(message),
-                    }),
-                    Intent::Engine(Command::KeepInput(String::new())),
-                ]
-            }
+        match self.editing.take() {
+            Some(id) => self.put_back_queued(id, words),
             None => vec![Intent::Say(words)],
         }
     }
@@ -289,7 +305,7 @@ impl App {
         match action {
             Action::Interrupt => return self.interrupt(),
             Action::CycleMode => return self.cycle_mode(),
-            Action::EditQueued => self.edit_queued(),
+            Action::EditQueued => self.older_queued(),
             Action::Rewind => self.pick_rewind(),
             Action::CopyAnswer => {
                 return match self.transcript.last_answer() {
@@ -299,13 +315,7 @@ impl App {
             }
             Action::ToggleExpand => self.transcript.toggle_all(),
             Action::FoldThinking => self.transcript.toggle_thinking(),
-            Action::SearchTranscript => {
-                self.overlay = Overlay::Search {
-                    words: String::new(),
-                    missed: false,
-                    at: None,
-                };
-            }
+            Action::SearchTranscript => self.open_search(),
             Action::ScrollUp => return self.scroll(true, 1),
             Action::ScrollDown => return self.scroll(false, 1),
             Action::PageUp => return self.scroll(true, self.seen_height.saturating_sub(2)),
@@ -319,6 +329,10 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
+            Action::PasteImage => {
+                self.hint = Some("looking into the clipboard …".into());
+                return vec![Intent::PasteImage];
+            }
             Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
             Action::Suspend => return vec![Intent::Suspend],
             Action::Quit => return vec![Intent::Quit],
@@ -331,6 +345,9 @@ impl App {
 
     /// Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
+        if let Some(id) = self.editing.take() {
+            return self.delete_queued(id);
+        }
         match self.phase {
             Phase::Resting(_) if self.goes_on() => self.go_on(),
             _ => Vec::new(),
@@ -385,16 +402,6 @@ impl App {
         vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
     }
 
-    /// The newest queued message comes back into the box.
-    fn edit_queued(&mut self) {
-        if let Some(queued) = self.queued.last() {
-            self.editing = Some(queued.id);
-            let text = queued.message.typed().into_owned();
-            self.composer.set_text(&text);
-            self.hint = Some("Enter puts it back into the queue · Esc leaves it as it was".into());
-        }
-    }
-
     pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
         let height = self.seen_height;
         let (mut layout, transcript) = self.layout_context();
@@ -411,7 +418,7 @@ impl App {
         }
     }
 
-    fn fetch_earlier(&mut self) -> Vec<Intent> {
+    pub(super) fn fetch_earlier(&mut self) -> Vec<Intent> {
         match self.transcript.first {
             Some(first) if first > 0 && !self.fetching => {
                 self.fetching = true;
@@ -437,6 +444,7 @@ impl App {
                 return self.history_did(did);
             }
             Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
+            Overlay::Review(review) => review.scroll(up, WHEEL_LINES),
             _ => return self.scroll(up, WHEEL_LINES),
         }
         Vec::new()

@@ -6,9 +6,12 @@
 mod commands;
 mod custom;
 mod engine_events;
+mod kept_words;
 mod keys;
 mod over;
+mod queued;
 mod quiet;
+mod search;
 mod user_commands;
 
 use std::path::{Path, PathBuf};
@@ -25,9 +28,9 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
+use super::overlay::{Approval, Card, FirstRun, Picker, Review, Viewer};
 use super::theme::Theme;
-use super::transcript::{LayoutContext, Tone, Transcript};
+use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
@@ -62,11 +65,15 @@ pub enum Msg {
     History(history::HistoryResponse),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
+    /// The file of the image that was in the clipboard, or why there is none.
+    PastedImage(Result<PathBuf, String>),
     /// What was typed in another program.
     Edited(Result<String, String>),
     /// What came of an intent, for the user.
     Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
+    /// Changed files, and what is not among them.
+    Review(Review, Option<String>),
     /// The config was read again.
     Restyled(Box<Theme>),
     Branch(Option<String>),
@@ -119,8 +126,14 @@ pub enum Intent {
     },
     /// The text is edited in the user's own editor.
     Editor(String),
+    /// Words that are kept here now are forgotten where they were kept before.
+    Forget(WordsPlace),
+    /// Unsent words of a session whose engine has ended: its id, and the draft.
+    KeepAside(String, String),
     /// Put into the clipboard.
     Copy(String),
+    /// An image is taken out of the clipboard.
+    PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
     /// An offered session is not to be offered any more.
@@ -140,6 +153,8 @@ pub enum Intent {
     /// Ends the command of this run.
     StopRun(String),
     Diff,
+    /// The user's own editor at a line of a file, which is below the root.
+    EditAt(String, usize),
     Doctor,
     /// Shows memories that these words find; without words, the newest.
     Memory(String),
@@ -210,14 +225,10 @@ pub enum Overlay {
     History(Box<history::Pane>),
     Picker(Picker),
     Viewer(Viewer),
+    /// The changes since the last commit.
+    Review(Review),
     /// Words that are searched for in the conversation.
-    Search {
-        words: String,
-        /// The words are not found.
-        missed: bool,
-        /// The block that was found last.
-        at: Option<usize>,
-    },
+    Search(Box<Search>),
     Confirm {
         question: String,
         /// What it is about, line by line.
@@ -320,6 +331,12 @@ pub struct App {
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
     pub editing: Option<InboxId>,
+    /// What stood in the box when its editing began.
+    edited_from: String,
+    /// Words that are kept elsewhere too, until they are kept here.
+    elsewhere: Vec<Elsewhere>,
+    /// The session that was left with words in the box, and its draft.
+    came_along: Option<(String, String)>,
     pub kept: Kept,
     fetching: bool,
 
@@ -386,6 +403,9 @@ impl App {
             asked: None,
             queued: Vec::new(),
             editing: None,
+            edited_from: String::new(),
+            elsewhere: Vec::new(),
+            came_along: None,
             kept: Kept::default(),
             fetching: false,
             composer: Composer::new(Vec::new()),
@@ -497,7 +517,6 @@ impl App {
     }
 
     fn updated(&mut self, msg: Msg) -> Vec<Intent> {
-        let now_ms = self.now_ms;
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
@@ -514,7 +533,7 @@ impl App {
             }
             Msg::Earlier(records) => {
                 self.fetching = false;
-                self.transcript.prepend(&records);
+                return self.prepend(&records);
             }
             Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
             Msg::History(found) => {
@@ -530,11 +549,18 @@ impl App {
             }
             Msg::Edited(Ok(text)) => {
                 self.composer.edited(&text);
-                self.typed_ms = Some(now_ms);
+                return self.keep_edited();
             }
+            Msg::PastedImage(pasted) => return self.pasted_image(pasted),
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
+            Msg::Review(review, warning) => {
+                self.overlay = Overlay::Review(review);
+                if let Some(warning) = warning {
+                    self.notify(Tone::Warn, warning);
+                }
+            }
             Msg::Restyled(theme) => {
                 self.theme = *theme;
                 self.generation += 1;
@@ -607,6 +633,7 @@ impl App {
         self.is_busy()
             || fresh
             || self.typed_ms.is_some()
+            || self.searches()
             || self.attached().is_some()
             || self.quiet.waits()
             || !self.user_commands.is_empty()
@@ -726,19 +753,22 @@ impl App {
         if self.code.changed() {
             self.generation += 1;
         }
-        match self.typed_ms {
+        let mut intents = self.search_on();
+        intents.extend(match self.typed_ms {
             // There is no session yet to keep it in.
-            Some(_)
-                if matches!(
-                    self.phase,
-                    Phase::Starting | Phase::Nothing | Phase::Opening
-                ) =>
-            {
-                Vec::new()
-            }
+            Some(_) if !self.has_session() => Vec::new(),
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
             _ => Vec::new(),
-        }
+        });
+        intents
+    }
+
+    /// A session is there to keep words in.
+    fn has_session(&self) -> bool {
+        !matches!(
+            self.phase,
+            Phase::Starting | Phase::Nothing | Phase::Opening
+        )
     }
 
     /// The program is being left, and the conversation is what is seen of it.
@@ -757,7 +787,10 @@ impl App {
     pub fn keep_input(&mut self) -> Vec<Intent> {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
-        vec![Intent::Engine(Command::KeepInput(text))]
+        match (self.phase, &self.id) {
+            (Phase::Ended, Some(id)) => vec![Intent::KeepAside(id.clone(), text)],
+            _ => vec![Intent::Engine(Command::KeepInput(text))],
+        }
     }
 
     /// What the terminal's own frame says.
@@ -893,6 +926,8 @@ impl Words {
     }
 }
 
+use kept_words::Elsewhere;
+pub use kept_words::WordsPlace;
 pub use quiet::{Asking, Quiet};
 pub use user_commands::UserCommand;
 

@@ -9,7 +9,7 @@ use crate::core::next::Why;
 use crate::engine::Command;
 use crate::session::Which;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, Picked, Setup};
+use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -55,10 +55,15 @@ impl App {
                 }
                 Vec::new()
             }
-            Overlay::Search { .. } => {
-                self.search_key(key);
-                Vec::new()
-            }
+            Overlay::Review(review) => match review.key(key) {
+                Reviewed::Nothing => Vec::new(),
+                Reviewed::Edit(path, line) => vec![Intent::EditAt(path, line)],
+                Reviewed::Closed => {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                }
+            },
+            Overlay::Search(_) => self.search_key(key),
             Overlay::Confirm { .. } => self.confirm_key(key),
         }
     }
@@ -133,48 +138,6 @@ impl App {
             Yes::Say(words) => self.say(words),
             Yes::GoOn if !is_stopped => self.go_on(),
             Yes::GoOn | Yes::Nothing => Vec::new(),
-        }
-    }
-
-    fn search_key(&mut self, key: &KeyEvent) {
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let Overlay::Search { words, missed, at } = &mut self.overlay else {
-            return;
-        };
-        let backwards = match key.code {
-            KeyCode::Esc => {
-                self.overlay = Overlay::None;
-                return;
-            }
-            KeyCode::Char('c') if ctrl => {
-                self.overlay = Overlay::None;
-                return;
-            }
-            KeyCode::Backspace => {
-                words.pop();
-                (*missed, *at) = (false, None);
-                return;
-            }
-            KeyCode::Char('f') if ctrl => true,
-            KeyCode::Char(c) if !ctrl => {
-                words.push(c);
-                (*missed, *at) = (false, None);
-                return;
-            }
-            KeyCode::Enter | KeyCode::Up => true,
-            KeyCode::Down => false,
-            _ => return,
-        };
-        let (sought, last) = (words.clone(), *at);
-        if sought.is_empty() {
-            return;
-        }
-        let height = self.seen_height;
-        let (mut layout, transcript) = self.layout_context();
-        let found = transcript.find(&sought, backwards, last, height, &mut layout);
-        if let Overlay::Search { missed, at, .. } = &mut self.overlay {
-            *missed = found.is_none();
-            *at = found.or(*at);
         }
     }
 

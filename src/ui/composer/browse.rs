@@ -12,10 +12,13 @@ use crate::ui::keys::{Action, Context, Pressed};
 pub(super) const MAX_SEARCH_CHARS: usize = 200;
 
 impl Composer {
-    pub(super) fn up(&mut self, goal: Option<usize>) -> Did {
+    pub(super) fn up(&mut self, goal: Option<usize>, around: &Surround<'_>) -> Did {
         let (row, column) = self.place();
         if row > 0 && !self.history.is_browsing() {
             return self.go_to_row(row - 1, goal.unwrap_or(column));
+        }
+        if around.editing {
+            return Did::OlderQueued;
         }
         let now = self.typed_now();
         match self.history.older(now) {
@@ -28,10 +31,13 @@ impl Composer {
         }
     }
 
-    pub(super) fn down(&mut self, goal: Option<usize>) -> Did {
+    pub(super) fn down(&mut self, goal: Option<usize>, around: &Surround<'_>) -> Did {
         let (row, column) = self.place();
         if row + 1 < self.rows.len() && !self.history.is_browsing() {
             return self.go_to_row(row + 1, goal.unwrap_or(column));
+        }
+        if around.editing {
+            return Did::NewerQueued;
         }
         match self.history.newer() {
             Some(Ok(prompt)) => {
@@ -45,6 +51,15 @@ impl Composer {
             None => return Did::Nothing,
         }
         Did::Moved
+    }
+
+    /// The newest prompt that was sent, from an empty box.
+    pub fn older_prompt(&mut self, around: &Surround<'_>) -> Did {
+        let around = Surround {
+            editing: false,
+            ..*around
+        };
+        self.up(None, &around)
     }
 
     fn place(&mut self) -> (usize, usize) {

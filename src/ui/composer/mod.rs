@@ -53,6 +53,8 @@ pub struct Surround<'a> {
     pub working: bool,
     /// A message waits for the agent.
     pub queued: bool,
+    /// What stands in the box is a message that waits.
+    pub editing: bool,
 }
 
 /// What came of a key or a paste.
@@ -68,6 +70,9 @@ pub enum Did {
     WantsEditor,
     /// Not about typing.
     Act(Action),
+    /// Up on the first row of a queued message, Down on the last: to its neighbour.
+    OlderQueued,
+    NewerQueued,
     /// Why it was not done, for the person.
     Refused(String),
 }
@@ -232,8 +237,8 @@ impl Composer {
                     ..Search::default()
                 });
             }
-            Action::Up => return self.up(goal),
-            Action::Down => return self.down(goal),
+            Action::Up => return self.up(goal, around),
+            Action::Down => return self.down(goal, around),
             Action::Left => self.buffer.left(),
             Action::Right => self.buffer.right(),
             Action::WordLeft => self.buffer.word_left(),

@@ -172,6 +172,7 @@ mod tests {
 
     fn around() -> Surround<'static> {
         Surround {
+            editing: false,
             files: None,
             commands: Some(&[]),
             folder: Path::new("/nowhere"),

@@ -65,6 +65,21 @@ impl Composer {
         did
     }
 
+    /// An image from the clipboard, where the cursor is.
+    pub fn add_image(&mut self, path: PathBuf, around: &Surround<'_>) -> Did {
+        if self.search.is_some() || !self.may_have_images() {
+            return Did::Refused("an image goes with a message, not with a command".to_string());
+        }
+        self.history.stop();
+        self.goal = None;
+        let Some(chip) = self.chips.add(Chip::Image(path)) else {
+            return Did::Refused(FULL.to_string());
+        };
+        let did = self.put(&format!("{chip} "));
+        self.look_up(around);
+        did
+    }
+
     fn pasted_images(&self, text: &str, around: &Surround<'_>) -> Option<Vec<Vec<PathBuf>>> {
         let wanted = self.may_have_images();
         wanted
@@ -196,7 +211,10 @@ impl Composer {
             return Did::Act(Action::Submit);
         }
         if text.trim().is_empty() {
-            return Did::Nothing;
+            return match around.editing {
+                true => Did::Act(Action::Submit),
+                false => Did::Nothing,
+            };
         }
         let whole = self.chips.expand(text, true).trim_end().to_string();
         let shown = self.chips.expand(text, false).trim_end().to_string();

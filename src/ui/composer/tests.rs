@@ -18,6 +18,7 @@ fn around() -> Surround<'static> {
         home: None,
         working: false,
         queued: false,
+        editing: false,
     }
 }
 

@@ -1,15 +1,17 @@
 //! Writing in the person's own editor: which one, and the way there and back through a file
 //! that only they can read. The terminal is given up and taken back by the app.
+//!
+//! The file of a session stands in a folder of its own until what was written is kept in the
+//! draft: see [`crate::session::AppContext::edited`].
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::core::shell;
 use crate::core::text::clip;
-
-/// More is not read back.
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+use crate::session::{EDITED, MAX_EDITED_BYTES};
 
 const FALLBACK: &str = "vi";
 
@@ -50,20 +52,79 @@ fn split(line: &str) -> Vec<String> {
     }
 }
 
+/// The file that is edited. Without a folder of its session it goes with this.
+struct Edited {
+    path: PathBuf,
+    temporary: Option<tempfile::TempPath>,
+}
+
+impl Edited {
+    /// With mode 0600, and whole or not at all: what is there may be words of the person.
+    fn keep(text: &str, folder: Option<&Path>) -> io::Result<Edited> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("rewake-").suffix(".md");
+        let mut file = match folder {
+            Some(folder) => {
+                private_folder(folder)?;
+                builder.tempfile_in(folder)?
+            }
+            None => builder.tempfile()?,
+        };
+        file.write_all(text.as_bytes())?;
+        let Some(folder) = folder else {
+            let temporary = file.into_temp_path();
+            return Ok(Edited {
+                path: temporary.to_path_buf(),
+                temporary: Some(temporary),
+            });
+        };
+        let path = folder.join(EDITED);
+        file.persist(&path)?;
+        Ok(Edited {
+            path,
+            temporary: None,
+        })
+    }
+
+    /// Nothing of it is wanted.
+    fn remove(self) {
+        if self.temporary.is_none()
+            && let Some(folder) = self.path.parent()
+        {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+}
+
 /// Runs the editor on the text and gives what it made of it. The terminal must be as a
-/// program expects it.
-pub(super) fn edit(text: &str, command: &[String]) -> Result<String, EditorError> {
+/// program expects it. In `folder` the file stays behind when the editor ended well: it goes when
+/// what was written is kept elsewhere.
+pub(super) fn edit(
+    text: &str,
+    command: &[String],
+    folder: Option<&Path>,
+) -> Result<String, EditorError> {
+    let edited = Edited::keep(text, folder).map_err(EditorError::Keep)?;
+    let written = run(command, &edited.path);
+    if written.is_err() {
+        edited.remove();
+    }
+    written
+}
+
+fn run(command: &[String], path: &Path) -> Result<String, EditorError> {
     let name = command.first().map_or(FALLBACK, String::as_str);
-    // Made with mode 0600.
-    let mut file = tempfile::Builder::new()
-        .prefix("rewake-")
-        .suffix(".md")
-        .tempfile()
-        .map_err(EditorError::Keep)?;
-    file.write_all(text.as_bytes()).map_err(EditorError::Keep)?;
     let status = Command::new(name)
         .args(command.iter().skip(1))
-        .arg(file.path())
+        .arg(path)
         .status()
         .map_err(|error| EditorError::Start {
             name: clip(name, 100).into_owned(),
@@ -77,8 +138,8 @@ pub(super) fn edit(text: &str, command: &[String]) -> Result<String, EditorError
     }
     // By its path: many editors write another file and rename it.
     let mut bytes = Vec::new();
-    File::open(file.path())
-        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
+    File::open(path)
+        .and_then(|file| file.take(MAX_EDITED_BYTES).read_to_end(&mut bytes))
         .map_err(EditorError::Read)?;
     let text = String::from_utf8_lossy(&bytes);
     // Editors end every line.
@@ -118,24 +179,24 @@ mod tests {
     #[test]
     fn the_text_goes_there_and_back() {
         let (_folder, command) = script("printf 'and more\\n' >> \"$1\"");
-        assert_eq!(edit("a\n", &command).unwrap(), "a\nand more");
+        assert_eq!(edit("a\n", &command, None).unwrap(), "a\nand more");
         let (_folder, command) = script("mv \"$1\" \"$1.old\"; echo new > \"$1\"; rm \"$1.old\"");
-        assert_eq!(edit("a", &command).unwrap(), "new");
+        assert_eq!(edit("a", &command, None).unwrap(), "new");
         let (_folder, command) = script(
             "stat -c %a \"$1\" > \"$1.mode\" 2>/dev/null || stat -f %Lp \"$1\" > \"$1.mode\"; mv \"$1.mode\" \"$1\"",
         );
-        assert_eq!(edit("secret", &command).unwrap(), "600");
+        assert_eq!(edit("secret", &command, None).unwrap(), "600");
     }
 
     #[test]
     fn an_editor_that_fails_changes_nothing() {
         let (_folder, command) = script("echo gone > \"$1\"; exit 3");
-        let error = edit("a", &command).unwrap_err().to_string();
+        let error = edit("a", &command, None).unwrap_err().to_string();
         assert!(
             error.contains("\"sh\" ended with exit status: 3"),
             "{error}"
         );
-        let error = edit("a", &["/no/such/editor".into()]).unwrap_err();
+        let error = edit("a", &["/no/such/editor".into()], None).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot start the editor"),
             "{error}"

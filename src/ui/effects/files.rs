@@ -37,12 +37,16 @@ impl Effects {
         });
     }
 
-    pub(super) fn editor(&mut self, text: &str, screen: &mut Screen) {
+    pub(super) fn editor(&mut self, text: &str, app: &App, screen: &mut Screen) {
         self.pause_input();
+        // Below a session, so that a later start finds it.
+        let is_open = !matches!(app.phase, Phase::Starting | Phase::Opening);
+        let session = app.id.as_deref().filter(|_| is_open);
+        let folder = session.map(|id| self.ctx.editor_folder(id));
         let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));
-            keep_modes(|| edit(text, &command))
+            keep_modes(|| edit(text, &command, folder.as_deref()))
         });
         let edited = match edited {
             Ok(Ok(text)) => Ok(text),

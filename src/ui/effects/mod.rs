@@ -2,9 +2,12 @@
 //! messages. What takes long is done on threads.
 
 mod changes;
+mod clipboard;
+mod diff;
 mod editor;
 mod files;
 mod images;
+mod kept_words;
 mod notify;
 mod on_terminal;
 mod outbox;
@@ -58,6 +61,8 @@ pub(crate) struct Effects {
     is_tailing: Arc<AtomicBool>,
     /// The custom commands are being listed.
     is_listing: Arc<AtomicBool>,
+    /// The clipboard is being read.
+    is_pasting: Arc<AtomicBool>,
     /// How many commands run that call the person.
     calls: Arc<AtomicUsize>,
     /// Dismissed sessions are offered too.
@@ -93,6 +98,7 @@ impl Effects {
             rules_are_due: false,
             is_tailing: Arc::default(),
             is_listing: Arc::default(),
+            is_pasting: Arc::default(),
             calls: Arc::default(),
             offers_all: false,
         }
@@ -144,12 +150,15 @@ impl Effects {
             Intent::OnTerminal { entry, command } => {
                 self.on_terminal(entry, &command, app, screen);
             }
+            Intent::Forget(place) => self.forget(place),
+            Intent::KeepAside(session, draft) => self.keep_aside(session, draft, app.engine),
             Intent::Editor(text) => {
-                self.editor(&text, screen);
+                self.editor(&text, app, screen);
                 app.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Dismiss(id) => self.dismiss(id),
+            Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {
@@ -160,7 +169,11 @@ impl Effects {
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),
-            Intent::Diff => self.diff(app),
+            Intent::Diff => self.diff(),
+            Intent::EditAt(path, line) => {
+                self.edit_at(&path, line, screen);
+                app.quiet.forget();
+            }
             Intent::Doctor => self.doctor(),
             Intent::Memory(words) => self.memory(words),
             Intent::Skills => self.skills(),
@@ -233,6 +246,8 @@ impl Effects {
 
     /// Leaves the session that is open and takes up another.
     fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
+        let words = app.takes_words_along();
+        self.engine(Command::KeepInput(words));
         self.leave(SaveReason::Exit);
         app.engine += 1;
         app.phase = Phase::Opening;

@@ -4,7 +4,7 @@ use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
 use super::Effects;
 use crate::command::RunState;
@@ -19,7 +19,6 @@ use crate::ui::commands::{Custom, CustomList};
 use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
-use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
 use crate::workspace::CustomCommand;
 
@@ -180,42 +179,6 @@ impl Effects {
             let tails = tails.collect();
             is_tailing.store(false, Ordering::SeqCst);
             Some(Msg::Tails(tails))
-        });
-    }
-
-    /// What the working tree has that its last commit has not.
-    pub(super) fn diff(&self, app: &App) {
-        let folder = self.ctx.here.root.clone();
-        let theme = app.theme.clone();
-        self.aside(move || {
-            let output = Process::new("git")
-                .args([
-                    "-c",
-                    "core.pager=cat",
-                    "diff",
-                    "--no-ext-diff",
-                    "--no-color",
-                    "HEAD",
-                ])
-                .current_dir(folder)
-                .env("GIT_OPTIONAL_LOCKS", "0")
-                .stdin(Stdio::null())
-                .output();
-            Some(match output {
-                Ok(output) if output.status.success() => {
-                    let text = String::from_utf8_lossy(&output.stdout);
-                    let lines = match text.trim() {
-                        "" => vec![Line::raw("no file of the repository is changed")],
-                        text => diff_lines(text, &theme),
-                    };
-                    Msg::Show("changes since the last commit".into(), lines)
-                }
-                Ok(output) => {
-                    let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                    Msg::Notice(Tone::Warn, format!("git diff: {}", one_line(&why, 300)))
-                }
-                Err(e) => Msg::Notice(Tone::Warn, format!("cannot run git: {e}")),
-            })
         });
     }
 
@@ -473,20 +436,4 @@ fn listed(command: CustomCommand) -> Arc<Custom> {
         argument: argument_hint,
         help: format!("{description} ({whose})"),
     })
-}
-
-fn diff_lines(text: &str, theme: &Theme) -> Vec<Line<'static>> {
-    let style = |line: &str| match line {
-        l if l.starts_with("+++") || l.starts_with("---") || l.starts_with("diff ") => {
-            theme.heading
-        }
-        l if l.starts_with("@@") => theme.accent,
-        l if l.starts_with('+') => theme.diff_add,
-        l if l.starts_with('-') => theme.diff_del,
-        _ => theme.text,
-    };
-    clean(&clip(text, REPORT_BYTES))
-        .lines()
-        .map(|line| Line::from(Span::styled(line.to_string(), style(line))))
-        .collect()
 }

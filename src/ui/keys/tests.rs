@@ -57,7 +57,7 @@ macro_rules! all_actions {
 all_actions! {
     Submit Newline Interrupt CycleMode EditQueued Rewind CopyAnswer ToggleExpand FoldThinking
     SearchTranscript ScrollUp ScrollDown PageUp PageDown ScrollTop ScrollBottom Redraw Help
-    History Ps ExternalEditor Suspend Quit AskQuit Clear SearchPrompts Left Right Up Down
+    History Ps ExternalEditor PasteImage Suspend Quit AskQuit Clear SearchPrompts Left Right Up Down
     WordLeft WordRight LineStart LineEnd Backspace Delete DeleteWord DeleteNextWord KillToEnd
     KillToStart Yank Undo Redo Next Previous Accept Complete Close Older Newer
 }

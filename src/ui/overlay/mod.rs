@@ -4,6 +4,7 @@ mod approval;
 mod card;
 mod first_run;
 mod picker;
+mod review;
 mod rule_place;
 mod viewer;
 
@@ -11,5 +12,6 @@ pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Setup};
 pub use picker::{For, Picked, Picker, PickerItem};
+pub use review::{Review, Reviewed};
 pub use rule_place::RulePlace;
 pub use viewer::Viewer;

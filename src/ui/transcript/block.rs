@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::tool::ToolCall;
 use crate::session::describe::Tone;
-use crate::tools::Shown;
+use crate::tools::{Body, Shown};
 
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
@@ -153,20 +153,20 @@ impl Block {
         }
     }
 
-    /// What a search looks through, and what is copied.
-    pub fn text(&self) -> String {
+    /// What a search looks through: all that is shown of it, also what is folded.
+    pub(super) fn each_text(&self, look: &mut dyn FnMut(&str)) {
         match &self.kind {
             Kind::Said { text, .. }
             | Kind::Words { text, .. }
             | Kind::Thinking { text }
             | Kind::Noted { text }
             | Kind::Marker { text, .. }
-            | Kind::Notice { text, .. } => text.clone(),
-            Kind::Failed { message, hint } => match hint {
-                Some(hint) => format!("{message}\n{hint}"),
-                None => message.clone(),
-            },
-            Kind::Call(call) => call.text(),
+            | Kind::Notice { text, .. } => look(text),
+            Kind::Failed { message, hint } => {
+                look(message);
+                hint.iter().for_each(|hint| look(hint));
+            }
+            Kind::Call(call) => call.each_text(look),
         }
     }
 }
@@ -185,13 +185,28 @@ impl Call {
         }
     }
 
-    fn text(&self) -> String {
-        let head = format!("{} {}", self.call.name, self.subject());
-        match &self.status {
-            Status::Over { outcome, .. } => {
-                format!("{head}\n{}", outcome.to_model_text().0)
+    fn each_text(&self, look: &mut dyn FnMut(&str)) {
+        look(&self.call.name);
+        look(self.subject());
+        match &self.shown.body {
+            Body::Edits { edits, .. } => {
+                for edit in edits {
+                    look(&edit.old);
+                    look(&edit.new);
+                }
             }
-            _ => head,
+            Body::File { content, .. } => look(content),
+            Body::Subject | Body::Plan(_) | Body::Command { .. } => {}
+        }
+        if let Status::Over { outcome, .. } = &self.status {
+            match outcome {
+                Outcome::Done { output } | Outcome::Error { output } => look(&output.text),
+                Outcome::Denied { reason } => look(reason),
+                Outcome::Interrupted { output, why } => {
+                    look(&output.text);
+                    look(why);
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::block::{Call, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
+use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::session::clock;
@@ -130,11 +131,12 @@ fn duration(ms: u64) -> String {
 /// The change that an edit makes, or a file that is written.
 fn changes(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let inside = layout.width.saturating_sub(INDENT).max(1);
-    let mut lines = change_lines(&call.shown, inside, Some(MAX_LINES), layout.theme);
+    let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
+    let mut lines = change_lines(&call.shown, inside, Some(max), layout.theme);
     for line in &mut lines {
         line.spans.insert(0, Span::raw("  "));
     }
-    bounded(lines, unfolded, FOLDED_DIFF, layout.theme)
+    lines
 }
 
 /// Also what a person is asked about, and then all of it.
@@ -202,7 +204,7 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     }
     let quiet = call.shown.result == ShownResult::LineCount;
     if quiet && !unfolded && !is_refused(call) {
-        let count = shown.lines().count();
+        let count: usize = shown.lines().map(lines_behind).sum();
         let what = format!("  └ {count} line{}", if count == 1 { "" } else { "s" });
         return vec![Line::styled(what, theme.dim)];
     }
@@ -224,12 +226,13 @@ fn tail_of(
     let skipped = all.saturating_sub(max);
     let mut lines = Vec::new();
     if skipped > 0 {
-        let hint = match (unfolded, skipped) {
+        let behind: usize = words.lines().take(skipped).map(lines_behind).sum();
+        let hint = match (unfolded, behind) {
             (true, _) => "",
             (false, 1) => " (ctrl+o shows it)",
             (false, _) => " (ctrl+o shows them)",
         };
-        let what = format!("  │ … {}{hint}", count(skipped, "more line"));
+        let what = format!("  │ … {}{hint}", count(behind, "more line"));
         lines.push(Line::styled(what, layout.theme.dim));
     }
     let shown: Vec<&str> = words.lines().skip(skipped).collect();

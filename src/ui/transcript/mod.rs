@@ -8,6 +8,7 @@ mod call;
 mod lay;
 mod paragraph;
 mod scroll;
+mod search;
 
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ pub use block::{Block, Call, Kind, Status};
 pub use call::change_lines;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
+pub use search::{MAX_WORDS_CHARS, Search};
 
 use super::markdown;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
@@ -34,6 +36,8 @@ pub struct Transcript {
     /// The first entry that is shown; earlier ones are fetched when they are scrolled to.
     pub first: Option<Seq>,
     last: Option<Seq>,
+    /// The block that says that the session was resumed, until something follows it.
+    resumed: Option<usize>,
     pub scroll: Scroll,
     /// Everything that folds is unfolded.
     pub unfolded: bool,
@@ -103,6 +107,7 @@ impl Transcript {
         for place in self.calls.values_mut() {
             *place += count;
         }
+        self.resumed = self.resumed.map(|at| at + count);
         self.scroll.shift(count);
     }
 
@@ -127,6 +132,14 @@ impl Transcript {
         self.last = Some(record.seq);
         if matches!(record.entry, Entry::Forked { .. }) {
             self.leave_calls();
+        }
+        if matches!(&record.entry, Entry::Resumed { found, draft: None, .. } if found.starts_with("resumed "))
+        {
+            // Starts between which nothing happened are one.
+            if self.resumed.is_some_and(|at| at + 1 == self.blocks.len()) {
+                self.blocks.pop();
+            }
+            self.resumed = Some(self.blocks.len());
         }
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);

@@ -34,7 +34,7 @@ impl Transcript {
         self.blocks.len() + usize::from(!self.stream.is_empty())
     }
 
-    fn height(&mut self, block: usize, layout: &mut LayoutContext<'_>) -> usize {
+    pub(super) fn height(&mut self, block: usize, layout: &mut LayoutContext<'_>) -> usize {
         match self.blocks.get(block) {
             Some(it) => lay(it, self.unfolded, layout, <[Line<'static>]>::len),
             None => StreamLines::of(&mut self.stream, layout).count(),
@@ -94,7 +94,7 @@ impl Transcript {
     }
 
     /// The place at the top of a screen of this height.
-    fn top(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
+    pub(super) fn top(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
         match self.scroll {
             Scroll::End => self.above_end(height, layout),
             Scroll::At { block, line } => (block, line),
@@ -161,39 +161,6 @@ impl Transcript {
     /// Shows the end, and follows what comes.
     pub fn scroll_end(&mut self) {
         self.scroll = Scroll::End;
-    }
-
-    /// Goes to the next block in which `words` are found: from the one that was found last,
-    /// else from what is seen. Says which that is.
-    pub fn find(
-        &mut self,
-        words: &str,
-        backwards: bool,
-        last: Option<usize>,
-        height: usize,
-        layout: &mut LayoutContext<'_>,
-    ) -> Option<usize> {
-        let words = words.to_lowercase();
-        let (top, _) = self.top(height, layout);
-        let from = match (last, self.scroll) {
-            (Some(last), _) => last,
-            // What is on the screen is found too.
-            (None, Scroll::End) if backwards => self.blocks.len(),
-            (None, _) => top,
-        };
-        let hit = |block: &usize| {
-            self.blocks
-                .get(*block)
-                .is_some_and(|b| b.text().to_lowercase().contains(&words))
-        };
-        let found = match backwards {
-            true => (0..from).rev().find(hit),
-            false => (from + 1..self.blocks.len()).find(hit),
-        };
-        if let Some(block) = found {
-            self.scroll = Scroll::At { block, line: 0 };
-        }
-        found
     }
 
     /// The block that stands at this row of the screen.

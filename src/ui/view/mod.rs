@@ -8,10 +8,12 @@ mod card;
 mod context;
 mod first_run;
 mod over;
+mod review;
 mod status;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
@@ -48,6 +50,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
         Overlay::Card(_) => return card::draw(frame, area, app),
         Overlay::FirstRun(_) => return first_run::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
+        Overlay::Review(_) => return review::draw(frame, area, app),
         _ => {}
     }
     conversation(frame, area, app);
@@ -162,8 +165,17 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         height: area.height - u16::try_from(gap).unwrap_or(0),
         ..area
     };
-    if let Overlay::Search { words, .. } = &app.overlay {
-        mark(&mut lines, words, app.theme.selection);
+    if matches!(app.overlay, Overlay::Search(_))
+        && let Overlay::Search(search) = std::mem::replace(&mut app.overlay, Overlay::None)
+    {
+        let found = app.theme.selection;
+        let styles = (
+            found,
+            found.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+        );
+        let (mut layout, transcript) = app.layout_context();
+        transcript.mark_found(&search, &mut lines, height, styles, &mut layout);
+        app.overlay = Overlay::Search(search);
     }
     put(frame, area, &lines);
 }
@@ -172,21 +184,6 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
     for (row, line) in area.rows().zip(lines) {
         frame.render_widget(line, row);
-    }
-}
-
-/// Where searched words are found.
-fn mark(lines: &mut [Line<'static>], words: &str, style: ratatui::style::Style) {
-    let words = words.to_lowercase();
-    if words.is_empty() {
-        return;
-    }
-    for line in lines {
-        for span in &mut line.spans {
-            if span.content.to_lowercase().contains(&words) {
-                span.style = span.style.patch(style);
-            }
-        }
     }
 }
 
@@ -285,11 +282,11 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         let text = "leaving: what was done last is being saved · Ctrl+C leaves without it";
         return Line::styled(clip(text, columns), theme.warn);
     }
-    if let Overlay::Search { words, missed, .. } = &app.overlay {
-        let found = if *missed { " (not found)" } else { "" };
+    if let Overlay::Search(search) = &app.overlay {
         let text = format!(
-            "search: {}{found}   Enter or ↑ earlier · ↓ later · Esc ends",
-            clean_line(words)
+            "search: {}{}   Enter or ↑ earlier · ↓ later · Esc ends",
+            clean_line(&search.words),
+            app.search_state(search),
         );
         return Line::styled(clip(&text, columns), theme.accent);
     }

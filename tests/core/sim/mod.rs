@@ -221,8 +221,11 @@ fn one_process(
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
-                Event::Requeued(_) | Event::Kept(_) | Event::SummaryFailed(_) => {}
-                Event::JournalFails(_) => {}
+                Event::Requeued(_)
+                | Event::Kept(_)
+                | Event::InputKept(_)
+                | Event::JournalFails(_)
+                | Event::SummaryFailed(_) => {}
                 Event::CommandNotRun { .. } => panic!("a command was refused"),
             }
         });

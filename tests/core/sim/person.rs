@@ -400,9 +400,12 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
                 drop(seen_by_user);
                 make_room(&outside);
             }
-            Event::Delta(_) | Event::Context(_) | Event::SummaryFailed(_) | Event::Kept(Ok(())) => {
-            }
-            Event::JournalFails(_) => {}
+            Event::Delta(_)
+            | Event::Context(_)
+            | Event::SummaryFailed(_)
+            | Event::InputKept(_)
+            | Event::JournalFails(_)
+            | Event::Kept(Ok(())) => {}
             Event::CommandNotRun { .. } => panic!("a command was refused"),
         }
     })

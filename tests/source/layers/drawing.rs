@@ -5,9 +5,10 @@
 use super::{modules, names, sources, tokens};
 
 /// Modules that are all drawing: `ui::` and their names.
-const DRAWS: [&str; 13] = [
+const DRAWS: [&str; 14] = [
     "ansi",
     "app",
+    "changes",
     "commands",
     "composer",
     "diff",

@@ -1,0 +1,207 @@
+//! What the working tree has that its last commit has not, for the review; and the editor at a
+//! line of it.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Effects;
+use super::editor::editor_command;
+use crate::core::text::one_line;
+use crate::ui::app::Msg;
+use crate::ui::changes::{ChangeLine, FileChange, Side, parse};
+use crate::ui::overlay::Review;
+use crate::ui::terminal::{Screen, keep_modes};
+use crate::ui::transcript::Tone;
+
+/// Of the output of git.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Files that git does not know yet: so many, and of each so much.
+const MAX_NEW_FILES: usize = 500;
+const MAX_NEW_BYTES: u64 = 1 << 20;
+
+/// The tree without a file, for a repository without a commit.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+const DIFF: [&str; 6] = [
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+];
+
+impl Effects {
+    pub(super) fn diff(&self) {
+        let root = self.ctx.here.root.clone();
+        self.aside(move || {
+            Some(match changes(&root) {
+                Ok((files, _)) if files.is_empty() => Msg::Notice(
+                    Tone::Calm,
+                    "no file of the repository is changed".to_string(),
+                ),
+                Ok((files, warning)) => Msg::Review(Review::new(files), warning),
+                Err(why) => Msg::Notice(Tone::Warn, why),
+            })
+        });
+    }
+
+    /// The person's editor at this line of a file.
+    pub(super) fn edit_at(&mut self, path: &str, line: usize, screen: &mut Screen) {
+        let file = self.ctx.here.root.join(path);
+        self.pause_input();
+        let env = &self.ctx.env;
+        let command = editor_command(|name| env.var(name).map(str::to_string));
+        let edited = screen.lend(|| keep_modes(|| open_at(&command, &file, line)));
+        self.resume_input();
+        match edited {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => self.notify(Tone::Bad, why),
+            Err(e) => self.notify(Tone::Bad, format!("the terminal did not come back: {e}")),
+        }
+    }
+}
+
+fn open_at(command: &[String], file: &Path, line: usize) -> Result<(), String> {
+    let name = command.first().map_or("vi", String::as_str);
+    let program = name.rsplit('/').next().unwrap_or(name);
+    let mut process = Command::new(name);
+    process.args(command.iter().skip(1));
+    match program {
+        "code" | "codium" | "cursor" | "windsurf" => {
+            process.arg("-g").arg(format!("{}:{line}", file.display()));
+        }
+        "hx" | "helix" | "subl" | "zed" => {
+            process.arg(format!("{}:{line}", file.display()));
+        }
+        _ => {
+            process.arg(format!("+{line}")).arg(file);
+        }
+    }
+    match process.status() {
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!(
+            "cannot start the editor {name:?}: {e}; $VISUAL or $EDITOR names another"
+        )),
+    }
+}
+
+/// The changed files, and what is not among them.
+fn changes(root: &Path) -> Result<(Vec<FileChange>, Option<String>), String> {
+    let against = |tree: &str| git(root, &[&DIFF[..], &[tree]].concat());
+    let (diff, is_cut) = match against("HEAD") {
+        Err(why) if why.contains("HEAD") => against(EMPTY_TREE)?,
+        diff => diff?,
+    };
+    let mut files = parse(&String::from_utf8_lossy(&diff));
+    let (new, _) = git(root, &["ls-files", "--others", "--exclude-standard", "-z"])?;
+    let new = String::from_utf8_lossy(&new).into_owned();
+    let names: Vec<&str> = new.split('\0').filter(|name| !name.is_empty()).collect();
+    files.extend(
+        names
+            .iter()
+            .take(MAX_NEW_FILES)
+            .map(|name| new_file(root, name)),
+    );
+    let surplus = names.len().saturating_sub(MAX_NEW_FILES);
+    let warning = match (is_cut, surplus) {
+        (true, _) => Some(format!(
+            "the diff has more than {} MB: its end is not here",
+            MAX_BYTES >> 20
+        )),
+        (false, 0) => None,
+        (false, more) => Some(format!("{more} more new files are not here")),
+    };
+    Ok((files, warning))
+}
+
+/// A file that no commit has.
+fn new_file(root: &Path, name: &str) -> FileChange {
+    let mut change = FileChange {
+        path: name.to_string(),
+        notes: vec!["new file, not in git yet".to_string()],
+        ..FileChange::default()
+    };
+    let path = root.join(name);
+    let is_file = std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
+    let mut bytes = Vec::new();
+    let read = match is_file {
+        true => std::fs::File::open(&path)
+            .and_then(|file| file.take(MAX_NEW_BYTES + 1).read_to_end(&mut bytes)),
+        false => Ok(0),
+    };
+    if let Err(e) = read {
+        change.notes.push(format!("it cannot be read: {e}"));
+    } else if !is_file {
+        change
+            .notes
+            .push("no regular file: its lines are not shown".to_string());
+    } else if bytes.contains(&0) {
+        change
+            .notes
+            .push("binary: its lines are not shown".to_string());
+    } else if bytes.len() as u64 > MAX_NEW_BYTES {
+        change
+            .notes
+            .push("more than 1 MB: its lines are not shown".to_string());
+    } else {
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().enumerate().map(|(at, line)| ChangeLine {
+            side: Side::Added,
+            number: at + 1,
+            text: line.to_string(),
+        });
+        change.lines = lines.collect();
+        change.added = change.lines.len();
+    }
+    change
+}
+
+/// What git prints, and whether it is cut.
+fn git(root: &Path, args: &[&str]) -> Result<(Vec<u8>, bool), String> {
+    let cannot = |e: std::io::Error| format!("cannot run git: {e}");
+    let mut errors = tempfile::tempfile().map_err(cannot)?;
+    let to = errors.try_clone().map_err(cannot)?;
+    let mut child = Command::new("git")
+        .args([
+            "-c",
+            "core.pager=cat",
+            "-c",
+            "core.quotePath=false",
+            "-c",
+            "core.fsmonitor=false",
+        ])
+        .args(args)
+        .current_dir(root)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(to)
+        .spawn()
+        .map_err(cannot)?;
+    let mut bytes = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let read = stdout.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(cannot)?;
+    }
+    let is_cut = bytes.len() as u64 > MAX_BYTES;
+    bytes.truncate(usize::try_from(MAX_BYTES).unwrap_or(usize::MAX));
+    if is_cut {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(cannot)?;
+    if status.success() || is_cut {
+        return Ok((bytes, is_cut));
+    }
+    let mut why = String::new();
+    use std::io::Seek;
+    let _ = errors.rewind();
+    let _ = errors.take(2_000).read_to_string(&mut why);
+    Err(format!(
+        "git {}: {}",
+        args.first().unwrap_or(&""),
+        one_line(&why, 300)
+    ))
+}

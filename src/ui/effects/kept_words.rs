@@ -1,0 +1,48 @@
+//! Unsent words, where the engine of the session cannot keep or forget them.
+
+use std::sync::Arc;
+
+use super::Effects;
+use crate::store::Draft;
+use crate::ui::app::{Msg, WordsPlace};
+use crate::ui::live::EngineEvent;
+use crate::ui::transcript::Tone;
+
+impl Effects {
+    /// The words are kept elsewhere by now. Those that cannot be forgotten are only offered again.
+    pub(super) fn forget(&self, place: WordsPlace) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            match place {
+                WordsPlace::Editor { session } => ctx.forget_edited(&session),
+                WordsPlace::Session { id, draft } => {
+                    let forgotten = ctx.open_store().and_then(|mut store| {
+                        match store.drafts(&id)?.input == Some(draft) {
+                            true => store.clear_draft(&id, Draft::Input),
+                            false => Ok(()),
+                        }
+                    });
+                    if let Err(error) = forgotten {
+                        tracing::warn!(%error, "the draft of the session before was not cleared");
+                    }
+                }
+            }
+            None::<Msg>
+        });
+    }
+
+    /// The session is closed, but what is typed below it outlives a kill all the same.
+    pub(super) fn keep_aside(&self, session: String, draft: String, engine: u64) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let kept = ctx.open_store().and_then(|mut store| match draft.as_str() {
+                "" => store.clear_draft(&session, Draft::Input),
+                draft => store.set_input(&session, draft),
+            });
+            Some(match kept {
+                Ok(()) => Msg::Engine(engine, EngineEvent::InputKept(draft)),
+                Err(e) => Msg::Notice(Tone::Warn, format!("what is typed is not kept: {e}")),
+            })
+        });
+    }
+}
