@@ -324,7 +324,7 @@ impl Work {
             }
         }
         self.apply(loaded);
-        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
+        let text = "the config was read again; rules, colours and [notify] hold now, the rest from the next session on";
         self.notify(Tone::Calm, text);
         true
     }
