@@ -114,6 +114,13 @@ struct RunArgs {
     #[arg(long, conflicts_with = "print")]
     no_alt_screen: bool,
 
+    /// In a terminal: lines only, for screen readers and terminals that cannot be drawn on
+    ///
+    /// Nothing is drawn over, no cursor is moved and there is no colour. Questions and commands
+    /// are answered by a line: y, a or n and Enter.
+    #[arg(long, conflicts_with_all = ["print", "no_alt_screen"])]
+    plain: bool,
+
     /// Stop after N calls of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_turns: Option<u32>,
@@ -192,6 +199,17 @@ enum Command {
     /// Trust this folder: its own config may choose models, servers, rules and commands
     Trust {
         /// Trust it no longer
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Keep the key of a provider: it is asked for, or read from stdin, and never shown
+    ///
+    /// A variable of the environment and api_key_file in the config go before it.
+    Key {
+        /// As in PROVIDER/MODEL
+        #[arg(value_name = "PROVIDER")]
+        provider: String,
+        /// Remove the key that is kept
         #[arg(long)]
         remove: bool,
     },
@@ -288,6 +306,10 @@ pub(crate) enum Invocation {
     },
     Trust,
     Untrust,
+    Key {
+        provider: String,
+        remove: bool,
+    },
     Sandbox(Sandboxed),
     Doctor,
     Demo,
@@ -420,6 +442,7 @@ impl Cli {
                 json,
             },
             Command::Permissions { json } => Invocation::Permissions { json },
+            Command::Key { provider, remove } => Invocation::Key { provider, remove },
             Command::Trust { remove: false } => Invocation::Trust,
             Command::Trust { remove: true } => Invocation::Untrust,
             Command::Sandbox {
@@ -451,6 +474,7 @@ impl Command {
             Command::Ps { .. } => "ps",
             Command::Models { .. } => "models",
             Command::Permissions { .. } => "permissions",
+            Command::Key { .. } => "key",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor => "doctor",
@@ -713,6 +737,13 @@ mod tests {
                 },
             ),
             ("permissions --json", Invocation::Permissions { json: true }),
+            (
+                "key openai --remove",
+                Invocation::Key {
+                    provider: "openai".to_string(),
+                    remove: true,
+                },
+            ),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
             ("doctor --set log.level=debug", Invocation::Doctor),

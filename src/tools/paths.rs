@@ -44,11 +44,14 @@ pub struct ToolContext {
 pub struct Hidden {
     pub rules: Rules,
     pub bases: Bases,
+    /// Where keys of model providers are kept.
+    pub keys: Vec<PathBuf>,
 }
 
 impl Hidden {
     pub(super) fn hides(&self, path: &Path) -> bool {
-        self.rules.hide(&path.to_string_lossy(), &self.bases)
+        self.keys.iter().any(|folder| path.starts_with(folder))
+            || self.rules.hide(&path.to_string_lossy(), &self.bases)
     }
 }
 

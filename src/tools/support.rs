@@ -47,6 +47,15 @@ impl Room {
                 ..Rules::default()
             },
             bases: workspace.bases(&super::real_path),
+            keys: Vec::new(),
+        });
+    }
+
+    /// Keys of model providers are kept in this folder of the room.
+    pub(super) fn keep_keys_in(&mut self, name: &str) {
+        self.ctx.hidden = Arc::new(Hidden {
+            keys: vec![self.path(name)],
+            ..Hidden::default()
         });
     }
 

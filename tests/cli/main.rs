@@ -17,6 +17,7 @@ mod context;
 mod figures;
 mod keeper;
 mod kernels;
+mod keys;
 mod lost;
 mod models;
 mod nasty;

@@ -19,6 +19,7 @@ mod commands;
 mod crash;
 mod editor;
 mod ends;
+mod keys;
 mod settings;
 mod starts;
 mod two;

@@ -168,6 +168,19 @@ impl App {
                 return Vec::new();
             }
             Overlay::Viewer(_) => return Vec::new(),
+            Overlay::Key(entry) => {
+                entry.paste(text);
+                return Vec::new();
+            }
+            Overlay::FirstRun(first) => {
+                if let Some((provider, model)) = first.key_for(text) {
+                    self.open_key_entry(provider, model);
+                    if let Overlay::Key(entry) = &mut self.overlay {
+                        entry.paste(text);
+                    }
+                    return Vec::new();
+                }
+            }
             _ => {}
         }
         if matches!(self.overlay, Overlay::None)

@@ -23,7 +23,7 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
+use super::overlay::{Approval, Card, FirstRun, KeyEntry, Picker, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
@@ -33,6 +33,7 @@ use crate::core::next::Why;
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
+use crate::model::provider::Secret;
 use crate::session::{Details, Offer, Which};
 use crate::store::{InboxId, Queued};
 
@@ -72,6 +73,8 @@ pub enum Msg {
     TrustSettled,
     /// Something is chosen from these.
     Pick(Picker),
+    /// The key of this provider is asked for.
+    AskKey(String),
     /// More of what the run of a viewer printed.
     Output(String, String),
     /// The files that may be mentioned were listed.
@@ -151,6 +154,15 @@ pub enum Intent {
     Offers,
     /// A session that another process has is offered all the same.
     OfferHeld(String),
+    /// A key of this provider is to be typed.
+    AskKey(String),
+    /// Kept from now on; then this model is begun with.
+    KeepKey {
+        provider: String,
+        key: Secret,
+        model: Option<String>,
+    },
+    RemoveKey(String),
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,
@@ -189,6 +201,8 @@ pub enum Overlay {
     None,
     Card(Card),
     FirstRun(FirstRun),
+    /// A key is typed.
+    Key(KeyEntry),
     /// The folder has a config of its own: is it trusted?
     Trust(Box<Project>),
     History(Box<history::Pane>),
@@ -513,6 +527,7 @@ impl App {
                 }
             }
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
+            Msg::AskKey(provider) => self.overlay = Overlay::Key(KeyEntry::new(&provider)),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
             Msg::UserTails(tails) => self.user_tails(tails),

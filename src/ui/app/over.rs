@@ -7,9 +7,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::next::Why;
 use crate::engine::Command;
+use crate::model::provider::Secret;
 use crate::session::Which;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, Picked, Setup};
+use crate::ui::overlay::{Chosen, KeyEntry, Picked, Setup, Typed};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -25,9 +26,17 @@ impl App {
                     self.overlay = Overlay::None;
                     vec![Intent::ChooseModel(model)]
                 }
+                Setup::Key(provider, model) => {
+                    self.open_key_entry(provider, model);
+                    Vec::new()
+                }
                 Setup::Demo => vec![Intent::Demo],
                 Setup::Quit => vec![Intent::Quit],
             },
+            Overlay::Key(entry) => {
+                let typed = entry.key(key);
+                self.key_typed(typed)
+            }
             Overlay::Trust(_) => self.trust_key(key),
             Overlay::History(pane) => {
                 let did = pane.key(key);
@@ -60,6 +69,38 @@ impl App {
                 Vec::new()
             }
             Overlay::Confirm { .. } => self.confirm_key(key),
+        }
+    }
+
+    /// From the first screen, which comes back when no key is given.
+    pub(super) fn open_key_entry(&mut self, provider: String, model: String) {
+        let mut entry = KeyEntry::new(&provider);
+        entry.model = Some(model);
+        let before = std::mem::replace(&mut self.overlay, Overlay::Key(entry));
+        if let (Overlay::Key(entry), Overlay::FirstRun(first)) = (&mut self.overlay, before) {
+            entry.back = Some(first);
+        }
+    }
+
+    pub(super) fn key_typed(&mut self, typed: Typed) -> Vec<Intent> {
+        if typed == Typed::Nothing {
+            return Vec::new();
+        }
+        let Overlay::Key(entry) = std::mem::replace(&mut self.overlay, Overlay::None) else {
+            return Vec::new();
+        };
+        match typed {
+            Typed::Keep(key) => vec![Intent::KeepKey {
+                provider: entry.provider,
+                key: Secret::new(key),
+                model: entry.model,
+            }],
+            Typed::Back | Typed::Nothing => {
+                if let Some(first) = entry.back {
+                    self.raise(Overlay::FirstRun(first));
+                }
+                Vec::new()
+            }
         }
     }
 

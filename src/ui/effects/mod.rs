@@ -173,6 +173,18 @@ impl Effects {
                 model,
                 engine: app.engine,
             }),
+            Intent::AskKey(provider) => self.ask_key(provider),
+            Intent::KeepKey {
+                provider,
+                key,
+                model,
+            } => self.settings.ask(Ask::KeepKey {
+                provider,
+                key,
+                model,
+                engine: app.engine,
+            }),
+            Intent::RemoveKey(provider) => self.settings.ask(Ask::RemoveKey(provider)),
             Intent::Reload => self.settings.ask(Ask::TakeOver),
             Intent::Trust(content) => self.settings.ask(Ask::Trust(content)),
             Intent::Distrust => self.settings.ask(Ask::Distrust),
@@ -289,6 +301,18 @@ impl Effects {
     pub(crate) fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
         if engine == app.engine {
             self.engine(command);
+        }
+    }
+
+    /// Only for a provider that there is: what stands behind `/key` may be the key itself.
+    fn ask_key(&self, provider: String) {
+        let config = self.ctx.config();
+        match config.provider_names().contains(provider.as_str()) {
+            true => self.send(Msg::AskKey(provider)),
+            false => self.notify(
+                Tone::Warn,
+                "/key takes the name of a provider, such as /key anthropic; the key is asked for then",
+            ),
         }
     }
 

@@ -3,13 +3,15 @@
 mod approval;
 mod card;
 mod first_run;
+mod key_entry;
 mod picker;
 mod rule_place;
 mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
-pub use first_run::{FirstRun, Provider, Setup};
+pub use first_run::{FirstRun, Provider, Row, Setup};
+pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};
 pub use rule_place::RulePlace;
 pub use viewer::Viewer;
