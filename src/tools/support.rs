@@ -51,14 +51,6 @@ impl Room {
         });
     }
 
-    /// Keys of model providers are kept in this folder of the room.
-    pub(super) fn keep_keys_in(&mut self, name: &str) {
-        self.ctx.hidden = Arc::new(Hidden {
-            keys: vec![self.path(name)],
-            ..Hidden::default()
-        });
-    }
-
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.ctx.folder.join(name)
     }
