@@ -338,6 +338,7 @@ pub(crate) struct Run {
     pub session: Session,
     /// Not on the terminal's other screen.
     pub no_alt_screen: bool,
+    pub plain: bool,
     /// The schema that the answer has to fit: a file or JSON.
     pub json_schema: Option<String>,
 }
@@ -540,6 +541,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         headless,
         session,
         no_alt_screen: args.no_alt_screen,
+        plain: args.plain,
         json_schema: args.json_schema,
     })
 }
@@ -607,6 +609,7 @@ mod tests {
             headless,
             session,
             no_alt_screen: false,
+            plain: false,
             json_schema: None,
         })
     }

@@ -25,6 +25,8 @@ pub struct Start {
     pub pick: bool,
     /// Said as soon as a session is open.
     pub prompt: Option<String>,
+    /// Lines are printed, and nothing is drawn.
+    pub plain: bool,
     /// The terminal's own screen is used, not its second one.
     pub no_alt_screen: bool,
 }

@@ -67,7 +67,10 @@ fn a_session_begins_with_a_key_that_was_pasted_on_the_first_screen() {
     terminal.ends();
     let file = home.rewake_home().join("keys/anthropic");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(files_with_it(&home.rewake_home()), [file.clone()]);
+    assert_eq!(
+        files_with_it(&home.rewake_home()).as_slice(),
+        std::slice::from_ref(&file)
+    );
     assert!(!terminal.raw().contains("very-secret"));
     server.assert_no_violations();
     let doctor = home.run(["doctor"]);

@@ -20,6 +20,7 @@ mod crash;
 mod editor;
 mod ends;
 mod keys;
+mod plain;
 mod settings;
 mod starts;
 mod two;

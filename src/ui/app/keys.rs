@@ -354,7 +354,7 @@ impl App {
     }
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
-    fn ask_quit(&mut self) -> Vec<Intent> {
+    pub(super) fn ask_quit(&mut self) -> Vec<Intent> {
         if let Some(stop) = self.stop_shell() {
             return stop;
         }
@@ -474,7 +474,7 @@ impl App {
         }
     }
 
-    fn answer(&mut self, answer: Answer) -> Vec<Intent> {
+    pub(super) fn answer(&mut self, answer: Answer) -> Vec<Intent> {
         let Some(Approval { id, .. }) = self.asked else {
             return Vec::new();
         };

@@ -6,6 +6,7 @@
 mod commands;
 mod engine_events;
 mod keys;
+mod lines;
 mod over;
 mod quiet;
 mod user_commands;
@@ -39,6 +40,10 @@ use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
 pub enum Msg {
+    /// A line, and when it came, where nothing is drawn.
+    Line(String, Instant),
+    /// Ctrl+C, there.
+    Interrupted,
     /// A key, and when it came.
     Key(KeyEvent, Instant),
     /// What was pasted, and when it came.
@@ -348,6 +353,8 @@ pub struct App {
     first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
+    /// Where nothing is drawn: what is sent by an empty line.
+    waiting_words: String,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
 }
@@ -393,6 +400,7 @@ impl App {
             first_words: Vec::new(),
             first_commands: Vec::new(),
             after_trust: None,
+            waiting_words: String::new(),
             warned: Vec::new(),
         }
     }
@@ -480,6 +488,8 @@ impl App {
     fn updated(&mut self, msg: Msg) -> Vec<Intent> {
         let now_ms = self.now_ms;
         match msg {
+            Msg::Line(line, at) => return self.line(&line, at),
+            Msg::Interrupted => return self.interrupted(),
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Focus(has) => self.has_focus = has,
@@ -626,7 +636,7 @@ impl App {
     }
 
     /// What a key would answer, by its number.
-    fn asking(&self) -> Option<Asking> {
+    pub(super) fn asking(&self) -> Option<Asking> {
         match &self.overlay {
             Overlay::None => self.asked.as_ref().map(|asked| asked.number),
             Overlay::Card(_)

@@ -104,7 +104,7 @@ impl App {
         }
     }
 
-    fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+    pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let which = match chosen {
             Chosen::Nothing | Chosen::Typed => return Vec::new(),
             Chosen::Quit => return vec![Intent::Quit],
@@ -133,17 +133,24 @@ impl App {
     }
 
     fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if ctrl => vec![Intent::Quit],
+            _ if ctrl => Vec::new(),
+            KeyCode::Char('y') => self.trust_answered(true),
+            KeyCode::Char('n') | KeyCode::Esc => self.trust_answered(false),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn trust_answered(&mut self, is_yes: bool) -> Vec<Intent> {
         let Overlay::Trust(project) = &self.overlay else {
             return Vec::new();
         };
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let intents = match key.code {
-            KeyCode::Char('c') if ctrl => return vec![Intent::Quit],
-            _ if ctrl => return Vec::new(),
+        let intents = match is_yes {
             // What was shown is trusted, not what is there by now.
-            KeyCode::Char('y') => vec![Intent::Trust(project.content.clone())],
-            KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
-            _ => return Vec::new(),
+            true => vec![Intent::Trust(project.content.clone())],
+            false => vec![Intent::Distrust],
         };
         self.overlay = Overlay::None;
         // What follows waits until the answer is kept and its content is in use.
@@ -153,12 +160,16 @@ impl App {
 
     fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
         match key.code {
-            KeyCode::Char('y') | KeyCode::Enter => {}
-            KeyCode::Char('n' | 'q') | KeyCode::Esc => {
-                self.overlay = Overlay::None;
-                return Vec::new();
-            }
-            _ => return Vec::new(),
+            KeyCode::Char('y') | KeyCode::Enter => self.confirm_answered(true),
+            KeyCode::Char('n' | 'q') | KeyCode::Esc => self.confirm_answered(false),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn confirm_answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if !is_yes {
+            self.overlay = Overlay::None;
+            return Vec::new();
         }
         match std::mem::replace(&mut self.overlay, Overlay::None) {
             Overlay::Confirm { yes, .. } => self.confirmed(yes),
