@@ -19,6 +19,7 @@ mod commands;
 mod crash;
 mod editor;
 mod ends;
+mod hour;
 mod keys;
 mod plain;
 mod settings;
