@@ -4,11 +4,14 @@
 
 use std::time::Instant;
 
-use super::{App, Intent, Overlay};
+use super::{App, Intent, Overlay, Phase};
 use crate::core::rule::RuleScope;
 use crate::ui::commands::SlashCommand;
 use crate::ui::composer::{Did, Submission};
 use crate::ui::overlay::{Answer, Chosen, Row, Typed};
+
+/// Lines that are held until a session is open.
+const MAX_HELD: usize = 1_000;
 
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
@@ -17,6 +20,13 @@ impl App {
     pub fn line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         self.hint = None;
         if self.is_leaving {
+            return Vec::new();
+        }
+        if self.holds_lines() {
+            // A command would have no session that it is for.
+            if self.held_lines.len() < MAX_HELD {
+                self.held_lines.push((line.to_string(), at));
+            }
             return Vec::new();
         }
         let is_accepted = self.quiet.accepts(self.asking(), at);
@@ -37,6 +47,29 @@ impl App {
             Overlay::None if self.asked.is_some() => self.answer_line(line, at),
             _ => self.words_line(line, at),
         }
+    }
+
+    /// What a start begins with, or a session, is still being looked up.
+    pub(super) fn holds_lines(&self) -> bool {
+        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        opens && matches!(self.overlay, Overlay::None)
+    }
+
+    /// The lines that came before a session was open, in their order.
+    pub(super) fn held(&mut self) -> Vec<Intent> {
+        let lines = std::mem::take(&mut self.held_lines);
+        let mut intents = Vec::new();
+        let mut lines = lines.into_iter();
+        for (line, at) in lines.by_ref() {
+            intents.extend(self.line(&line, at));
+            // The first of them may open one.
+            if matches!(intents.last(), Some(Intent::Open { .. })) {
+                self.phase = Phase::Opening;
+                break;
+            }
+        }
+        self.held_lines.extend(lines);
+        intents
     }
 
     /// Words and commands, as from the box.
@@ -231,9 +264,10 @@ impl App {
 
     /// Nothing goes on by itself: no line that is not there would be waited for.
     pub fn waits_for_person(&self) -> bool {
-        let opens = matches!(self.phase, super::Phase::Starting | super::Phase::Opening);
-        let works = matches!(self.phase, super::Phase::Working { .. }) && self.asked.is_none();
-        !opens && !works && self.user_commands.is_empty()
+        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        let works = matches!(self.phase, Phase::Working { .. }) && self.asked.is_none();
+        let held = !self.held_lines.is_empty() && matches!(self.overlay, Overlay::None);
+        !opens && !works && !held && self.user_commands.is_empty()
     }
 
     /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.

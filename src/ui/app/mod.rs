@@ -355,6 +355,8 @@ pub struct App {
     after_trust: Option<Box<Begin>>,
     /// Where nothing is drawn: what is sent by an empty line.
     waiting_words: String,
+    /// Lines that came before a session was open, and when.
+    held_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
 }
@@ -401,6 +403,7 @@ impl App {
             first_commands: Vec::new(),
             after_trust: None,
             waiting_words: String::new(),
+            held_lines: Vec::new(),
             warned: Vec::new(),
         }
     }
@@ -681,6 +684,9 @@ impl App {
         self.quiet.tick(asking, may_arm, now);
         if self.code.changed() {
             self.generation += 1;
+        }
+        if !self.held_lines.is_empty() && !self.holds_lines() {
+            return self.held();
         }
         match self.typed_ms {
             // There is no session yet to keep it in.
