@@ -59,7 +59,8 @@ fn a_pipe_of_lines_is_worked_off() {
     for line in [
         "You: hello",
         "rewake: first answer",
-        "rewake: second answer",
+        "Note: mode plan",
+        "You: and again",
     ] {
         assert!(said.stdout.contains(line), "{}", said.stdout);
     }
