@@ -123,6 +123,12 @@ struct RunArgs {
     /// In a terminal: leave the mouse to it, to select text; ui.mouse = false does so always
     #[arg(long, conflicts_with = "print")]
     no_mouse: bool,
+    /// In a terminal: lines only, for screen readers and terminals that cannot be drawn on
+    ///
+    /// Nothing is drawn over, no cursor is moved and there is no colour. Questions and commands
+    /// are answered by a line: y, a or n and Enter.
+    #[arg(long, conflicts_with_all = ["print", "no_alt_screen"])]
+    plain: bool,
 
     /// Stop after N calls of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -243,6 +249,17 @@ enum Command {
         #[arg(long)]
         remove: bool,
     },
+    /// Keep the key of a provider: it is asked for, or read from stdin, and never shown
+    ///
+    /// A variable of the environment and api_key_file in the config go before it.
+    Key {
+        /// As in PROVIDER/MODEL
+        #[arg(value_name = "PROVIDER")]
+        provider: String,
+        /// Remove the key that is kept
+        #[arg(long)]
+        remove: bool,
+    },
     /// Run one command in the sandbox that commands of the model get
     Sandbox {
         /// What the command may do
@@ -355,6 +372,10 @@ pub(crate) enum Invocation {
     },
     Trust,
     Untrust,
+    Key {
+        provider: String,
+        remove: bool,
+    },
     Sandbox(Sandboxed),
     Doctor {
         /// A database that is older than what was recorded is taken as it is.
@@ -390,6 +411,7 @@ pub(crate) struct Run {
     pub no_alt_screen: bool,
     /// The mouse is left to the terminal.
     pub no_mouse: bool,
+    pub plain: bool,
     /// The schema that the answer has to fit: a file or JSON.
     pub json_schema: Option<String>,
 }
@@ -513,6 +535,7 @@ impl Cli {
                 json,
             },
             Command::Permissions { json } => Invocation::Permissions { json },
+            Command::Key { provider, remove } => Invocation::Key { provider, remove },
             Command::Trust { remove: false } => Invocation::Trust,
             Command::Trust { remove: true } => Invocation::Untrust,
             Command::Sandbox {
@@ -548,6 +571,7 @@ impl Command {
             Command::Models { .. } => "models",
             Command::Stats { .. } => "stats",
             Command::Permissions { .. } => "permissions",
+            Command::Key { .. } => "key",
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor { .. } => "doctor",
@@ -616,6 +640,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         all: args.all,
         no_alt_screen: args.no_alt_screen,
         no_mouse: args.no_mouse,
+        plain: args.plain,
         json_schema: args.json_schema,
     })
 }
@@ -685,6 +710,7 @@ mod tests {
             all: false,
             no_alt_screen: false,
             no_mouse: false,
+            plain: false,
             json_schema: None,
         })
     }
@@ -842,6 +868,13 @@ mod tests {
                 },
             ),
             ("permissions --json", Invocation::Permissions { json: true }),
+            (
+                "key openai --remove",
+                Invocation::Key {
+                    provider: "openai".to_string(),
+                    remove: true,
+                },
+            ),
             ("trust", Invocation::Trust),
             ("trust --remove", Invocation::Untrust),
             (

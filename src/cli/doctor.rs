@@ -214,6 +214,10 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
                 let what = script.unwrap_or(provider.base_url);
                 report.note("key", format!("{name}: needs none ({what})"));
             }
+            // It is there, and is not used.
+            Err(error) if provider.has_key(env) => {
+                report.wrong("key", error.to_string(), error.hint());
+            }
             Err(error) => report.note("key", error.to_string()),
         }
     }

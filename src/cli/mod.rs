@@ -15,6 +15,7 @@ mod fork;
 mod gc;
 mod history;
 mod json_schema;
+mod key;
 mod logging;
 mod models;
 mod permissions;
@@ -101,6 +102,9 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     };
     match &invocation {
         Invocation::Sandbox(wanted) => return sandbox::run(&ctx, wanted),
+        Invocation::Key { provider, remove } => {
+            return key::run(ctx.config(), &ctx.env, &ctx.paths, provider, *remove);
+        }
         Invocation::Models { filter, json } => return models::run(ctx.config(), filter, *json),
         Invocation::Permissions { json } => return permissions::run(&ctx, *json),
         _ => {}
@@ -143,6 +147,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Sandbox(_)
         | Invocation::Models { .. }
         | Invocation::Permissions { .. }
+        | Invocation::Key { .. }
         | Invocation::Trust
         | Invocation::Untrust => Ok(exit::DONE),
     }

@@ -68,12 +68,16 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
 
 /// The screen takes the terminal, so both ends of it must be one.
 fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
-    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+    let plain = run.plain || is_dumb(ctx);
+    if !run.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
             Trouble::new(exit::USAGE, "the screen needs a terminal, and this is none").with_hint(
                 "rewake -p \"what to do\" works without one; rewake -p -c goes on with what is here",
             ),
         );
+    }
+    if plain && !run.plain {
+        note("TERM=dumb cannot be drawn on: lines only, as with --plain");
     }
     let (which, pick, fork) = match run.session {
         Asked::New => (None, false, false),
@@ -87,6 +91,7 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         fork,
         all: run.all,
         prompt: run.prompt,
+        plain,
         no_alt_screen: run.no_alt_screen,
         no_mouse: run.no_mouse,
     };
@@ -134,6 +139,11 @@ fn said(
             None => Trouble::new(exit::USAGE, why),
         }),
     }
+}
+
+/// The terminal says that it can print and nothing else.
+fn is_dumb(ctx: &AppContext) -> bool {
+    ctx.env.var("TERM") == Some("dumb")
 }
 
 fn nobody_picks() -> Trouble {

@@ -63,6 +63,7 @@
 mod confined;
 mod folder;
 pub mod keeper;
+pub mod limited;
 mod look;
 pub mod on_terminal;
 mod output;

@@ -1,13 +1,13 @@
-//! The key of a provider: from a variable, else from a file. Never logged, never stored.
+//! The key of a provider: from a variable, else from a file that the config names, else from the
+//! one in which a person had it kept ([`super::kept_key`]). Never logged.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::file::read_text;
+use super::kept_key::{MAX_KEY_BYTES, checked, read_kept};
 use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
-
-const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 /// A provider's key. Debug output leaves the secret out.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,8 +30,11 @@ impl fmt::Debug for Key {
 
 impl ProviderConfig {
     /// A key was given, be it a good one or not.
-    pub(super) fn has_key(&self, env: &Env) -> bool {
-        self.api_key_file.is_some() || self.api_key_env.iter().any(|name| env.var(name).is_some())
+    pub fn has_key(&self, env: &Env) -> bool {
+        let is_kept = || self.kept_key.as_ref().is_some_and(|file| file.exists());
+        self.api_key_file.is_some()
+            || self.api_key_env.iter().any(|name| env.var(name).is_some())
+            || is_kept()
     }
 
     /// None when the provider needs no key.
@@ -46,19 +49,30 @@ impl ProviderConfig {
                 }));
             }
         }
-        match &self.api_key_file {
-            Some(path) => read_key(path).map(Some),
-            None if self.api_key_env.is_empty() => Ok(None),
-            None => Err(ConfigError::new(format!(
-                "there is no key for {}: {} is not set",
-                self.name,
-                self.api_key_env.join(" or ")
-            ))
-            .with_hint(
-                "set it, or name a file with api_key_file in the config; \
-                 `rewake demo` and a local server need no key",
-            )),
+        if let Some(path) = &self.api_key_file {
+            return read_key(path).map(Some);
         }
+        if let Some(path) = &self.kept_key
+            && let Some(secret) = read_kept(path)?
+        {
+            return Ok(Some(Key {
+                secret,
+                origin: Origin::Kept(path.clone()),
+                warning: None,
+            }));
+        }
+        if self.api_key_env.is_empty() {
+            return Ok(None);
+        }
+        Err(ConfigError::new(format!(
+            "there is no key for {}: {} is not set",
+            self.name,
+            self.api_key_env.join(" or ")
+        ))
+        .with_hint(format!(
+            "set it, or type the key once: rewake key {}; `rewake demo` and a local server need no key",
+            self.name
+        )))
     }
 }
 
@@ -81,19 +95,6 @@ fn read_key(path: &Path) -> Result<Key, ConfigError> {
         origin,
         warning,
     })
-}
-
-/// A key goes into a header: anything but visible ASCII would fail there, less clearly.
-fn checked(secret: &str, origin: &Origin) -> Result<String, ConfigError> {
-    if secret.is_empty() {
-        return Err(ConfigError::new(format!("{origin}: the key is empty")));
-    }
-    if !secret.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(ConfigError::new(format!(
-            "{origin}: the key holds a space or another character that no key has"
-        )));
-    }
-    Ok(secret.to_string())
 }
 
 #[cfg(test)]

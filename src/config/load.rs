@@ -138,7 +138,8 @@ pub fn load(
             .map(|Setting(leaf)| leaf.clone().resolved(env, env.cwd())),
     );
 
-    let (config, origins) = checked(leaves)?;
+    let (mut config, origins) = checked(leaves)?;
+    config.keys_dir = Some(paths.keys_dir());
     Ok(Loaded {
         config,
         origins,

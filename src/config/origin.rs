@@ -15,6 +15,8 @@ pub enum Origin {
     },
     /// The name of the variable.
     Env(String),
+    /// A key that a person typed, in this file.
+    Kept(PathBuf),
     /// The flag as typed, without its value.
     Flag(String),
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
             Origin::Env(name) => write!(f, "environment variable {name}"),
+            Origin::Kept(path) => write!(f, "the key kept in {}", path.display()),
             Origin::Flag(flag) => f.write_str(flag),
         }
     }

@@ -13,7 +13,7 @@ pub struct Paths {
     pub config_dir: PathBuf,
     /// The store.
     pub data_dir: PathBuf,
-    /// Logs.
+    /// Logs, and keys that were typed.
     pub state_dir: PathBuf,
 }
 
@@ -45,6 +45,11 @@ impl Paths {
             create_private_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// Where keys lie that a person typed.
+    pub fn keys_dir(&self) -> PathBuf {
+        self.state_dir.join("keys")
     }
 
     /// The user's config file.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::builtin::{Builtin, Protocol, Quirks, builtin, builtins, elsewhere};
 use super::error::nearest;
+use super::kept_key::kept_in;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
@@ -23,6 +24,9 @@ pub struct ProviderConfig {
     pub api_key_env: Vec<String>,
     /// Read when none of the variables holds a key.
     pub api_key_file: Option<PathBuf>,
+    /// Where a key of it is kept that a person typed, when there is one: read last. `None` for a
+    /// server that wants no key.
+    pub kept_key: Option<PathBuf>,
     /// Sent with each request, besides those of the protocol. Values may be secrets.
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
@@ -229,7 +233,7 @@ impl Config {
                 "there is a key for {name}; name a model of it: -m {name}/MODEL"
             )),
             None => none.with_hint(
-                "set one of them, or name a model of a local server (-m ollama/MODEL); \
+                "set one of them, type a key once (rewake key PROVIDER), or name a model of a local server (-m ollama/MODEL); \
                  `rewake demo` needs neither",
             ),
         })
@@ -237,7 +241,7 @@ impl Config {
 
     /// A provider with a key that has no default model.
     fn keyed_without_default(&self, env: &Env) -> Option<&'static str> {
-        let has_key = |b: &&Builtin| b.key_env.iter().any(|name| env.var(name).is_some());
+        let has_key = |b: &&Builtin| self.names_key(b, env);
         let mut others = builtins().iter().filter(|b| b.default_model.is_none());
         others.find(has_key).map(|b| b.name.as_str())
     }
@@ -248,16 +252,31 @@ impl Config {
         let Some(builtin) = builtin(name) else {
             return true;
         };
-        let has_key = builtin.key_env.iter().any(|name| env.var(name).is_some());
+        let has_key = self.names_key(builtin, env);
         let is_usual = builtin.default_model.is_some() || builtin.key_env.is_empty();
         is_usual || has_key || self.providers.contains_key(name)
+    }
+
+    /// A key for it is in the environment or was kept, whatever else it may lack.
+    fn names_key(&self, builtin: &Builtin, env: &Env) -> bool {
+        let folder = self.keys_dir.as_deref();
+        let kept = folder.and_then(|folder| kept_in(folder, &builtin.name));
+        builtin.key_env.iter().any(|name| env.var(name).is_some())
+            || kept.is_some_and(|file| file.exists())
     }
 
     /// The provider of that name, complete.
     pub fn provider(&self, name: &str) -> Result<ProviderConfig, ConfigError> {
         match (builtin(name), self.providers.get(name)) {
             (None, None) => Err(self.unknown_provider(name)),
-            (builtin, entry) => complete(name, builtin, &entry.cloned().unwrap_or_default()),
+            (builtin, entry) => {
+                let entry = entry.cloned().unwrap_or_default();
+                let mut provider = complete(name, builtin, &entry)?;
+                let wants_none = entry.api_key_env.as_deref() == Some("");
+                let folder = self.keys_dir.as_deref().filter(|_| !wants_none);
+                provider.kept_key = folder.and_then(|folder| kept_in(folder, name));
+                Ok(provider)
+            }
         }
     }
 
@@ -348,6 +367,7 @@ fn complete(
         quirks: builtin.map(|b| b.quirks.clone()).unwrap_or_default(),
         api_key_env,
         api_key_file: entry.api_key_file.clone(),
+        kept_key: None,
         headers: entry.headers.clone(),
         idle_timeout_ms: entry.idle_timeout_ms.unwrap_or(IDLE_TIMEOUT_MS),
         progress_timeout_ms: entry.progress_timeout_ms.unwrap_or(PROGRESS_TIMEOUT_MS),

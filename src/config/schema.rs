@@ -61,6 +61,9 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderEntry>,
     /// By `provider/model`.
     pub models: BTreeMap<String, ModelFigures>,
+    /// Where keys lie that a person typed. No file says it.
+    #[serde(skip)]
+    pub keys_dir: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -91,6 +94,7 @@ impl Default for Config {
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
+            keys_dir: None,
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Workspace {
     /// rewake's own folders and files: rules, trust, instructions, and what was recorded. They
     /// are never changed without asking, wherever they lie.
     pub rewakes_own: Vec<String>,
+    /// The folder where keys of model providers are kept: no call sees or changes what is in it.
+    pub keys: Option<String>,
     /// What the system keeps commands from doing here.
     pub sandbox: Sandbox,
 }
@@ -248,6 +250,8 @@ struct Evaluation<'a> {
     readable: Vec<String>,
     /// As given: looked up when something is to be changed.
     rewakes_own: &'a [String],
+    /// As given and as the disk has it, folded.
+    keys: Vec<String>,
     sandbox: Sandbox,
 }
 
@@ -265,6 +269,12 @@ impl<'a> Evaluation<'a> {
             bases,
             readable,
             rewakes_own: &place.rewakes_own,
+            keys: place
+                .keys
+                .iter()
+                .flat_map(|folder| named_and_real(folder, &disk.resolve))
+                .map(|folder| path::fold(&folder))
+                .collect(),
             sandbox: place.sandbox,
         }
     }
@@ -288,6 +298,9 @@ impl<'a> Evaluation<'a> {
 
     fn path_from(&self, base: &str, path_use: PathUse, path: &str) -> Finding {
         let spots = self.spots(base, path);
+        if let Some(finding) = self.keys_at(path, &spots) {
+            return finding;
+        }
         let refuses = |rule: &&Rule| self.refuses(rule, path_use, &spots);
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
             return denied(rule);
@@ -369,6 +382,24 @@ impl<'a> Evaluation<'a> {
 
     fn is_in_workspace(&self, spot: &str) -> bool {
         is_below_any(spot, &self.bases.folders) || is_below_any(spot, &self.bases.roots)
+    }
+
+    /// What lies where keys of model providers are kept is denied, whatever the mode and the rules.
+    fn keys_at(&self, path: &str, spots: &[String]) -> Option<Finding> {
+        let is_key = spots
+            .iter()
+            .any(|spot| is_below_any(&path::fold(spot), &self.keys));
+        is_key.then(|| {
+            Finding::Denied(format!(
+                "`{path}` is where keys of model providers are kept: no call sees or changes it"
+            ))
+        })
+    }
+
+    /// The folder of the keys lies below one of these.
+    fn holds_keys(&self, spots: &[String]) -> bool {
+        let spots: Vec<String> = spots.iter().map(|spot| path::fold(spot)).collect();
+        self.keys.iter().any(|folder| is_below_any(folder, &spots))
     }
 
     /// No rule that allows speaks for these: `Edit(~/**)` would let a model write its own rules.

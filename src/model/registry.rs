@@ -8,7 +8,9 @@ use super::provider::{Provider, Secret};
 use super::retry::Retry;
 use super::script::Script;
 use super::{Backend, Delta, Reply, catalogue, http, structured, target, window};
-use crate::config::{Config, ConfigError, Env, ModelName, Protocol, ProviderConfig, read_text};
+use crate::config::{
+    Config, ConfigError, Env, ModelName, Origin, Protocol, ProviderConfig, read_text,
+};
 use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
@@ -114,8 +116,11 @@ impl Models {
     }
 
     fn backend(&self, name: &str) -> Result<Backend, ConfigError> {
-        if let Some(backend) = self.backends.borrow().get(name) {
-            return Ok(backend.clone());
+        let known = self.backends.borrow().get(name).cloned();
+        if let Some(backend) = known
+            && !self.has_other_key(name, &backend)
+        {
+            return Ok(backend);
         }
         let config = self.config.provider(name)?;
         let backend = match config.protocol {
@@ -131,6 +136,15 @@ impl Models {
         Ok(backend)
     }
 
+    /// A person typed another key since. What cannot be read now is no other key.
+    fn has_other_key(&self, name: &str, backend: &Backend) -> bool {
+        let Backend::Http(_, provider) = backend else {
+            return false;
+        };
+        let key = self.config.provider(name).and_then(|p| p.key(&self.env));
+        key.is_ok_and(|key| key.map(|key| Secret::new(key.secret)) != provider.key)
+    }
+
     fn http(&self, config: &ProviderConfig) -> Result<Backend, ConfigError> {
         let key = config.key(&self.env)?;
         let retry = Retry {
@@ -143,8 +157,11 @@ impl Models {
             name: config.name.clone(),
             protocol: config.protocol,
             base_url: config.base_url.clone(),
+            key_env: match key.as_ref().map(|key| &key.origin) {
+                Some(Origin::Kept(file)) => file.display().to_string(),
+                _ => config.api_key_env.first().cloned().unwrap_or_default(),
+            },
             key: key.map(|key| Secret::new(key.secret)),
-            key_env: config.api_key_env.first().cloned().unwrap_or_default(),
             headers: config.headers.clone().into_iter().collect(),
             idle_timeout_ms: config.idle_timeout_ms,
             progress_timeout_ms: config.progress_timeout_ms,

@@ -1,7 +1,7 @@
 //! The rules of the config and the borders of the workspace, as a check of calls and as what
 //! tools that go through folders may not show.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{AppContext, said, sandbox};
@@ -34,10 +34,12 @@ pub(super) fn permission_check(
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
         rewakes_own: rewakes_own(ctx),
+        keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
+        keys: hidden_keys(ctx),
         rules,
     });
     Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
@@ -79,6 +81,13 @@ fn readable(runs: &Runs, state: &State) -> Vec<String> {
     let background = state.background.values();
     let files = background.filter_map(|b| runs.output_files(&b.run).ok());
     files.flatten().map(|path| text(&path)).collect()
+}
+
+/// The folder of the keys, as it is named and as the disk has it.
+fn hidden_keys(ctx: &AppContext) -> Vec<PathBuf> {
+    let folder = ctx.paths.keys_dir();
+    let real = PathBuf::from(real_path(&text(&folder)));
+    vec![folder, real]
 }
 
 /// The user's own skills are listed in the prompt, and lie outside the workspace.

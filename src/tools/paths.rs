@@ -44,12 +44,15 @@ pub struct ToolContext {
 pub struct Hidden {
     pub rules: Rules,
     pub bases: Bases,
+    /// Where keys of model providers are kept.
+    pub keys: Vec<PathBuf>,
 }
 
 impl Hidden {
-    /// Whether a rule denies to look at this path.
+    /// Whether a rule denies to look at this path, or it holds keys.
     pub(crate) fn hides(&self, path: &Path) -> bool {
-        self.rules.hide(&path.to_string_lossy(), &self.bases)
+        self.keys.iter().any(|folder| path.starts_with(folder))
+            || self.rules.hide(&path.to_string_lossy(), &self.bases)
     }
 }
 

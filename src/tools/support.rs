@@ -47,6 +47,7 @@ impl Room {
                 ..Rules::default()
             },
             bases: workspace.bases(&super::real_path),
+            keys: Vec::new(),
         });
     }
 

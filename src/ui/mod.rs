@@ -10,7 +10,8 @@
 //!
 //! [`app`] is all that is shown and what becomes of it: no I/O, so a test gives it a log and
 //! keys and looks at the screen. [`effects`] carries out what it wants. The [`live`] engine
-//! knows nothing of a screen.
+//! knows nothing of a screen. With `--plain` lines stand in the place of keys, and [`plain`]
+//! prints what is new in the place of `view::draw`; the rest is the same.
 //!
 //! Invariant: the thread that draws never waits for a file, the store, the model or a command.
 //! `tests/layers` holds it for what is drawn and for [`app`]; what [`effects`] does it does on
@@ -33,6 +34,7 @@ pub mod live;
 pub(crate) mod markdown;
 pub mod notify;
 pub mod overlay;
+mod plain;
 mod start;
 mod style;
 mod terminal;
@@ -85,6 +87,8 @@ pub enum Wake {
     },
     /// Why nothing can begin, and what helps.
     NotBegun(String, Option<String>),
+    /// No line follows: Ctrl+D, or the end of a pipe.
+    NoMoreLines,
     /// The terminal is no more.
     Gone,
 }
@@ -118,20 +122,29 @@ const TAKE_IN: Duration = Duration::from_millis(10);
 const SETTLED: Duration = Duration::from_millis(100);
 /// The output of running commands is looked at so often.
 const TAILS: Duration = Duration::from_millis(150);
+/// What a line asks for is under way after this, or is kept in the inbox.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
 /// Somebody may have checked out another branch.
 const BRANCH: Duration = Duration::from_secs(5);
 
-/// Runs until the person leaves. `plain`: not on the terminal's other screen.
+/// Runs until the person leaves.
 pub fn run(ctx: AppContext, start: Start) -> Closed {
-    let plain = start.no_alt_screen;
+    let (is_lines, is_printed) = (start.plain, start.no_alt_screen);
     let (sender, wakes) = channel();
     let ctx = Arc::new(ctx);
-    let mut effects = Effects::new(Arc::clone(&ctx), sender.clone());
+    let mut effects = Effects::new(Arc::clone(&ctx), sender.clone(), is_lines);
     let mut app = start::app(&ctx);
     let mouse = ctx.config().ui.mouse && !start.no_mouse;
-    let mut screen = match Screen::open(!plain, mouse) {
+    let opened = match is_lines {
+        true => Ok(Screen::lines()),
+        false => Screen::open(!is_printed, mouse),
+    };
+    let mut screen = match opened {
         Ok(screen) => screen,
-        Err(e) => return failed(&format!("cannot take the terminal: {e}"), None),
+        Err(e) => {
+            let hint = "rewake --plain prints lines and needs nothing of the terminal";
+            return failed(&format!("cannot take the terminal: {e}"), Some(hint));
+        }
     };
     let signals = Signals::catch();
     let _watching = start::watch_config(&ctx, sender);
@@ -147,10 +160,12 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         wakes: &wakes,
         signals: &signals,
         config_changed: None,
+        is_lines,
+        no_more_lines: None,
     };
     let ended = looping.run();
     let has_left = looping.leave(&ended);
-    close(app, screen, plain, ended, has_left)
+    close(app, screen, is_printed, ended, has_left)
 }
 
 /// How the loop came to its end.
@@ -171,6 +186,10 @@ struct Loop<'a> {
     signals: &'a Signals,
     /// When a file of the config last changed, until it is read.
     config_changed: Option<Instant>,
+    /// Lines are read and printed.
+    is_lines: bool,
+    /// Since when no line follows and nothing goes on.
+    no_more_lines: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -202,7 +221,17 @@ impl Loop<'_> {
             }
             self.effects.settle_settings(self.app);
             if let Some(code) = self.signals.last() {
-                return Ended::Signal(code);
+                // The terminal makes a signal of Ctrl+C, which is a key otherwise.
+                if !self.is_lines || code != exit::SIGINT {
+                    return Ended::Signal(code);
+                }
+                self.signals.forget_interrupt();
+                if let Some(ended) = self.msg(Msg::Interrupted) {
+                    return ended;
+                }
+            }
+            if self.is_done() {
+                return Ended::Left;
             }
             if tails_at.elapsed() >= TAILS {
                 tails_at = Instant::now();
@@ -260,6 +289,15 @@ impl Loop<'_> {
                     self.effects.for_engine(engine, command, self.app);
                     None
                 }
+                Wake::NoMoreLines => {
+                    use std::io::IsTerminal;
+                    // Ctrl+D leaves; of a pipe, what it said is done first.
+                    if std::io::stdin().is_terminal() {
+                        return Some(Ended::Left);
+                    }
+                    self.no_more_lines = Some(Instant::now());
+                    None
+                }
                 Wake::NotBegun(why, hint) => Some(Ended::NotBegun(why, hint)),
                 Wake::Gone => Some(Ended::TerminalGone),
             };
@@ -271,6 +309,17 @@ impl Loop<'_> {
                 return None;
             }
         }
+    }
+
+    /// All that a pipe said is done. What was just sent to the engine is on its way for a moment.
+    fn is_done(&mut self) -> bool {
+        let Some(since) = &mut self.no_more_lines else {
+            return false;
+        };
+        if !self.app.waits_for_person() {
+            *since = Instant::now();
+        }
+        since.elapsed() >= ON_ITS_WAY
     }
 
     /// Until everything is in the log, for as long as that may take. The person need not wait for
@@ -317,6 +366,11 @@ impl Loop<'_> {
     }
 
     fn msg(&mut self, msg: Msg) -> Option<Ended> {
+        if let Msg::Engine(engine, EngineEvent::Delta(delta)) = &msg
+            && *engine == self.app.engine
+        {
+            self.screen.hears(delta);
+        }
         let intents = self.app.update(msg, now_ms());
         self.perform(intents)
     }

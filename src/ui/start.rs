@@ -29,6 +29,8 @@ pub struct Start {
     pub all: bool,
     /// Said as soon as a session is open.
     pub prompt: Option<String>,
+    /// Lines are printed, and nothing is drawn.
+    pub plain: bool,
     /// The terminal's own screen is used, not its second one.
     pub no_alt_screen: bool,
     /// The mouse is left to the terminal.
@@ -78,7 +80,11 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
             let offers = ctx.offers(&ctx.open_store()?, all)?;
             match (offers.is_empty(), no_model(ctx)) {
                 (false, _) => Begin::Offers { offers, prompt },
-                (true, Some(why)) => Begin::FirstRun(FirstRun::new(why, providers(ctx))),
+                (true, Some(why)) => {
+                    // Where none was chosen, what can be chosen says it.
+                    let why = ctx.config().model.as_ref().map(|_| why);
+                    Begin::FirstRun(FirstRun::new(why.unwrap_or_default(), providers(ctx)))
+                }
                 (true, None) => Begin::Open {
                     which: Which::New,
                     prompt,
@@ -133,7 +139,7 @@ fn keyed(ctx: &AppContext, known: &KeyedProvider) -> Provider {
         (true, None) => "a key is there; name a model".to_string(),
         (false, _) => {
             let variable = known.variables.last().copied().unwrap_or_default();
-            format!("no key: {variable} is not set")
+            format!("or set {variable} before you start")
         }
     };
     let hint = match (has_key, &default) {
@@ -145,10 +151,24 @@ fn keyed(ctx: &AppContext, known: &KeyedProvider) -> Provider {
         name: known.name.to_string(),
         found,
         is_ready: has_key && default.is_some(),
-        models: default.into_iter().collect(),
+        models: default.iter().cloned().collect(),
+        with_key: with_key(ctx, known, default),
         hint,
         is_usual: known.is_usual || has_key,
     }
+}
+
+/// The model that is begun with once the key of its provider was typed: the one that was chosen, or
+/// the usual one.
+fn with_key(ctx: &AppContext, known: &KeyedProvider, default: Option<String>) -> Option<String> {
+    let chosen = ctx.config().model.clone();
+    let is_of_it = |model: &String| model.split('/').next() == Some(known.name);
+    // A provider that lacks its address too is not ready by a key.
+    let needs_key_alone = known.variables.len() == 1;
+    chosen
+        .filter(is_of_it)
+        .or(default)
+        .filter(|_| needs_key_alone)
 }
 
 /// A server on this machine, as it answered.
@@ -165,6 +185,7 @@ fn local(server: LocalServer) -> Provider {
         is_ready: !models.is_empty(),
         models,
         hint: server.hint.to_string(),
+        with_key: None,
         is_usual: true,
     }
 }

@@ -22,7 +22,9 @@ use rustix::termios::OptionalActions;
 
 use super::app::App;
 use super::cells::Cells;
+use super::plain::Printer;
 use super::view;
+use crate::model::Delta;
 
 /// A frame is written in one go.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -35,30 +37,100 @@ const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
-pub(crate) struct Screen {
+/// Where the conversation is shown: drawn, or printed as lines.
+pub(crate) enum Screen {
+    Drawn(Drawn),
+    Lines(Box<Printer>),
+}
+
+impl Screen {
+    /// `alternate`: on the terminal's other screen, so that what was there comes back.
+    pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
+        Ok(Screen::Drawn(Drawn::open(alternate, mouse)?))
+    }
+
+    /// Nothing is drawn over, and the terminal stays as it is.
+    pub(crate) fn lines() -> Screen {
+        Screen::Lines(Box::default())
+    }
+
+    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        match self {
+            Screen::Drawn(drawn) => drawn.draw(app),
+            Screen::Lines(printer) => printer.print(app),
+        }
+    }
+
+    /// A piece of the answer that is streaming, before the app has it.
+    pub(crate) fn hears(&mut self, delta: &Delta) {
+        if let Screen::Lines(printer) = self {
+            printer.hears(delta);
+        }
+    }
+
+    /// The next frame is drawn whole.
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        match self {
+            Screen::Drawn(drawn) => drawn.redraw(),
+            Screen::Lines(_) => Ok(()),
+        }
+    }
+
+    /// Gives the terminal away while `other` has it.
+    pub(crate) fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
+        match self {
+            Screen::Drawn(drawn) => drawn.lend(other),
+            Screen::Lines(_) => Ok(other()),
+        }
+    }
+
+    /// Puts `text` on the clipboard of whoever sits before the terminal.
+    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Screen::Drawn(drawn) => drawn.copy(text),
+            Screen::Lines(_) => Err(io::Error::other("lines are printed here, and nothing else")),
+        }
+    }
+
+    /// Bytes that move nothing on the screen. Where lines are printed, nothing else is.
+    pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
+        match self {
+            Screen::Drawn(drawn) => drawn.write(bytes),
+            Screen::Lines(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
+        match self {
+            Screen::Drawn(drawn) => drawn.title(title),
+            Screen::Lines(_) => Ok(()),
+        }
+    }
+}
+
+pub(crate) struct Drawn {
     terminal: Terminal<Cells<BufWriter<Stdout>>>,
     alternate: bool,
     /// The mouse is ours, and not the terminal's.
     mouse: bool,
 }
 
-impl Screen {
-    /// `alternate`: on the terminal's other screen, so that what was there comes back.
-    pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
+impl Drawn {
+    fn open(alternate: bool, mouse: bool) -> io::Result<Drawn> {
         restore_on_panic();
         take(alternate, mouse)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
         let terminal = Terminal::new(Cells::new(out))?;
-        let mut screen = Screen {
+        let mut drawn = Drawn {
             terminal,
             alternate,
             mouse,
         };
-        screen.redraw()?;
-        Ok(screen)
+        drawn.redraw()?;
+        Ok(drawn)
     }
 
-    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+    fn draw(&mut self, app: &mut App) -> io::Result<()> {
         queue!(self.terminal.backend_mut().out(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| view::draw(frame, app))?;
         execute!(self.terminal.backend_mut().out(), EndSynchronizedUpdate)
@@ -66,13 +138,13 @@ impl Screen {
 
     /// The next frame is drawn whole. (`Terminal::clear` asks the terminal where its cursor
     /// is: it would wait for an answer among the keys, which another thread reads.)
-    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+    fn redraw(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }
 
     /// Gives the terminal away while `other` has it.
-    pub(crate) fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
+    fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
         give_back();
         let done = other();
         take(self.alternate, self.mouse)?;
@@ -82,7 +154,7 @@ impl Screen {
 
     /// Puts `text` on the clipboard of whoever sits before the terminal: OSC 52, which works
     /// over ssh too.
-    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
+    fn copy(&mut self, text: &str) -> io::Result<()> {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
         let out = self.terminal.backend_mut().out();
@@ -91,18 +163,18 @@ impl Screen {
     }
 
     /// Bytes that move nothing on the screen.
-    pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
+    fn write(&mut self, bytes: &str) -> io::Result<()> {
         let out = self.terminal.backend_mut().out();
         out.write_all(bytes.as_bytes())?;
         out.flush()
     }
 
-    pub(crate) fn title(&mut self, title: &str) -> io::Result<()> {
+    fn title(&mut self, title: &str) -> io::Result<()> {
         execute!(self.terminal.backend_mut().out(), SetTitle(title))
     }
 }
 
-impl Drop for Screen {
+impl Drop for Drawn {
     fn drop(&mut self) {
         give_back();
     }

@@ -20,6 +20,7 @@ mod files;
 mod journal;
 mod keeper;
 mod kernels;
+mod keys;
 mod lost;
 mod models;
 mod nasty;

@@ -51,6 +51,22 @@ fn a_working_folder_that_is_gone_is_said_unless_another_is_named() {
     assert_eq!(named.stdout, "fine\n");
 }
 
+/// With `--plain` a pipe is as good as a keyboard: what it says is done before it ends.
+#[test]
+fn a_pipe_of_lines_is_worked_off() {
+    let home = scripted(&[step("first answer", &[]), step("second answer", &[])]);
+    let said = piped(&home, &["--plain"], "hello\n/mode plan\nand again\n").expect(0);
+    for line in [
+        "You: hello",
+        "rewake: first answer",
+        "Note: mode plan",
+        "You: and again",
+    ] {
+        assert!(said.stdout.contains(line), "{}", said.stdout);
+    }
+    assert!(!said.stdout.contains('\u{1b}'));
+}
+
 #[test]
 fn without_a_terminal_and_without_p_it_is_a_mistake() {
     let home = fine();

@@ -61,6 +61,68 @@ fn a_command_of_the_users_own_is_given_the_text_and_never_waited_for() {
     terminal.sees("Done.");
 }
 
+/// It looks elsewhere and is called by a command that hangs, and so does what that started: the
+/// two processes.
+fn called_by_what_hangs() -> (Home, Terminal, Vec<String>) {
+    let script = "sleep 1000 & echo $$ $! > called.part; mv called.part called; wait";
+    let home = home(&format!(
+        "[notify]\nmethod = \"none\"\ncommand = [\"sh\", \"-c\", {script:?}]\n"
+    ));
+    let terminal = asking(&home, OUT_OF_FOCUS);
+    wait_for(&home, "called");
+    let pids = home.read("called");
+    let pids = pids.split_whitespace().map(str::to_string).collect();
+    (home, terminal, pids)
+}
+
+#[track_caller]
+fn all_end(pids: &[String]) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let runs = |pid: &String| {
+        let stat = std::process::Command::new("ps")
+            .args(["-o", "stat=", "-p", pid])
+            .output();
+        let stat = String::from_utf8(stat.unwrap().stdout).unwrap();
+        !stat.trim().is_empty() && !stat.trim().starts_with('Z')
+    };
+    while pids.iter().any(runs) {
+        assert!(std::time::Instant::now() < end, "{pids:?} run on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_command_that_hangs_ends_with_all_that_it_started() {
+    let (_home, _terminal, pids) = called_by_what_hangs();
+    assert_eq!(pids.len(), 2);
+    all_end(&pids);
+}
+
+#[test]
+fn a_command_that_hangs_does_not_outlive_rewake() {
+    let (_home, mut terminal, pids) = called_by_what_hangs();
+    terminal.types("\x04");
+    terminal.ends();
+    all_end(&pids);
+    // Nor one that is killed.
+    let (_home, terminal, pids) = called_by_what_hangs();
+    terminal.kill();
+    all_end(&pids);
+}
+
+#[test]
+fn what_the_config_says_of_calls_holds_at_once() {
+    let home = home("[notify]\non = []\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("say what is to be done");
+    terminal.types(OUT_OF_FOCUS);
+    let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
+    home.write_config(&config.replace("on = []\n", ""));
+    terminal.sees("the config was read again");
+    terminal.says("run it");
+    wait_for(&home, "called");
+}
+
 #[test]
 fn the_title_of_the_window_comes_back() {
     let home = home("");

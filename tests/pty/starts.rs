@@ -86,7 +86,8 @@ fn a_first_run_says_what_was_looked_for() {
     let home = Home::new();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("rewake has no model yet");
-    terminal.sees("ANTHROPIC_API_KEY is not set");
+    terminal.sees("type a key for anthropic");
+    terminal.sees("set ANTHROPIC_API_KEY");
     terminal.answers("Enter chooses", "q");
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(terminal.is_cooked());
@@ -98,10 +99,10 @@ fn a_first_run_knows_every_provider_by_name() {
     let home = Home::new();
     let mut terminal = Terminal::start(&home, &[]);
     for usual in [
-        "anthropic: ",
-        "openai: ",
-        "gemini: ",
-        "openrouter: ",
+        "key for anthropic",
+        "key for openai",
+        "key for gemini",
+        "key for openrouter",
         "ollama: ",
     ] {
         terminal.sees(usual);

@@ -485,22 +485,25 @@ fn first_run() -> FirstRun {
             Vec::new()
         },
         hint: hint.into(),
+        with_key: ["anthropic", "openai"]
+            .contains(&name)
+            .then(|| format!("{name}/usual")),
         is_usual: true,
     };
     FirstRun::new(
-        "no model is named, and no key of a provider is set".into(),
+        String::new(),
         vec![
             provider(
                 "anthropic",
-                "no key: ANTHROPIC_API_KEY is not set",
+                "or set ANTHROPIC_API_KEY before you start",
                 false,
-                "export ANTHROPIC_API_KEY=…",
+                "",
             ),
             provider(
                 "openai",
-                "no key: OPENAI_API_KEY is not set",
+                "or set OPENAI_API_KEY before you start",
                 false,
-                "export OPENAI_API_KEY=…",
+                "",
             ),
             provider(
                 "ollama",
@@ -533,8 +536,84 @@ fn a_first_run_says_what_was_looked_for() {
     assert!(matches!(&stage.wanted[0], Intent::ChooseModel(model) if model == "ollama/qwen3"));
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
-    stage.answers("<Down><Enter>");
+    stage.answers("<Down><Down><Down><Enter>");
     assert!(matches!(stage.wanted[0], Intent::Demo));
+}
+
+const SECRET: &str = "sk-ant-0123456789abcdefghij";
+
+#[test]
+fn a_key_is_typed_on_the_first_screen_and_never_shown() {
+    scene!("first_run_key", |stage: &mut Stage| {
+        stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+        stage.answers("<Down><Enter>");
+        stage.keys(SECRET);
+    });
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.answers("<Down><Enter>");
+    stage.keys(SECRET);
+    stage.sees(&format!("› {}▏", "•".repeat(SECRET.len())));
+    // As fast as it came, none of it went into the box.
+    assert_eq!(stage.app.composer.text(), "");
+    stage.keys("<Esc>");
+    stage.sees("type a key for anthropic");
+    assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
+    assert!(stage.wanted.is_empty());
+    stage.answers("<Enter>");
+    stage.keys(SECRET);
+    stage.keys("<Enter>");
+    let Intent::KeepKey {
+        provider,
+        key,
+        model,
+    } = &stage.wanted[0]
+    else {
+        panic!("the key is not kept");
+    };
+    assert_eq!((provider.as_str(), key.expose()), ("anthropic", SECRET));
+    assert_eq!(model.as_deref(), Some("anthropic/usual"));
+}
+
+#[test]
+fn a_key_that_is_pasted_on_the_first_screen_is_no_words() {
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.pastes(&format!("{SECRET}\n"));
+    stage.sees("the key for anthropic");
+    assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
+    assert_eq!(stage.app.composer.text(), "");
+    stage.keys("<Enter>");
+    assert!(matches!(&stage.wanted[0], Intent::KeepKey { key, .. } if key.expose() == SECRET));
+    // Words are for the box.
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.pastes("fix the parser");
+    stage.sees("in the box: fix the parser");
+}
+
+#[test]
+fn a_key_is_changed_in_a_session() {
+    let mut stage = Stage::new(80, 24);
+    stage.open();
+    stage.rest();
+    stage.keys("/key openai<Enter>");
+    assert!(matches!(&stage.wanted.last(), Some(Intent::AskKey(p)) if p == "openai"));
+    stage.send(Msg::AskKey("openai".into()));
+    stage.keys("sk-x");
+    stage.sees("••••▏");
+    stage.keys("<Enter>");
+    let Some(Intent::KeepKey {
+        provider,
+        model: None,
+        ..
+    }) = stage.wanted.last()
+    else {
+        panic!("the key is not kept");
+    };
+    assert_eq!(provider, "openai");
+    stage.keys("/key openai remove<Enter>");
+    assert!(matches!(&stage.wanted.last(), Some(Intent::RemoveKey(p)) if p == "openai"));
 }
 
 #[test]
@@ -549,6 +628,7 @@ fn the_other_providers_are_a_key_away() {
             is_ready: false,
             models: Vec::new(),
             hint: format!("export {variable}=…, then rewake -m {name}/MODEL"),
+            with_key: None,
             is_usual: false,
         }
     }));
@@ -560,9 +640,9 @@ fn the_other_providers_are_a_key_away() {
     stage.sees("groq: export GROQ_API_KEY=…, then rewake -m groq/MODEL");
     stage.sees("zai: export");
     stage.sees("▸ use ollama/qwen3");
-    assert!(!stage.screen().contains("anthropic"), "{}", stage.screen());
+    assert!(!stage.screen().contains("llama.cpp"), "{}", stage.screen());
     stage.keys("m");
-    stage.sees("anthropic: no key");
+    stage.sees("llama.cpp: no server");
     stage.sees("m more providers");
 }
 

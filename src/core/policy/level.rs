@@ -184,6 +184,7 @@ impl Evaluation<'_> {
             bases: self.bases.clone(),
             readable: self.readable.clone(),
             rewakes_own: self.rewakes_own,
+            keys: self.keys.clone(),
             sandbox: self.sandbox,
         }
     }

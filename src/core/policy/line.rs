@@ -31,6 +31,8 @@ const CHANGES_FILES: &[&str] = &[
 /// Sub-commands of git that do.
 const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
 
+const KEYS: &str = "the command names the folder where keys of model providers are kept: no call sees or changes it";
+
 /// More places than this a line cannot be in.
 const MAX_PLACES: usize = 8;
 
@@ -57,6 +59,11 @@ impl<'a> Evaluation<'a> {
         let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
         if let Some(rule) = self.rules.deny.iter().find(whole) {
             return denied(rule);
+        }
+        // Also in the middle of a word, as in a line of Python.
+        let folded = path::fold(text);
+        if self.keys.iter().any(|folder| folded.contains(folder)) {
+            return Finding::Denied(KEYS.to_string());
         }
         let finding = match shell::split(text) {
             Ok(commands) => self.commands(&commands, access),
@@ -95,8 +102,13 @@ impl<'a> Evaluation<'a> {
         if let Some((rule, Likeness::Yes)) = self.rules.denies_access(access, text, &[]) {
             return denied(rule);
         }
+        let loose = shell::loose_words(text).concat();
+        let here = Shell::in_folder(self.folder());
+        if let Some(finding) = self.keys_in(loose.iter().map(String::as_str), &here) {
+            return finding;
+        }
         let words = match self.has_rules_for_paths() {
-            true => shell::loose_words(text).concat(),
+            true => loose,
             false => Vec::new(),
         };
         let named = self.named(words.iter(), &[self.folder().to_string()], PathUse::Read);
@@ -139,6 +151,9 @@ impl<'a> Evaluation<'a> {
         let refusal = self.rules.denies_access(access, "", part);
         if let Some((rule, Likeness::Yes)) = refusal {
             return denied(rule);
+        }
+        if let Some(finding) = self.keys_in(command.words.iter().map(|w| w.text.as_str()), shell) {
+            return finding;
         }
         let reads = self.reads(command, shell);
         let checked = reads
@@ -283,6 +298,17 @@ impl<'a> Evaluation<'a> {
         rules.any(Rule::is_about_paths)
     }
 
+    /// A word of a command that leads to where keys of model providers are kept.
+    fn keys_in<'w>(&self, words: impl Iterator<Item = &'w str>, shell: &Shell) -> Option<Finding> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        words.flat_map(paths_in).find_map(|path| {
+            let at = |place: &String| self.keys_at(path, &self.spots(place, path));
+            shell.places.iter().find_map(at)
+        })
+    }
+
     fn allows_command(&self, command: &SimpleCommand) -> bool {
         let settings = command.assignments.iter().all(harmless::is_setting);
         let spelled = command.spelled();
@@ -327,6 +353,10 @@ impl<'a> Evaluation<'a> {
         for place in &shell.places {
             for path in &reads.paths {
                 finding = finding.and(self.path_from(place, path_use, path));
+                if reads.recursive && self.holds_keys(&self.spots(place, path)) {
+                    let why = "goes through the folder where keys of model providers are kept";
+                    finding = finding.and(self.unknown(true, why.to_string()));
+                }
                 if reads.files_only && (self.disk.is_folder)(&self.full(place, path)) {
                     finding = finding.and(self.unknown(true, through(path)));
                 }

@@ -15,6 +15,7 @@ pub(super) fn place() -> Workspace {
         readable: vec!["/data/runs".into()],
         sandbox: Sandbox::default(),
         rewakes_own: vec!["/home/u/w/conf/rewake".into(), "/home/u/own".into()],
+        keys: Some("/home/u/w/kept/keys".into()),
     }
 }
 
@@ -490,6 +491,31 @@ fn files() {
     ] {
         assert_eq!(signs(&input, rules), want, "{input:?} with {rules:?}");
     }
+}
+
+#[test]
+fn keys_are_seen_and_changed_by_no_call_in_any_mode() {
+    let everything = "+Read(//**);;+Edit(//**);;+Bash;;+Full";
+    for rules in ["", everything] {
+        for input in [
+            on_path(PathUse::Read, "kept/keys/openai"),
+            on_path(PathUse::Grep, "/home/u/w/KEPT/keys"),
+            on_path(PathUse::Write, "kept/x/../keys/openai"),
+            on_path(PathUse::Edit, "/alias/kept/keys/openai"),
+            bash("cat kept/keys/openai"),
+            bash("cd kept && cat keys/openai"),
+            bash("cp kept/keys/openai x"),
+            bash("tool --file=kept/keys/openai"),
+            bash("tool < kept/keys/openai"),
+            bash("cat $(echo kept/keys/openai)"),
+            bash("python3 -c 'print(open(\"/home/u/w/kept/keys/openai\"))'"),
+        ] {
+            assert_eq!(signs(&input, rules), "----", "{input:?} with {rules:?}");
+        }
+        // What goes through folders above them may come by them.
+        assert!(!signs(&bash("grep -r sk- kept"), "").starts_with('+'));
+    }
+    assert_eq!(signs(&on_path(PathUse::Read, "kept/keysmith"), ""), "++++");
 }
 
 #[test]

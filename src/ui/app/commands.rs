@@ -43,6 +43,7 @@ impl App {
             SlashCommand::Model if narrows_models(&words) => return vec![Intent::Models(words)],
             SlashCommand::Model => return self.choose_model(&words),
             SlashCommand::Schema => return self.schema(&words),
+            SlashCommand::Key => return self.key_command(&words),
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
@@ -175,6 +176,23 @@ impl App {
             }
         }
         self.show("plan", lines);
+    }
+
+    /// A provider, or the one of the session; the key itself is never a part of a line.
+    fn key_command(&mut self, words: &str) -> Vec<Intent> {
+        let mut words = words.split_whitespace();
+        let of_session = self.now.model.split('/').next().unwrap_or_default();
+        match (words.next(), words.next(), words.next()) {
+            (Some(provider), Some("remove"), None) => vec![Intent::RemoveKey(provider.to_string())],
+            (Some("remove"), None, None) => vec![Intent::RemoveKey(of_session.to_string())],
+            (Some(provider), None, None) => vec![Intent::AskKey(provider.to_string())],
+            (None, ..) => vec![Intent::AskKey(of_session.to_string())],
+            _ => {
+                self.hint =
+                    Some("/key PROVIDER asks for the key, /key PROVIDER remove removes it".into());
+                Vec::new()
+            }
+        }
     }
 
     /// `provider/model`, an effort, `temperature=0.2`, or several of them.

@@ -166,6 +166,19 @@ impl App {
             }
             Overlay::Search(_) => return self.search_paste(text),
             Overlay::Viewer(_) | Overlay::Review(_) => return Vec::new(),
+            Overlay::Key(entry) => {
+                entry.paste(text);
+                return Vec::new();
+            }
+            Overlay::FirstRun(first) => {
+                if let Some((provider, model)) = first.key_for(text) {
+                    self.open_key_entry(provider, model);
+                    if let Overlay::Key(entry) = &mut self.overlay {
+                        entry.paste(text);
+                    }
+                    return Vec::new();
+                }
+            }
             _ => {}
         }
         if matches!(self.overlay, Overlay::None)
@@ -372,7 +385,7 @@ impl App {
     }
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
-    fn ask_quit(&mut self) -> Vec<Intent> {
+    pub(super) fn ask_quit(&mut self) -> Vec<Intent> {
         if let Some(stop) = self.stop_shell() {
             return stop;
         }
@@ -483,7 +496,7 @@ impl App {
         }
     }
 
-    fn answer(&mut self, answer: Answer) -> Vec<Intent> {
+    pub(super) fn answer(&mut self, answer: Answer) -> Vec<Intent> {
         let Some(Approval { id, .. }) = self.asked else {
             return Vec::new();
         };

@@ -8,6 +8,7 @@ mod custom;
 mod engine_events;
 mod kept_words;
 mod keys;
+mod lines;
 mod over;
 mod queued;
 mod quiet;
@@ -28,7 +29,7 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, Picker, Review, Viewer};
+use super::overlay::{Approval, Card, FirstRun, KeyEntry, Picker, Review, Viewer};
 use super::theme::Theme;
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
@@ -38,11 +39,16 @@ use crate::core::next::Why;
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
+use crate::model::provider::Secret;
 use crate::session::{CommandLine, Details, NotSaid, Offer, Which, is_prompt};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
 pub enum Msg {
+    /// A line, and when it came, where nothing is drawn.
+    Line(String, Instant),
+    /// Ctrl+C, there.
+    Interrupted,
     /// A key, and when it came.
     Key(KeyEvent, Instant),
     /// What was pasted, and when it came.
@@ -83,6 +89,8 @@ pub enum Msg {
     TrustSettled,
     /// Something is chosen from these.
     Pick(Picker),
+    /// The key of this provider is asked for.
+    AskKey(String),
     /// More of what the run of a viewer printed.
     Output(String, String),
     /// The files that may be mentioned were listed.
@@ -182,6 +190,15 @@ pub enum Intent {
     Offers,
     /// A session that another process has is offered all the same.
     OfferHeld(String),
+    /// A key of this provider is to be typed.
+    AskKey(String),
+    /// Kept from now on; then this model is begun with.
+    KeepKey {
+        provider: String,
+        key: Secret,
+        model: Option<String>,
+    },
+    RemoveKey(String),
     /// A provider and its model were chosen on the first screen.
     ChooseModel(String),
     Demo,
@@ -220,6 +237,8 @@ pub enum Overlay {
     None,
     Card(Card),
     FirstRun(FirstRun),
+    /// A key is typed.
+    Key(KeyEntry),
     /// The folder has a config of its own: is it trusted?
     Trust(Box<Project>),
     History(Box<history::Pane>),
@@ -377,6 +396,10 @@ pub struct App {
     first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
+    /// Where nothing is drawn: what is sent by an empty line.
+    waiting_words: String,
+    /// Lines that came before a session was open, and when.
+    held_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
 }
@@ -428,6 +451,8 @@ impl App {
             first_words: Vec::new(),
             first_commands: Vec::new(),
             after_trust: None,
+            waiting_words: String::new(),
+            held_lines: Vec::new(),
             warned: Vec::new(),
         }
     }
@@ -518,6 +543,8 @@ impl App {
 
     fn updated(&mut self, msg: Msg) -> Vec<Intent> {
         match msg {
+            Msg::Line(line, at) => return self.line(&line, at),
+            Msg::Interrupted => return self.interrupted(),
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Focus(has) => self.has_focus = has,
@@ -573,6 +600,7 @@ impl App {
                 }
             }
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
+            Msg::AskKey(provider) => self.overlay = Overlay::Key(KeyEntry::new(&provider)),
             Msg::Output(run, text) => self.output(&run, &text),
             Msg::FilesListed => self.files_listed(),
             Msg::Exported(outcome) => self.exported(outcome),
@@ -707,7 +735,7 @@ impl App {
     }
 
     /// What a key would answer, by its number.
-    fn asking(&self) -> Option<Asking> {
+    pub(super) fn asking(&self) -> Option<Asking> {
         match &self.overlay {
             Overlay::None => self.asked.as_ref().map(|asked| asked.number),
             Overlay::Card(_)
@@ -752,6 +780,9 @@ impl App {
         self.quiet.tick(asking, may_arm, now);
         if self.code.changed() {
             self.generation += 1;
+        }
+        if !self.held_lines.is_empty() && !self.holds_lines() {
+            return self.held();
         }
         let mut intents = self.search_on();
         intents.extend(match self.typed_ms {

@@ -7,9 +7,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::next::Why;
 use crate::engine::Command;
+use crate::model::provider::Secret;
 use crate::session::Which;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup};
+use crate::ui::overlay::{Chosen, KeyEntry, Picked, Reviewed, Setup, Typed};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -25,9 +26,17 @@ impl App {
                     self.overlay = Overlay::None;
                     vec![Intent::ChooseModel(model)]
                 }
+                Setup::Key(provider, model) => {
+                    self.open_key_entry(provider, model);
+                    Vec::new()
+                }
                 Setup::Demo => vec![Intent::Demo],
                 Setup::Quit => vec![Intent::Quit],
             },
+            Overlay::Key(entry) => {
+                let typed = entry.key(key);
+                self.key_typed(typed)
+            }
             Overlay::Trust(_) => self.trust_key(key),
             Overlay::History(pane) => {
                 let did = pane.key(key);
@@ -68,7 +77,39 @@ impl App {
         }
     }
 
-    fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+    /// From the first screen, which comes back when no key is given.
+    pub(super) fn open_key_entry(&mut self, provider: String, model: String) {
+        let mut entry = KeyEntry::new(&provider);
+        entry.model = Some(model);
+        let before = std::mem::replace(&mut self.overlay, Overlay::Key(entry));
+        if let (Overlay::Key(entry), Overlay::FirstRun(first)) = (&mut self.overlay, before) {
+            entry.back = Some(first);
+        }
+    }
+
+    pub(super) fn key_typed(&mut self, typed: Typed) -> Vec<Intent> {
+        if typed == Typed::Nothing {
+            return Vec::new();
+        }
+        let Overlay::Key(entry) = std::mem::replace(&mut self.overlay, Overlay::None) else {
+            return Vec::new();
+        };
+        match typed {
+            Typed::Keep(key) => vec![Intent::KeepKey {
+                provider: entry.provider,
+                key: Secret::new(key),
+                model: entry.model,
+            }],
+            Typed::Back | Typed::Nothing => {
+                if let Some(first) = entry.back {
+                    self.raise(Overlay::FirstRun(first));
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let which = match chosen {
             Chosen::Nothing | Chosen::Typed => return Vec::new(),
             Chosen::Quit => return vec![Intent::Quit],
@@ -98,17 +139,24 @@ impl App {
     }
 
     fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if ctrl => vec![Intent::Quit],
+            _ if ctrl => Vec::new(),
+            KeyCode::Char('y') => self.trust_answered(true),
+            KeyCode::Char('n') | KeyCode::Esc => self.trust_answered(false),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn trust_answered(&mut self, is_yes: bool) -> Vec<Intent> {
         let Overlay::Trust(project) = &self.overlay else {
             return Vec::new();
         };
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let intents = match key.code {
-            KeyCode::Char('c') if ctrl => return vec![Intent::Quit],
-            _ if ctrl => return Vec::new(),
+        let intents = match is_yes {
             // What was shown is trusted, not what is there by now.
-            KeyCode::Char('y') => vec![Intent::Trust(project.content.clone())],
-            KeyCode::Char('n') | KeyCode::Esc => vec![Intent::Distrust],
-            _ => return Vec::new(),
+            true => vec![Intent::Trust(project.content.clone())],
+            false => vec![Intent::Distrust],
         };
         self.overlay = Overlay::None;
         // What follows waits until the answer is kept and its content is in use.
@@ -118,12 +166,16 @@ impl App {
 
     fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
         match key.code {
-            KeyCode::Char('y') | KeyCode::Enter => {}
-            KeyCode::Char('n' | 'q') | KeyCode::Esc => {
-                self.overlay = Overlay::None;
-                return Vec::new();
-            }
-            _ => return Vec::new(),
+            KeyCode::Char('y') | KeyCode::Enter => self.confirm_answered(true),
+            KeyCode::Char('n' | 'q') | KeyCode::Esc => self.confirm_answered(false),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn confirm_answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if !is_yes {
+            self.overlay = Overlay::None;
+            return Vec::new();
         }
         match std::mem::replace(&mut self.overlay, Overlay::None) {
             Overlay::Confirm { yes, .. } => self.confirmed(yes),

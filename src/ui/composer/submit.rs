@@ -198,6 +198,12 @@ impl Composer {
         looks
     }
 
+    /// A whole line that was typed elsewhere, as if it stood here and Enter was pressed.
+    pub fn submit_line(&mut self, text: &str, around: &Surround<'_>) -> Did {
+        self.set_text(text);
+        self.submit(around)
+    }
+
     pub(super) fn submit(&mut self, around: &Surround<'_>) -> Did {
         if self.buffer.before().ends_with('\\') {
             let end = self.buffer.cursor() - 1;

@@ -20,11 +20,13 @@ mod show;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use super::app::{App, Intent, Msg, Phase};
 use super::history;
 use super::input::Reader;
 use super::live::{EngineEvent, Live, Open};
+use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
@@ -51,6 +53,8 @@ pub(crate) struct Effects {
     leaving: Vec<Live>,
     watch: Option<Watch>,
     history: Option<history::Worker>,
+    /// Lines are read, not keys.
+    is_lines: bool,
     reader: Option<Listening>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
@@ -79,7 +83,7 @@ pub(crate) enum After {
 }
 
 impl Effects {
-    pub(crate) fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>) -> Effects {
+    pub(crate) fn new(ctx: Arc<AppContext>, to_screen: Sender<Wake>, is_lines: bool) -> Effects {
         let runs = ctx.runs().ok();
         let acting = Arc::new(Acting::default());
         let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
@@ -91,6 +95,7 @@ impl Effects {
             leaving: Vec::new(),
             watch: None,
             history: None,
+            is_lines,
             reader: None,
             runs,
             acting,
@@ -108,6 +113,9 @@ impl Effects {
     pub(crate) fn listen(&mut self) -> std::io::Result<()> {
         let wanted = Arc::new(AtomicBool::new(true));
         let sender = self.to_screen.clone();
+        if self.is_lines {
+            return self.listen_to_lines(wanted);
+        }
         let gone = Gone {
             to_screen: self.to_screen.clone(),
             wanted: Arc::clone(&wanted),
@@ -121,7 +129,23 @@ impl Effects {
         })?;
         self.reader = Some(Listening {
             wanted,
-            _reader: reader,
+            _reader: Source::Keys(reader),
+        });
+        Ok(())
+    }
+
+    fn listen_to_lines(&mut self, wanted: Arc<AtomicBool>) -> std::io::Result<()> {
+        let sender = self.to_screen.clone();
+        let lines = Lines::start(move |line| {
+            let wake = match line {
+                Some(line) => Wake::Msg(Msg::Line(line, Instant::now())),
+                None => Wake::NoMoreLines,
+            };
+            sender.send(wake).is_ok()
+        })?;
+        self.reader = Some(Listening {
+            wanted,
+            _reader: Source::Lines(lines),
         });
         Ok(())
     }
@@ -191,6 +215,18 @@ impl Effects {
                 model,
                 engine: app.engine,
             }),
+            Intent::AskKey(provider) => self.ask_key(provider),
+            Intent::KeepKey {
+                provider,
+                key,
+                model,
+            } => self.settings.ask(Ask::KeepKey {
+                provider,
+                key,
+                model,
+                engine: app.engine,
+            }),
+            Intent::RemoveKey(provider) => self.settings.ask(Ask::RemoveKey(provider)),
             Intent::Reload => self.settings.ask(Ask::TakeOver),
             Intent::Trust(content) => self.settings.ask(Ask::Trust(content)),
             Intent::Distrust => self.settings.ask(Ask::Distrust),
@@ -317,6 +353,18 @@ impl Effects {
         }
     }
 
+    /// Only for a provider that there is: what stands behind `/key` may be the key itself.
+    fn ask_key(&self, provider: String) {
+        let config = self.ctx.config();
+        match config.provider_names().contains(provider.as_str()) {
+            true => self.send(Msg::AskKey(provider)),
+            false => self.notify(
+                Tone::Warn,
+                "/key takes the name of a provider, such as /key anthropic; the key is asked for then",
+            ),
+        }
+    }
+
     fn copy(&self, text: &str, screen: &mut Screen) {
         if text.len() > MAX_COPY_BYTES {
             return self.notify(
@@ -371,7 +419,13 @@ impl Effects {
 /// The reader's thread, as long as it is wanted.
 struct Listening {
     wanted: Arc<AtomicBool>,
-    _reader: Reader,
+    _reader: Source,
+}
+
+/// Kept for its end.
+enum Source {
+    Keys(#[expect(dead_code, reason = "dropped at the end")] Reader),
+    Lines(#[expect(dead_code, reason = "dropped at the end")] Lines),
 }
 
 impl Drop for Listening {

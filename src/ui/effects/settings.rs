@@ -13,6 +13,7 @@ use crate::config::{self, ConfigError, Content, Loaded, Origin, Paths};
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::discover::LLAMA_CPP;
+use crate::model::provider::Secret;
 use crate::session::{AppContext, Which};
 use crate::ui::app::Msg;
 use crate::ui::transcript::Tone;
@@ -44,6 +45,14 @@ pub(super) enum Ask {
         model: String,
         engine: u64,
     },
+    /// A key that a person typed; on the first screen its model is begun with.
+    KeepKey {
+        provider: String,
+        key: Secret,
+        model: Option<String>,
+        engine: u64,
+    },
+    RemoveKey(String),
     Trust(Content),
     Distrust,
     /// The rules for the session of this engine, which works in this folder.
@@ -145,6 +154,13 @@ impl Work {
                 Ask::RemoveRule { scope, list, rule } => self.remove_rule(scope, &list, &rule),
                 Ask::Theme(name) => self.theme(&name),
                 Ask::ChooseModel { model, engine } => self.choose_model(&model, engine),
+                Ask::KeepKey {
+                    provider,
+                    key,
+                    model,
+                    engine,
+                } => self.keep_key(&provider, &key, model.as_deref(), engine),
+                Ask::RemoveKey(provider) => self.remove_key(&provider),
                 Ask::Trust(content) => self.trust(&content),
                 Ask::Distrust => self.distrust(),
                 Ask::Rules { engine, folder } => self.rules(engine, &folder),
@@ -324,7 +340,7 @@ impl Work {
             }
         }
         self.apply(loaded);
-        let text = "the config was read again; rules and colours hold now, the rest from the next session on";
+        let text = "the config was read again; rules, colours and [notify] hold now, the rest from the next session on";
         self.notify(Tone::Calm, text);
         true
     }
@@ -382,6 +398,48 @@ impl Work {
             which: Which::New,
             take_over: false,
         });
+    }
+
+    fn keep_key(&mut self, provider: &str, key: &Secret, model: Option<&str>, engine: u64) {
+        let ctx = Arc::clone(&self.ctx);
+        if let Err(e) = config::keep_key(&ctx.paths, provider, key.expose()) {
+            self.notify(Tone::Bad, format!("{e}; nothing is changed"));
+            if model.is_some() {
+                self.offer_again();
+            }
+            return;
+        }
+        let used = ctx
+            .config()
+            .provider(provider)
+            .and_then(|p| p.key(&ctx.env));
+        let text = match used {
+            Ok(Some(key)) if !matches!(key.origin, Origin::Kept(_)) => format!(
+                "the key of {provider} is kept, but {} goes before it",
+                key.origin
+            ),
+            _ => format!("the key of {provider} is kept; /key {provider} remove removes it"),
+        };
+        if let Some(model) = model {
+            self.choose_model(model, engine);
+        }
+        self.notify(Tone::Calm, text);
+    }
+
+    /// What a start begins with, once more.
+    fn offer_again(&self) {
+        match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
+            Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
+        }
+    }
+
+    fn remove_key(&self, provider: &str) {
+        match config::remove_key(&self.ctx.paths, provider) {
+            Ok(true) => self.notify(Tone::Calm, format!("the key of {provider} is removed")),
+            Ok(false) => self.notify(Tone::Calm, format!("no key of {provider} was kept")),
+            Err(e) => self.notify(Tone::Bad, e.to_string()),
+        }
     }
 
     /// With the content that the person was shown. If the file is another one by now, it is

@@ -12,8 +12,10 @@ pub struct Provider {
     pub is_ready: bool,
     /// Its models, the best first; what a local server has.
     pub models: Vec<String>,
-    /// What makes it ready.
+    /// What makes it ready, where typing its key is not enough.
     pub hint: String,
+    /// The model that is begun with once its key was typed.
+    pub with_key: Option<String>,
     /// It is shown at once, not only with all the others.
     pub is_usual: bool,
 }
@@ -21,13 +23,23 @@ pub struct Provider {
 /// The first screen of a person who has no model yet.
 #[derive(Debug)]
 pub struct FirstRun {
-    /// Why there is no model.
+    /// Why the model that was chosen cannot be asked. Empty: none was chosen.
     pub why: String,
     pub providers: Vec<Provider>,
-    /// Among the rows: the models that can be used, then the demo.
+    /// Among the rows.
     pub at: usize,
     /// The providers that are not usual are shown, in place of those that are.
     pub shows_others: bool,
+}
+
+/// What can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row<'a> {
+    /// This `provider/model`.
+    Model(&'a str),
+    /// A key for this provider is typed, and this model of it used.
+    Key(&'a Provider, &'a str),
+    Demo,
 }
 
 /// What a key came to.
@@ -37,6 +49,8 @@ pub enum Setup {
     Nothing,
     /// Use this `provider/model`.
     Model(String),
+    /// Type a key for this provider, and use this model of it.
+    Key(String, String),
     Demo,
     Quit,
 }
@@ -63,34 +77,76 @@ impl FirstRun {
         self.providers.iter().any(|p| !p.is_usual)
     }
 
-    /// The models that can be chosen.
-    pub fn models(&self) -> Vec<&str> {
+    /// What can be chosen: the models that are ready, then the providers whose key can be typed.
+    pub fn rows(&self) -> Vec<Row<'_>> {
         let ready = self.providers.iter().filter(|p| p.is_ready);
-        ready
-            .flat_map(|p| p.models.iter().map(String::as_str))
-            .collect()
+        let models = ready.flat_map(|p| p.models.iter().map(|m| Row::Model(m)));
+        let keys = self.providers.iter().filter_map(|provider| {
+            let model = provider.with_key.as_deref()?;
+            (!provider.is_ready).then_some(Row::Key(provider, model))
+        });
+        models.chain(keys).chain([Row::Demo]).collect()
     }
 
     /// Takes a key: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Setup {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let models = self.models();
-        let rows = models.len() + 1;
+        let rows = self.rows();
+        let last = rows.len().saturating_sub(1);
         match key.code {
             KeyCode::Char('c' | 'd') if ctrl => return Setup::Quit,
             KeyCode::Char('q') | KeyCode::Esc => return Setup::Quit,
             KeyCode::Char('d') => return Setup::Demo,
             KeyCode::Char('m') => self.shows_others = !self.shows_others && self.has_others(),
-            KeyCode::Enter => {
-                return match models.get(self.at) {
-                    Some(model) => Setup::Model(model.to_string()),
-                    None => Setup::Demo,
-                };
-            }
+            KeyCode::Enter => return chosen(rows.get(self.at)),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(rows - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
             _ => {}
         }
         Setup::Nothing
+    }
+
+    /// A key was pasted without choosing first: for whom. Many say it in their beginning; else it
+    /// is the provider that is selected.
+    pub fn key_for(&self, pasted: &str) -> Option<(String, String)> {
+        let pasted = pasted.trim();
+        let is_key = pasted.len() >= MIN_KEY_BYTES && pasted.bytes().all(|b| b.is_ascii_graphic());
+        if !is_key {
+            return None;
+        }
+        let rows = self.rows();
+        let keyed = rows.iter().filter_map(|row| match row {
+            Row::Key(provider, model) => Some((provider, model)),
+            Row::Model(_) | Row::Demo => None,
+        });
+        let known = PREFIXES
+            .iter()
+            .find(|(prefix, _)| pasted.starts_with(prefix));
+        let selected = match rows.get(self.at) {
+            Some(Row::Key(provider, _)) => Some(provider.name.as_str()),
+            _ => None,
+        };
+        let name = known.map(|(_, name)| *name).or(selected)?;
+        let (provider, model) = keyed.into_iter().find(|(p, _)| p.name == name)?;
+        Some((provider.name.clone(), model.to_string()))
+    }
+}
+
+/// Shorter words are something else.
+const MIN_KEY_BYTES: usize = 20;
+
+/// How keys of some providers begin, the longest first.
+const PREFIXES: [(&str, &str); 4] = [
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("sk-proj-", "openai"),
+    ("AIza", "gemini"),
+];
+
+fn chosen(row: Option<&Row<'_>>) -> Setup {
+    match row {
+        Some(Row::Model(model)) => Setup::Model(model.to_string()),
+        Some(Row::Key(provider, model)) => Setup::Key(provider.name.clone(), model.to_string()),
+        Some(Row::Demo) | None => Setup::Demo,
     }
 }

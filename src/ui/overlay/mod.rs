@@ -3,6 +3,7 @@
 mod approval;
 mod card;
 mod first_run;
+mod key_entry;
 mod picker;
 mod review;
 mod rule_place;
@@ -10,7 +11,8 @@ mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
 pub use card::{Card, Chosen};
-pub use first_run::{FirstRun, Provider, Setup};
+pub use first_run::{FirstRun, Provider, Row, Setup};
+pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};
 pub use review::{Review, Reviewed};
 pub use rule_place::RulePlace;

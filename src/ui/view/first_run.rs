@@ -7,7 +7,8 @@ use ratatui::widgets::Paragraph;
 
 use super::over::{asking_keys, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
-use crate::ui::text::{Break, clean_line, wrap};
+use crate::ui::overlay::{Provider, Row};
+use crate::ui::text::{Break, clean_line, clip, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::FirstRun(first) = &app.overlay else {
@@ -23,13 +24,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         let rest = [Span::raw(" ".repeat(before.chars().count()))];
         lines.extend(wrap(&spans, columns, &first, &rest, Break::Words));
     };
-    put(&first.why, theme.warn, "");
-    let title = match first.shows_others {
-        false => "This was looked for:",
-        true => "These are known by name too:",
-    };
-    put(title, theme.text, "");
-    for provider in first.shown() {
+    if !first.why.is_empty() {
+        put(&first.why, theme.warn, "");
+    }
+    if first.shows_others {
+        put("These are known by name too:", theme.text, "");
+    }
+    // A provider whose key can be typed says all of it in its row.
+    let is_row = |p: &&Provider| !p.is_ready && p.with_key.is_some();
+    for provider in first.shown().filter(|p| !is_row(p)) {
         let (mark, style) = match provider.is_ready {
             true => ("✓ ", theme.ok),
             false => ("· ", theme.dim),
@@ -39,23 +42,23 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             true => &provider.hint,
         };
         put(&format!("{}: {said}", provider.name), style, mark);
-        if !provider.is_ready && !first.shows_others {
+        if !provider.is_ready && !first.shows_others && !provider.hint.is_empty() {
             put(&provider.hint, theme.dim, "    ");
         }
     }
     lines.push(Line::default());
-    let models = first.models();
-    let rows = models
-        .iter()
-        .map(|model| format!("use {model}"))
-        .chain(["see the demo: no key, no network".to_string()]);
+    let rows = first.rows();
+    let rows = rows.iter().map(row_text);
     let choices = lines.len();
     for (place, row) in rows.enumerate() {
         let (mark, style) = match place == first.at {
             true => ("▸ ", theme.accent),
             false => ("  ", theme.text),
         };
-        lines.push(Line::styled(format!("{mark}{}", clean_line(&row)), style));
+        lines.push(Line::styled(
+            clip(&format!("{mark}{}", clean_line(&row)), columns),
+            style,
+        ));
     }
     lines.push(Line::default());
     let keys = match (first.has_others(), first.shows_others) {
@@ -78,4 +81,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         theme,
     );
     frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// Columns for the names of providers.
+const NAME: usize = 12;
+
+fn row_text(row: &Row<'_>) -> String {
+    match row {
+        Row::Model(model) => format!("use {model}"),
+        Row::Key(provider, _) => {
+            format!("type a key for {:<NAME$} {}", provider.name, provider.found)
+        }
+        Row::Demo => "see the demo: no key, no network".to_string(),
+    }
 }

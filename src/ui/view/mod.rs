@@ -7,6 +7,7 @@ mod ask;
 mod card;
 mod context;
 mod first_run;
+mod key_entry;
 mod over;
 mod review;
 mod status;
@@ -49,6 +50,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     match &app.overlay {
         Overlay::Card(_) => return card::draw(frame, area, app),
         Overlay::FirstRun(_) => return first_run::draw(frame, area, app),
+        Overlay::Key(entry) if entry.back.is_some() => return key_entry::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
         Overlay::Review(_) => return review::draw(frame, area, app),
         _ => {}
@@ -56,6 +58,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     conversation(frame, area, app);
     match &app.overlay {
         Overlay::Viewer(_) => over::viewer(frame, area, app),
+        Overlay::Key(_) => key_entry::draw(frame, area, app),
         Overlay::Picker(_) => over::picker(frame, area, app),
         Overlay::Confirm { .. } => over::confirm(frame, area, app),
         Overlay::Trust(_) => over::trust(frame, area, app),

@@ -1,0 +1,112 @@
+//! A program of the user's own that is started beside the work, and must not outlive it: the one
+//! that calls them (`notify.command`).
+//!
+//! Between the two stands this program under a hidden word. It starts the program in a group of
+//! its own and ends that group when the time is over, or soon after the agent is gone, however
+//! that died: the agent holds the other end of its stdin.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use super::process::own_exe;
+
+/// The hidden first argument. Then the milliseconds, the program and its arguments.
+pub const WORD: &str = "__limited";
+
+/// Who is left by the agent gets so long.
+const ALONE: Duration = Duration::from_millis(300);
+const TICK: Duration = Duration::from_millis(20);
+
+/// What starts this program so. Its variables and its folder are for the caller to say.
+///
+/// # Errors
+/// When the file of this program is not found.
+pub fn command(limit: Duration, program: &str, arguments: &[String]) -> io::Result<Command> {
+    let mut command = Command::new(own_exe()?);
+    command
+        .arg0("rewake")
+        .arg(WORD)
+        .arg(limit.as_millis().to_string())
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    Ok(command)
+}
+
+/// Becomes such a program if this process was started for that. `None`: an ordinary start.
+pub fn become_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let words: Vec<OsString> = args.collect();
+    let [limit, program, arguments @ ..] = &words[..] else {
+        return Some(ExitCode::FAILURE);
+    };
+    let limit = limit.to_str().and_then(|limit| limit.parse().ok());
+    let limit = Duration::from_millis(limit.unwrap_or(0));
+    let is_alone = watch_stdin();
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn();
+    Some(match started {
+        Ok(child) => attend(child, Instant::now() + limit, &is_alone),
+        Err(_) => ExitCode::from(127),
+    })
+}
+
+/// Tells when nobody has the other end any more.
+fn watch_stdin() -> Arc<AtomicBool> {
+    let is_alone = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&is_alone);
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin();
+        while matches!(stdin.read(&mut [0; 64]), Ok(n) if n > 0) {}
+        tell.store(true, Ordering::SeqCst);
+    });
+    is_alone
+}
+
+fn attend(mut child: Child, mut end: Instant, is_alone: &AtomicBool) -> ExitCode {
+    let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return ExitCode::FAILURE;
+    };
+    let mut was_alone = false;
+    let mut ended = None;
+    loop {
+        if ended.is_none() {
+            ended = child.try_wait().ok().flatten();
+        }
+        // What it left running is given its time too. The number of a group that has somebody in
+        // it is not given to another.
+        if ended.is_some() && test_kill_process_group(group).is_err() {
+            break;
+        }
+        if !was_alone && is_alone.load(Ordering::SeqCst) {
+            was_alone = true;
+            end = end.min(Instant::now() + ALONE);
+        }
+        if Instant::now() >= end {
+            // A group that is gone is what was wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+            break;
+        }
+        std::thread::sleep(TICK);
+    }
+    match ended.or_else(|| child.wait().ok()) {
+        Some(status) if status.success() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}

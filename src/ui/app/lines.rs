@@ -1,0 +1,300 @@
+//! A line that was typed where nothing is drawn (`--plain`): an answer to what asks, a command, or
+//! words. The same things happen as by keys on the screen, and an answer counts by the same rule:
+//! only when what asks stood there and the keyboard was quiet.
+
+use std::time::Instant;
+
+use super::{App, Intent, Overlay, Phase};
+use crate::core::rule::RuleScope;
+use crate::ui::commands::SlashCommand;
+use crate::ui::composer::{Did, Submission};
+use crate::ui::overlay::{Answer, Chosen, Row, Typed};
+
+/// Lines that are held until a session is open.
+const MAX_HELD: usize = 1_000;
+
+const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
+
+impl App {
+    /// Takes a line without its end.
+    pub fn line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
+        self.hint = None;
+        if self.is_leaving {
+            return Vec::new();
+        }
+        if self.holds_lines() {
+            // A command would have no session that it is for.
+            if self.held_lines.len() < MAX_HELD {
+                self.held_lines.push((line.to_string(), at));
+            }
+            return Vec::new();
+        }
+        let is_accepted = self.quiet.accepts(self.asking(), at);
+        if self.asking().is_some() && !is_accepted && is_answer(line) {
+            self.quiet.typed(at);
+            self.hint = Some(
+                "that line came before the question could be read: it is no answer; answer now"
+                    .into(),
+            );
+            return Vec::new();
+        }
+        match &self.overlay {
+            Overlay::Key(_) => self.key_line(line),
+            Overlay::Card(_) if !is_words(line) => self.card_line(line.trim()),
+            Overlay::FirstRun(_) => self.first_run_line(line.trim()),
+            Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
+            Overlay::Picker(_) => self.pick_line(line.trim()),
+            Overlay::None if self.asked.is_some() => self.answer_line(line, at),
+            _ => self.words_line(line, at),
+        }
+    }
+
+    /// What a start begins with, or a session, is still being looked up.
+    pub(super) fn holds_lines(&self) -> bool {
+        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        opens && matches!(self.overlay, Overlay::None)
+    }
+
+    /// The lines that came before a session was open, in their order.
+    pub(super) fn held(&mut self) -> Vec<Intent> {
+        let lines = std::mem::take(&mut self.held_lines);
+        let mut intents = Vec::new();
+        let mut lines = lines.into_iter();
+        for (line, at) in lines.by_ref() {
+            intents.extend(self.line(&line, at));
+            // The first of them may open one.
+            if matches!(intents.last(), Some(Intent::Open { .. })) {
+                self.phase = Phase::Opening;
+                break;
+            }
+        }
+        self.held_lines.extend(lines);
+        intents
+    }
+
+    /// Words and commands, as from the box.
+    fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
+        self.quiet.typed(at);
+        let text = format!("{}{line}", std::mem::take(&mut self.waiting_words));
+        let did = self.in_box(|composer, around| composer.submit_line(&text, around));
+        if matches!(did, Did::Refused(_)) {
+            // The line stands above; nobody corrects it there.
+            self.composer.set_text("");
+        }
+        if !self.composer.is_empty() {
+            // It ended with a backslash: it goes on in the next line.
+            self.waiting_words = self.composer.text();
+            self.composer.set_text("");
+        }
+        match did {
+            Did::Submit(Submission::Command(command, argument)) => {
+                self.plain_command(command, &argument)
+            }
+            did => self.did(did),
+        }
+    }
+
+    /// What stands in the box waits for an empty line: nothing is typed there.
+    pub fn take_from_box(&mut self) -> Option<String> {
+        if self.composer.is_empty() {
+            return None;
+        }
+        self.waiting_words = self.composer.text();
+        self.composer.set_text("");
+        self.aside = false;
+        Some(self.waiting_words.clone())
+    }
+
+    fn plain_command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
+        match command {
+            SlashCommand::History if argument.is_empty() => vec![Intent::Sessions],
+            SlashCommand::History => {
+                self.hint = Some(format!(
+                    "the history is a pane of the screen; in a shell: rewake history {argument}"
+                ));
+                Vec::new()
+            }
+            SlashCommand::Theme => {
+                self.hint = Some("there are no colours here; /theme is for the screen".into());
+                Vec::new()
+            }
+            command => self.command(command, argument),
+        }
+    }
+
+    fn answer_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
+        let (word, rest) = match line.trim().split_once(char::is_whitespace) {
+            Some((word, rest)) => (word, rest.trim()),
+            None => (line.trim(), ""),
+        };
+        let rule = self.asked.as_ref().and_then(|asked| asked.rule.clone());
+        let answer = match (word, rest, rule) {
+            ("y" | "yes", "", _) => Answer::Once,
+            ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
+            ("n" | "no", reason, _) => Answer::Deny(reason.to_string()),
+            ("s", "", Some(rule)) => Answer::Rule(RuleScope::Session, rule),
+            ("a", "", Some(rule)) => Answer::Rule(RuleScope::Project, rule),
+            ("e", "", Some(rule)) => Answer::Rule(RuleScope::Everywhere, rule),
+            ("a" | "s" | "e", "", None) => {
+                self.hint = Some("there is no rule to keep for this: y or n".into());
+                return Vec::new();
+            }
+            ("", ..) => {
+                self.hint = Some("it asks: y or n, then Enter".into());
+                return Vec::new();
+            }
+            // Words wait until the turn is over; the question stays.
+            _ => return self.words_line(line, at),
+        };
+        self.answer(answer)
+    }
+
+    fn card_line(&mut self, line: &str) -> Vec<Intent> {
+        let Overlay::Card(card) = &mut self.overlay else {
+            return Vec::new();
+        };
+        let (letter, number) = match line.split_at_checked(1) {
+            Some((letter, rest)) if !letter.starts_with(|c: char| c.is_ascii_digit()) => {
+                (letter, rest.trim())
+            }
+            _ => ("", line),
+        };
+        let offer = match number {
+            "" => card.offers.first(),
+            number => number
+                .parse::<usize>()
+                .ok()
+                .and_then(|n| card.offers.get(n.checked_sub(1)?)),
+        };
+        let Some(offer) = offer else {
+            self.hint = Some(format!("there is no offer {number}"));
+            return Vec::new();
+        };
+        let (id, is_held) = (offer.info.id.clone(), offer.held_by.is_some());
+        let chosen = match letter {
+            "" | "w" if is_held => Chosen::Watch(id),
+            "" => Chosen::Resume(id),
+            "t" if is_held => Chosen::TakeOver(id),
+            "f" => Chosen::Fork(id),
+            "n" => Chosen::New,
+            "q" => Chosen::Quit,
+            _ => {
+                self.hint = Some("a number resumes, f and a number forks, n begins anew".into());
+                return Vec::new();
+            }
+        };
+        self.card_chosen(chosen)
+    }
+
+    fn first_run_line(&mut self, line: &str) -> Vec<Intent> {
+        let Overlay::FirstRun(first) = &self.overlay else {
+            return Vec::new();
+        };
+        if matches!(line, "q" | "quit") {
+            return vec![Intent::Quit];
+        }
+        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        let rows = first.rows();
+        match place.and_then(|place| rows.get(place)) {
+            Some(Row::Model(model)) => {
+                let model = model.to_string();
+                self.overlay = Overlay::None;
+                vec![Intent::ChooseModel(model)]
+            }
+            Some(Row::Key(provider, model)) => {
+                let (name, model) = (provider.name.clone(), model.to_string());
+                self.open_key_entry(name, model);
+                Vec::new()
+            }
+            Some(Row::Demo) => vec![Intent::Demo],
+            None => {
+                self.hint = Some(format!("a number from 1 to {}, or q to leave", rows.len()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn key_line(&mut self, line: &str) -> Vec<Intent> {
+        self.key_typed(match line.trim() {
+            "" => Typed::Back,
+            key => Typed::Keep(key.to_string()),
+        })
+    }
+
+    fn yes_or_no(&mut self, line: &str) -> Vec<Intent> {
+        let is_yes = match line {
+            "y" | "yes" => true,
+            "n" | "no" => false,
+            _ => {
+                self.hint = Some("y or n, then Enter".into());
+                return Vec::new();
+            }
+        };
+        match &self.overlay {
+            Overlay::Trust(_) => self.trust_answered(is_yes),
+            _ => self.confirm_answered(is_yes),
+        }
+    }
+
+    fn pick_line(&mut self, line: &str) -> Vec<Intent> {
+        let Overlay::Picker(picker) = &self.overlay else {
+            return Vec::new();
+        };
+        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        let item = place.and_then(|place| picker.items.get(place));
+        let chosen = item.map(|item| item.value.clone());
+        let typed = picker.free.then(|| line.to_string());
+        let what = picker.what;
+        match chosen.or(typed.filter(|typed| !typed.is_empty())) {
+            Some(value) => {
+                self.overlay = Overlay::None;
+                self.picked(what, value)
+            }
+            None if line.is_empty() => {
+                self.overlay = Overlay::None;
+                self.hint = Some("nothing is chosen".into());
+                Vec::new()
+            }
+            None => {
+                self.hint = Some("a number of the list, or an empty line for none".into());
+                Vec::new()
+            }
+        }
+    }
+
+    /// Nothing goes on by itself: no line that is not there would be waited for.
+    pub fn waits_for_person(&self) -> bool {
+        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        let works = matches!(self.phase, Phase::Working { .. }) && self.asked.is_none();
+        let held = !self.held_lines.is_empty() && matches!(self.overlay, Overlay::None);
+        !opens && !works && !held && self.user_commands.is_empty()
+    }
+
+    /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.
+    pub fn interrupted(&mut self) -> Vec<Intent> {
+        match &self.overlay {
+            Overlay::Key(_) => self.key_typed(Typed::Back),
+            Overlay::Picker(_) => {
+                self.overlay = Overlay::None;
+                Vec::new()
+            }
+            _ => self.ask_quit(),
+        }
+    }
+}
+
+/// What would answer a question if it stood there.
+fn is_answer(line: &str) -> bool {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    let is_number = word.parse::<u32>().is_ok();
+    is_number
+        || matches!(
+            word,
+            "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e" | "f" | "t" | "w"
+        )
+}
+
+/// More than a letter and a number: something to say.
+fn is_words(line: &str) -> bool {
+    line.trim().chars().count() > 4
+}

@@ -1,0 +1,306 @@
+//! What asks, in words: all of it, and which lines answer it.
+
+use ratatui::text::Line;
+
+use super::Printer;
+use crate::core::rule::RuleScope;
+use crate::core::text::count;
+use crate::core::visible::{command, visible};
+use crate::session::{Offer, ago};
+use crate::tools::Body;
+use crate::ui::app::{App, Overlay};
+use crate::ui::changes::{FileChange, Side};
+use crate::ui::commands::COMMANDS;
+use crate::ui::overlay::{Approval, Extent, FirstRun, Picker, Row};
+use crate::ui::theme::Theme;
+use crate::ui::transcript::change_lines;
+
+/// Columns of a diff: a terminal wraps it where it likes.
+const COLUMNS: u16 = 400;
+/// Of a text that is looked at.
+const MAX_LINES: usize = 500;
+
+impl Printer {
+    /// Prints what asks when it is another thing than before.
+    pub(super) fn asks(&mut self, app: &mut App) {
+        self.echo(!matches!(app.overlay, Overlay::Key(_)));
+        if let Overlay::Viewer(viewer) = &app.overlay {
+            let title = viewer.title.clone();
+            let is_help = title == "keys and commands";
+            let lines: Vec<String> = viewer.lines.iter().take(MAX_LINES).map(plain).collect();
+            let is_of_run = viewer.run.is_some() && lines.is_empty();
+            if is_of_run {
+                // What it printed comes in a moment.
+                return;
+            }
+            app.overlay = Overlay::None;
+            self.line(&format!("{title}:"));
+            match is_help {
+                true => self.help(),
+                false => self.line(&lines.join("\n")),
+            }
+        }
+        if let Overlay::Review(review) = &app.overlay {
+            let mut lines = changes(&review.files);
+            let more = lines.len().saturating_sub(MAX_LINES);
+            lines.truncate(MAX_LINES);
+            if more > 0 {
+                lines.push(format!("{} more", count(more as u64, "line")));
+            }
+            app.overlay = Overlay::None;
+            self.line(&lines.join("\n"));
+        }
+        if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
+            app.overlay = Overlay::None;
+            app.hint =
+                Some("that is for the screen; /resume lists the sessions of this folder".into());
+        }
+        let overlay = overlay(&app.overlay);
+        if overlay != self.overlay {
+            if let Some(text) = &overlay {
+                self.line(text);
+            }
+            self.overlay = overlay;
+        }
+        self.offer_details(&app.overlay);
+        let is_under = !matches!(app.overlay, Overlay::None);
+        let Some(asked) = app.asked.as_mut().filter(|_| !is_under) else {
+            if app.asked.is_none() {
+                self.asked = None;
+            }
+            return;
+        };
+        // All of it is printed.
+        asked.extent = Extent { rows: 1, lines: 1 };
+        if self.asked != Some(asked.number) {
+            self.asked = Some(asked.number);
+            let text = question(asked, &app.theme);
+            self.line(&text);
+        }
+    }
+
+    fn help(&mut self) {
+        self.line(
+            "A line is said; while it works, it is queued. !COMMAND runs a command of yours.",
+        );
+        self.line("A line that ends with a backslash goes on in the next one.");
+        self.line("Ctrl+C stops what runs; twice, or Ctrl+D, leaves.");
+        for entry in COMMANDS {
+            self.line(&format!(
+                "/{} {}: {}",
+                entry.name, entry.argument, entry.help
+            ));
+        }
+    }
+
+    /// What the logs of the offers say comes after the offers themselves.
+    fn offer_details(&mut self, overlay: &Overlay) {
+        let Overlay::Card(card) = overlay else {
+            self.details.clear();
+            return;
+        };
+        for (place, offer) in card.offers.iter().enumerate() {
+            let Some(details) = details(offer) else {
+                continue;
+            };
+            let text = format!("Offer {}: {details}", place + 1);
+            if !self.details.contains(&text) {
+                self.line(&text);
+                self.details.push(text);
+            }
+        }
+    }
+}
+
+fn plain(line: &Line<'_>) -> String {
+    let text: String = line
+        .spans
+        .iter()
+        .map(|span| span.content.as_ref())
+        .collect();
+    text.trim_end().to_string()
+}
+
+/// The changes since the last commit, file by file.
+fn changes(files: &[FileChange]) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} changed since the last commit:",
+        count(files.len() as u64, "file")
+    )];
+    for file in files {
+        let notes: String = file.notes.iter().map(|note| format!(", {note}")).collect();
+        lines.push(format!(
+            "File {}: {} added, {} removed{notes}",
+            visible(&file.path),
+            count(file.added as u64, "line"),
+            count(file.removed as u64, "line")
+        ));
+        lines.extend(file.lines.iter().map(|line| {
+            let mark = match line.side {
+                Side::Hunk | Side::Same => ' ',
+                Side::Added => '+',
+                Side::Removed => '-',
+            };
+            format!("  {mark} {}", visible(&line.text))
+        }));
+    }
+    lines
+}
+
+fn question(asked: &Approval, theme: &Theme) -> String {
+    let (place, of) = asked.place;
+    let place = match of {
+        0 | 1 => String::new(),
+        of => format!(" {place} of {of}"),
+    };
+    let (what, about) = match &asked.shown.body {
+        Body::Command {
+            line,
+            background: true,
+        } => ("runs a command in the background", command(line)),
+        Body::Command { line, .. } => ("runs a command", command(line)),
+        Body::Edits { .. } | Body::File { .. } => ("changes a file", String::new()),
+        Body::Subject | Body::Plan(_) => ("is called", visible(asked.call.subject()).into_owned()),
+    };
+    let mut lines = vec![format!("Question{place}: {} {what}", asked.call.name)];
+    lines.extend(about.lines().map(|line| format!("  {line}")));
+    let changes = change_lines(&asked.shown, COLUMNS, None, theme);
+    lines.extend(changes.iter().map(|line| format!("  {}", plain(line))));
+    lines.push(format!("Why it asks: {}", asked.why));
+    if let Some(access) = asked.access {
+        lines.push(format!("Access {access}: {}", access.reach().0));
+    }
+    let mut answers = vec!["y yes, this once".to_string()];
+    if let Some(rule) = &asked.rule {
+        for (letter, scope) in [
+            ("s", RuleScope::Session),
+            ("a", RuleScope::Project),
+            ("e", RuleScope::Everywhere),
+        ] {
+            let words = match scope {
+                RuleScope::Session => "for this session",
+                RuleScope::Project => "always in this project",
+                RuleScope::Everywhere => "always, everywhere",
+            };
+            answers.push(format!("{letter} yes, and {rule} {words}"));
+        }
+    }
+    answers.push("n no, with words behind it as the reason".to_string());
+    lines.push(format!("Answer with a line: {}", answers.join("; ")));
+    lines.push("Ctrl+C stops the turn: nothing of this runs. Other words are queued.".to_string());
+    lines.join("\n")
+}
+
+fn overlay(overlay: &Overlay) -> Option<String> {
+    match overlay {
+        Overlay::Card(card) => Some(card_text(&card.offers)),
+        Overlay::FirstRun(first) => Some(first_run(first)),
+        Overlay::Picker(picker) => Some(picker_text(picker)),
+        Overlay::Key(entry) => Some(format!(
+            "Question: type or paste the key for {0} and press Enter. It is not shown, is kept in a file \
+             that you alone can read, and is sent to {0} and nowhere else. An empty line goes back.",
+            entry.provider
+        )),
+        Overlay::Trust(project) => {
+            let mut lines = vec![
+                "Question: do you trust this folder? Its own config may choose models, servers, rules \
+                 and commands:"
+                    .to_string(),
+            ];
+            let said = project.content.lines(50);
+            lines.extend(said.iter().map(|line| format!("  {line}")));
+            lines.push("Answer with a line: y trusts what it says now; n does not use it".into());
+            Some(lines.join("\n"))
+        }
+        Overlay::Confirm { question, .. } => Some(format!(
+            "Question: {question}\nAnswer with a line: y goes on; n does not"
+        )),
+        Overlay::None
+        | Overlay::Viewer(_)
+        | Overlay::Review(_)
+        | Overlay::History(_)
+        | Overlay::Search { .. } => None,
+    }
+}
+
+fn card_text(offers: &[Offer]) -> String {
+    let mut lines =
+        vec!["Question: unfinished work of this folder. Which is to be resumed?".to_string()];
+    for (place, offer) in offers.iter().enumerate() {
+        let title = offer.info.title.as_deref().unwrap_or("untitled");
+        let title = crate::core::text::one_line(title, 200);
+        let age = ago(crate::session::now_ms() - offer.info.updated_ms);
+        let held = match offer.held_by {
+            Some(pid) => format!(", open in process {pid}: w looks on, t takes it over"),
+            None => String::new(),
+        };
+        lines.push(format!("  {}. {title} ({age} ago{held})", place + 1));
+    }
+    lines.push(
+        "Answer with a line: a number resumes, f and a number forks, n begins something new, q leaves; \
+         an empty line resumes the first"
+            .to_string(),
+    );
+    lines.join("\n")
+}
+
+fn details(offer: &Offer) -> Option<String> {
+    let details = offer.details.as_ref()?;
+    let mut parts = vec![details.how.clone()];
+    parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
+    parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
+    for run in &details.running {
+        let last = run.last_line.as_deref().unwrap_or("no output yet");
+        parts.push(format!("still runs: {}: {last}", run.command));
+    }
+    parts.extend(
+        details
+            .recovered
+            .iter()
+            .map(|words| format!("kept: {words}")),
+    );
+    parts.extend(details.in_doubt.iter().cloned());
+    let parts = parts
+        .iter()
+        .map(|part| crate::core::text::one_line(part, 300));
+    Some(parts.collect::<Vec<_>>().join("; "))
+}
+
+fn first_run(first: &FirstRun) -> String {
+    let mut lines = vec!["Question: rewake has no model yet. What is to be used?".to_string()];
+    if !first.why.is_empty() {
+        lines.push(format!("  {}", first.why));
+    }
+    for (place, row) in first.rows().iter().enumerate() {
+        let text = match row {
+            Row::Model(model) => format!("use {model}"),
+            Row::Key(provider, _) => {
+                format!("type a key for {}, {}", provider.name, provider.found)
+            }
+            Row::Demo => "see the demo: no key, no network".to_string(),
+        };
+        lines.push(format!("  {}. {text}", place + 1));
+    }
+    lines.push("Answer with a number, or q to leave".to_string());
+    lines.join("\n")
+}
+
+fn picker_text(picker: &Picker) -> String {
+    let mut lines = vec![format!("Question: {}", picker.title)];
+    lines.extend(picker.note.iter().map(|note| format!("  {note}")));
+    for (place, item) in picker.items.iter().enumerate().take(MAX_LINES) {
+        lines.push(
+            format!("  {}. {}  {}", place + 1, item.label, item.detail)
+                .trim_end()
+                .to_string(),
+        );
+    }
+    let free = match picker.free {
+        true => ", or type its name",
+        false => "",
+    };
+    lines.push(format!(
+        "Answer with a number{free}; an empty line chooses nothing"
+    ));
+    lines.join("\n")
+}

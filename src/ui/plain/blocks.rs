@@ -1,0 +1,109 @@
+//! Parts of the conversation in words.
+
+use crate::core::entry::Outcome;
+use crate::core::text::{count, one_line};
+use crate::tools::Body;
+use crate::ui::transcript::{Call, Kind, Status, Tone};
+
+/// Of what a call gave: its last lines.
+const OUTPUT_LINES: usize = 12;
+const NAME_CHARS: usize = 300;
+
+/// Who speaks, and what. `None`: nothing that is printed.
+pub(super) fn text(kind: &Kind) -> Option<(&'static str, String)> {
+    Some(match kind {
+        Kind::Said { text, images: 0 } => ("You", text.clone()),
+        Kind::Said { text, images } => ("You", format!("{text} [{}]", count(*images, "image"))),
+        Kind::Noted { text } => ("Note", last_lines(text)),
+        Kind::Marker { tone, text } | Kind::Notice { tone, text } => (of_tone(*tone), text.clone()),
+        Kind::Failed { message, hint } => {
+            let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}"));
+            ("Error", format!("{message}{}", hint.unwrap_or_default()))
+        }
+        Kind::Words { .. } | Kind::Thinking { .. } | Kind::Call(_) => return None,
+    })
+}
+
+fn of_tone(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Calm => "Note",
+        Tone::Warn => "Warning",
+        Tone::Bad => "Error",
+    }
+}
+
+/// `bash cargo test`
+pub(super) fn call_name(call: &Call) -> String {
+    let background = match &call.shown.body {
+        Body::Command {
+            background: true, ..
+        } => ", in the background",
+        _ => "",
+    };
+    let subject = one_line(call.subject(), NAME_CHARS);
+    format!("{} {subject}{background}", call.call.name)
+}
+
+pub(super) fn call_over(call: &Call) -> String {
+    let Status::Over {
+        outcome,
+        took_ms,
+        exit_code,
+        in_background,
+    } = &call.status
+    else {
+        return String::new();
+    };
+    let word = match outcome {
+        Outcome::Done { .. } if *in_background => "In the background",
+        Outcome::Done { .. } => "Done",
+        Outcome::Error { .. } => "Failed",
+        Outcome::Denied { .. } => "Denied",
+        Outcome::Interrupted { .. } => "Interrupted",
+    };
+    let exit = exit_code.map(|code| format!(", exit code {code}"));
+    let took = took_ms
+        .filter(|ms| *ms >= 1_000)
+        .map(|ms| format!(", {} s", ms / 1_000));
+    let head = format!(
+        "{word}: {}{}{}",
+        call_name(call),
+        exit.unwrap_or_default(),
+        took.unwrap_or_default()
+    );
+    let output = last_lines(&outcome.to_model_text().0);
+    match output.is_empty() {
+        true => head,
+        false => format!("{head}\n{output}"),
+    }
+}
+
+pub(super) fn call_running(call: &Call, now_ms: i64) -> Option<String> {
+    let Status::Running { since_ms, .. } = &call.status else {
+        return None;
+    };
+    let seconds = (now_ms - since_ms).max(0) / 1_000;
+    Some(running(&call_name(call), seconds, &call.tail))
+}
+
+pub(super) fn running(name: &str, seconds: i64, tail: &str) -> String {
+    let name = one_line(name, 100);
+    let last = tail.lines().rev().find(|line| !line.trim().is_empty());
+    match last {
+        Some(last) => format!("Running for {seconds} s: {name}: {}", one_line(last, 200)),
+        None => format!("Running for {seconds} s: {name}"),
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    let text = text.trim_end();
+    let lines: Vec<&str> = text.lines().collect();
+    let before = lines.len().saturating_sub(OUTPUT_LINES);
+    let shown = lines[before..].iter().map(|line| format!("  {line}"));
+    let left_out = (before > 0).then(|| format!("  ({} before)", count(before, "line")));
+    left_out
+        .into_iter()
+        .chain(shown)
+        .collect::<Vec<_>>()
+        .join("\n")
+}

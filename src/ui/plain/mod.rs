@@ -1,0 +1,324 @@
+//! The screen as lines alone (`--plain`): for screen readers, and for terminals that cannot be
+//! drawn on. What is new since the last time is printed below; nothing is drawn over.
+//!
+//! It stands where the drawn screen stands: the same [`App`] and the same effects, and so the same
+//! engine. Each line of a speaker begins with who it is, in words.
+//!
+//! Invariant: not one escape sequence is written, whatever a model or a command said.
+
+mod asks;
+mod blocks;
+mod reader;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use super::app::{App, Overlay, Phase};
+use super::transcript::{Block, Kind, Status};
+use crate::core::next::Why;
+use crate::core::text::{count, one_line};
+use crate::core::visible::visible;
+use crate::model::Delta;
+
+pub(crate) use reader::Lines;
+
+/// How a running command does is said no more often than this.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// Of a conversation that is resumed, so many parts are printed.
+const RECENT: usize = 12;
+
+/// What was printed, to know what is new.
+#[derive(Default)]
+pub(crate) struct Printer {
+    out: String,
+    /// The engine and the session of which the conversation is.
+    session: (u64, Option<String>),
+    /// So many parts of the conversation were printed.
+    printed: usize,
+    /// Calls among them that are not over: their place, and whether their start was said.
+    calls: Vec<(usize, bool)>,
+    /// The answer as it comes, and how much of it is printed.
+    stream: String,
+    streamed: usize,
+    queued: usize,
+    hint: Option<String>,
+    trouble: Option<String>,
+    retry_until_ms: Option<i64>,
+    /// What asks, as it was printed.
+    asked: Option<u64>,
+    overlay: Option<String>,
+    details: Vec<String>,
+    phase: Option<Phase>,
+    progress_at: Option<Instant>,
+    is_echo_off: bool,
+}
+
+impl Printer {
+    /// A piece of the answer: whole lines of it are printed as they come.
+    pub(crate) fn hears(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(text) => self.stream.push_str(text),
+            Delta::Retry { .. } => {
+                if self.streamed > 0 {
+                    self.line("Note: the answer was cut, and begins again");
+                }
+                self.stream.clear();
+                self.streamed = 0;
+            }
+            Delta::Thinking(_) | Delta::Call { .. } => {}
+        }
+    }
+
+    /// Prints what is new.
+    pub(crate) fn print(&mut self, app: &mut App) -> std::io::Result<()> {
+        self.conversation(app);
+        self.stream_lines();
+        self.queue(app);
+        self.asks(app);
+        self.notes(app);
+        self.state(app);
+        self.progress(app);
+        self.flush()
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(out.as_bytes())?;
+        stdout.flush()
+    }
+
+    /// One or more lines, without anything that commands a terminal.
+    fn line(&mut self, text: &str) {
+        self.out.push_str(&visible(text.trim_end()));
+        self.out.push('\n');
+    }
+
+    /// Who speaks stands before the first line.
+    fn says(&mut self, who: &str, text: &str) {
+        self.line(&format!("{who}: {}", text.trim()));
+    }
+
+    fn conversation(&mut self, app: &App) {
+        let session = (app.engine, app.id.clone());
+        let blocks = &app.transcript.blocks;
+        if self.session != session || blocks.len() < self.printed {
+            self.session = session;
+            self.calls.clear();
+            self.printed = 0;
+            self.stream.clear();
+            self.streamed = 0;
+            if let Some(id) = &app.id {
+                let title = app.now.title.as_deref().unwrap_or("new");
+                let id = crate::session::short_id(id);
+                self.line(&format!("Session {id}: {}", one_line(title, 200)));
+            }
+            if blocks.len() > RECENT {
+                self.printed = blocks.len() - RECENT;
+                self.line("Note: what was said before is not printed; rewake show prints all");
+            }
+        }
+        for (place, block) in blocks.iter().enumerate().skip(self.printed) {
+            self.block(place, block);
+        }
+        self.printed = blocks.len();
+        for (place, was_begun) in std::mem::take(&mut self.calls) {
+            if let Some(Kind::Call(call)) = blocks.get(place).map(|block| &block.kind) {
+                self.call(place, call, was_begun);
+            }
+        }
+    }
+
+    fn block(&mut self, place: usize, block: &Block) {
+        match &block.kind {
+            Kind::Words { text, cut } => {
+                self.words(text);
+                if *cut {
+                    self.line("Note: the answer was cut here");
+                }
+            }
+            Kind::Call(call) => self.call(place, call, false),
+            _ => {
+                if let Some((who, text)) = blocks::text(&block.kind) {
+                    self.says(who, &text);
+                }
+            }
+        }
+    }
+
+    /// The words of an answer, without what was printed as they came.
+    fn words(&mut self, text: &str) {
+        let begun = self.stream[..self.streamed].to_string();
+        let rest = text
+            .strip_prefix(begun.as_str())
+            .filter(|_| self.streamed > 0);
+        match rest {
+            Some("") => {}
+            Some(rest) => self.line(rest.trim_start_matches('\n')),
+            None => self.says("rewake", text),
+        }
+        self.stream = self
+            .stream
+            .strip_prefix(text)
+            .unwrap_or_default()
+            .to_string();
+        self.streamed = 0;
+    }
+
+    fn stream_lines(&mut self) {
+        let Some(end) = self.stream[self.streamed..].rfind('\n') else {
+            return;
+        };
+        let (from, to) = (self.streamed, self.streamed + end + 1);
+        let text = self.stream[from..to].to_string();
+        if from == 0 && text.trim().is_empty() {
+            return;
+        }
+        match from {
+            0 => self.says("rewake", &text),
+            _ => self.line(text.strip_suffix('\n').unwrap_or(&text)),
+        }
+        self.streamed = to;
+    }
+
+    fn call(&mut self, place: usize, call: &super::transcript::Call, was_begun: bool) {
+        match &call.status {
+            Status::Over { .. } => {
+                let text = blocks::call_over(call);
+                self.line(&text);
+            }
+            Status::Running { .. } => {
+                if !was_begun {
+                    let text = format!("Running: {}", blocks::call_name(call));
+                    self.line(&text);
+                    self.progress_at = Some(Instant::now());
+                }
+                self.calls.push((place, true));
+            }
+            Status::Waiting | Status::Asked | Status::Allowed => {
+                self.calls.push((place, was_begun));
+            }
+        }
+    }
+
+    fn queue(&mut self, app: &App) {
+        if app.queued.len() > self.queued
+            && let Some(last) = app.queued.last()
+        {
+            let waits = count(app.queued.len(), "message");
+            self.says(
+                "Queued",
+                &format!("{} ({waits})", one_line(&last.message.text, 200)),
+            );
+        }
+        self.queued = app.queued.len();
+    }
+
+    fn notes(&mut self, app: &mut App) {
+        if app.hint != self.hint {
+            self.hint.clone_from(&app.hint);
+            if let Some(hint) = self.hint.clone() {
+                self.says("Note", &hint);
+            }
+        }
+        if app.kept.trouble != self.trouble {
+            self.trouble.clone_from(&app.kept.trouble);
+            match self.trouble.clone() {
+                Some(why) => self.says("Warning", &format!("nothing is saved: {why}")),
+                None => self.says("Note", "it is saved again"),
+            }
+        }
+        let retry = app.transcript.stream.retry.clone();
+        if let Some((why, until_ms)) = retry
+            && self.retry_until_ms != Some(until_ms)
+        {
+            self.retry_until_ms = Some(until_ms);
+            let seconds = (until_ms - app.now_ms).max(0) / 1000;
+            self.says("Note", &format!("{why}; asked again in {seconds} s"));
+        }
+        if let Some(words) = app.take_from_box() {
+            let words = one_line(&words, 200);
+            self.says(
+                "Note",
+                &format!("these words wait, an empty line sends them: {words}"),
+            );
+        }
+    }
+
+    fn state(&mut self, app: &App) {
+        if self.phase == Some(app.phase) {
+            return;
+        }
+        let was_working = matches!(self.phase, Some(Phase::Working { .. } | Phase::Opening));
+        match app.phase {
+            Phase::Resting(Why::Idle) if !app.goes_on() => {
+                self.line("Ready: say what is to be done, or /help");
+            }
+            Phase::Resting(_) if app.goes_on() => {
+                self.line("Stopped: an empty line goes on, or say something else");
+            }
+            Phase::Resting(_) => self.line("Stopped: say what is to be done"),
+            Phase::Working { .. } if !was_working => self.line("Working"),
+            Phase::Watching => self.line("Another process works in this session: looking on"),
+            Phase::Ended => self.line("The session has ended"),
+            Phase::Starting | Phase::Nothing | Phase::Opening | Phase::Working { .. } => {}
+        }
+        self.phase = Some(app.phase);
+    }
+
+    fn progress(&mut self, app: &App) {
+        let is_due = self.progress_at.is_none_or(|at| at.elapsed() >= PROGRESS);
+        let is_working = matches!(app.phase, Phase::Working { .. }) && app.asked.is_none();
+        if !is_working || !matches!(app.overlay, Overlay::None) {
+            self.progress_at = None;
+            return;
+        }
+        if self.progress_at.is_none() {
+            self.progress_at = Some(Instant::now());
+            return;
+        }
+        if !is_due {
+            return;
+        }
+        self.progress_at = Some(Instant::now());
+        let running = self.calls.iter().rev().find_map(|(place, _)| {
+            let Kind::Call(call) = &app.transcript.blocks.get(*place)?.kind else {
+                return None;
+            };
+            blocks::call_running(call, app.now_ms)
+        });
+        let user = app.user_commands.last().map(|command| {
+            let seconds = (app.now_ms - command.since_ms).max(0) / 1000;
+            blocks::running(&command.command, seconds, &command.tail)
+        });
+        if let Some(text) = running.or(user) {
+            self.line(&text);
+        }
+    }
+
+    /// What is typed is not shown: a key. Of no use on a pipe.
+    fn echo(&mut self, is_on: bool) {
+        if self.is_echo_off != is_on {
+            return;
+        }
+        let stdin = rustix::stdio::stdin();
+        if let Ok(mut modes) = tcgetattr(stdin) {
+            modes.local_modes.set(LocalModes::ECHO, is_on);
+            if let Err(error) = tcsetattr(stdin, OptionalActions::Now, &modes) {
+                tracing::warn!(%error, "the terminal's echo was not changed");
+            }
+        }
+        self.is_echo_off = !is_on;
+    }
+}
+
+impl Drop for Printer {
+    fn drop(&mut self) {
+        self.echo(true);
+    }
+}

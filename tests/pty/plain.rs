@@ -1,0 +1,206 @@
+//! Lines alone (`--plain`): what a screen reader reads out, and a terminal that cannot be drawn on.
+
+use rustix::process::Signal;
+
+use crate::support::{Home, Terminal};
+use crate::{bash, open_gate, scripted, slowly, step, until_gate, wait_for};
+
+fn plain(home: &Home) -> Terminal {
+    Terminal::start(home, &["--plain"])
+}
+
+/// Lines and nothing else: no escape sequence, no cursor, no other screen.
+#[track_caller]
+fn is_only_lines(terminal: &Terminal) {
+    let raw = terminal.raw();
+    assert!(!raw.contains('\x1b'), "{raw:?}");
+    let printed = raw.replace("\r\n", "\n");
+    let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    assert!(!printed.contains(is_odd), "{printed:?}");
+}
+
+/// An answer counts when the question stood there for a moment: it is given until it does.
+#[track_caller]
+fn answers(terminal: &mut Terminal, line: &str, then: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !terminal.screen().contains(then) {
+        assert!(
+            std::time::Instant::now() < end,
+            "{then:?} does not come:\n{}",
+            terminal.screen()
+        );
+        terminal.types(&format!("{line}\r"));
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+    }
+}
+
+#[test]
+fn a_conversation_is_lines_that_say_who_speaks() {
+    let home = scripted(&[
+        step(
+            "I will look.\n\n\x1b[31mIn red.",
+            &[bash("touch made; echo printed it")],
+        ),
+        step("All is done.", &[]),
+    ]);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready: say what is to be done");
+    terminal.types("make it\r");
+    terminal.sees("You: make it");
+    terminal.sees("rewake: I will look.");
+    terminal.sees("Question: bash runs a command");
+    terminal.sees("touch made; echo printed it");
+    terminal.sees("Answer with a line: y yes, this once");
+    terminal.sees("Ctrl+C stops the turn");
+    answers(&mut terminal, "y", "rewake: All is done.");
+    terminal.sees("Done: bash touch made; echo printed it, exit code 0");
+    assert!(home.path("made").exists());
+    terminal.types("/quit\r");
+    assert_eq!(terminal.ends().code(), Some(0));
+    is_only_lines(&terminal);
+    assert!(terminal.is_cooked());
+}
+
+#[test]
+fn a_line_that_was_typed_before_the_question_is_no_answer() {
+    let home = scripted(&[step("", &[bash("touch made")]), step("It was denied.", &[])]);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("make it\ry\r");
+    terminal.sees("Question: bash");
+    // It was said, or it came too early; an answer it is not.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert!(!home.path("made").exists());
+    answers(&mut terminal, "n use another name", "It was denied.");
+    assert!(!home.path("made").exists());
+    let shown = home
+        .run(["export", "--json", &newest(&home)])
+        .expect(0)
+        .stdout;
+    assert!(shown.contains("use another name"), "{shown}");
+}
+
+fn newest(home: &Home) -> String {
+    let history = home.run(["history"]).expect(0).stdout;
+    history.split_whitespace().next().unwrap().to_string()
+}
+
+#[test]
+fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
+    let home = scripted(&[
+        slowly("a very long answer that takes its time"),
+        step("Second.", &[]),
+    ]);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("first\r");
+    terminal.sees("Working");
+    terminal.types("then this\r");
+    terminal.sees("Queued: then this (1 message)");
+    terminal.sees("You: then this");
+    terminal.sees("rewake: Second.");
+    let home = scripted(&[slowly(&"never ends ".repeat(400)), step("On again.", &[])]);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("first\r");
+    terminal.sees("Working");
+    terminal.signal(Signal::INT);
+    terminal.sees("stopped by you");
+    terminal.types("go on\r");
+    terminal.sees("rewake: On again.");
+    terminal.types("\x04");
+    assert_eq!(terminal.ends().code(), Some(0));
+    is_only_lines(&terminal);
+}
+
+#[test]
+fn what_was_killed_is_offered_as_a_numbered_question() {
+    let home = Home::new();
+    let gate = until_gate(&home, 3);
+    let script = [step("", &[bash(&gate)]), step("Now it is done.", &[])].concat();
+    std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
+    home.write_config(crate::FREE);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("run it\r");
+    terminal.sees("Running: bash");
+    terminal.sees("it began");
+    terminal.kill();
+    let mut terminal = plain(&home);
+    terminal.sees("Question: unfinished work of this folder");
+    terminal.sees("1. run it");
+    terminal.sees("Offer 1: killed");
+    answers(
+        &mut terminal,
+        "1",
+        "Question: This session runs without asking",
+    );
+    answers(&mut terminal, "y", "Working");
+    open_gate(&home);
+    terminal.sees("the real end");
+    terminal.sees("rewake: Now it is done.");
+    is_only_lines(&terminal);
+}
+
+#[test]
+fn commands_print_what_the_screen_shows() {
+    let home = scripted(&[step("Hello.", &[])]);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("hello\r");
+    terminal.sees("rewake: Hello.");
+    terminal.types("/status\r");
+    terminal.sees("s/play");
+    terminal.types("/help\r");
+    terminal.sees("/quit : leave; everything is saved");
+    terminal.types("/mode plan\r");
+    terminal.sees("Note: mode plan");
+    terminal.types("/resume\r");
+    terminal.sees("Question: ");
+    terminal.sees("1. hello");
+    terminal.types("\r");
+    terminal.sees("nothing is chosen");
+    terminal.types("/nonsense\r");
+    terminal.sees("there is no command /nonsense");
+    terminal.types("!echo it is m''ine > mine; cat mine\r");
+    wait_for(&home, "mine");
+    terminal.sees("it is mine");
+    terminal.types("/quit\r");
+    assert_eq!(terminal.ends().code(), Some(0));
+    is_only_lines(&terminal);
+}
+
+#[test]
+fn a_key_that_is_typed_is_not_shown() {
+    let home = Home::new();
+    let mut terminal = plain(&home);
+    terminal.sees("Question: rewake has no model yet");
+    answers(
+        &mut terminal,
+        "1",
+        "Question: type or paste the key for anthropic",
+    );
+    terminal.waits("the echo is off", |_| !terminal.is_cooked());
+    terminal.types("sk-ant-very-secret-0123456789\r");
+    terminal.sees("Ready");
+    assert!(terminal.is_cooked());
+    assert!(!terminal.raw().contains("secret"), "{}", terminal.raw());
+    let key = std::fs::read_to_string(home.rewake_home().join("keys/anthropic")).unwrap();
+    assert_eq!(key.trim(), "sk-ant-very-secret-0123456789");
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines_and_is_told_so() {
+    let home = scripted(&[step("Hello.", &[])]);
+    let rewake = home.rewake([] as [&str; 0]);
+    let mut command = std::process::Command::new("env");
+    command.arg("TERM=dumb").arg(rewake.get_program());
+    command.env_clear().current_dir(home.workspace());
+    command.envs(rewake.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    let mut terminal = Terminal::of(command);
+    terminal.sees("TERM=dumb cannot be drawn on: lines only, as with --plain");
+    terminal.sees("Ready");
+    terminal.types("hello\r");
+    terminal.sees("rewake: Hello.");
+    is_only_lines(&terminal);
+}
