@@ -45,9 +45,9 @@ impl RunFolder {
         &self.path
     }
 
-    /// Makes the folder with all that a keeper needs. When it returns, the folder, its entries
-    /// and the room for the status are durable. What a power cut may take of the spec is not
-    /// missed: whoever could read it would be in another boot, where nothing is run.
+    /// Makes the folder with all that a keeper needs, and syncs nothing: a kill takes none of it,
+    /// and what a power cut takes is not missed. Whoever could read it would be in another boot,
+    /// where nothing is run, whatever the folder says.
     pub(super) fn create(&self, prepared: &Prepared) -> io::Result<()> {
         let private = |recursive| {
             let mut builder = DirBuilder::new();
@@ -66,10 +66,8 @@ impl RunFolder {
         }
         let status = self.create_file(STATUS)?;
         status::reserve(&status)?;
-        status.sync_data()?;
         self.create_file(OUTPUT)?;
-        File::open(&self.path)?.sync_all()?;
-        File::open(parent)?.sync_all()
+        Ok(())
     }
 
     pub(super) fn prepared(&self) -> io::Result<Prepared> {

@@ -16,7 +16,7 @@
 //!
 //! # Who decides
 //!
-//! The agent: folder made and synced → `Started` is logged → keeper spawned. The keeper:
+//! The agent: folder made → `Started` is logged, synced → keeper spawned. The keeper:
 //!
 //! ```text
 //! lock status ── claim (O_EXCL) ── write "begun" ── start the command ── write "ended", sync ── die

@@ -143,7 +143,8 @@ impl Runs {
         }
     }
 
-    /// Makes the run folder and gives its name. Nothing is started. Durable when it returns.
+    /// Makes the run folder and gives its name. Nothing is started. A kill takes none of it; a
+    /// power cut may, and nothing is run in another boot.
     pub fn prepare(&self, spec: &Spec) -> io::Result<String> {
         spec.check()?;
         let run = Uuid::now_v7().to_string();

@@ -22,6 +22,7 @@ use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
+use crate::store::LearntRatio;
 use crate::world::{Boundary, World};
 
 /// How what leaves the context is summarised.
@@ -180,7 +181,7 @@ pub(super) struct Summaries {
     /// The models whose server was asked for its window.
     asked_windows: Vec<String>,
     /// The bytes per token that the store has of a model.
-    kept_ratio: Option<(String, f64)>,
+    pub(super) kept_ratio: Option<(String, f64)>,
 }
 
 impl Summaries {
@@ -606,30 +607,36 @@ impl<W: World> Engine<W> {
             images: None,
         };
         self.record(Write::of(learned)).await?;
-        self.keep_ratio();
         self.emit_context(ContextChange::LearnedSilently);
         Ok(())
     }
 
-    /// What was learnt of the model's tokens is there for other sessions. That it is not kept
-    /// is no failure of the step.
-    pub(super) fn keep_ratio(&mut self) {
+    /// What was learnt of the model's tokens, for other sessions, when these entries moved it. It
+    /// is recorded with them.
+    pub(super) fn moved_ratio(&mut self, entries: &[Entry]) -> Option<LearntRatio> {
+        let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned { .. });
+        if !entries.iter().any(measures) {
+            return None;
+        }
         let model = &self.state.model;
-        let Some(ratio) = self.state.ratios.get(model).copied() else {
-            return;
-        };
+        let ratio = self.state.ratios.get(model).copied()?;
         let kept = match &self.summaries.kept_ratio {
             Some((of, kept)) if of == model => Ok(Some(*kept)),
             _ => self.store.learnt(model).map(|l| l.bytes_per_token),
         };
-        let kept = kept.and_then(|kept| match kept {
-            Some(kept) if (ratio / kept - 1.0).abs() <= RATIO_MOVED => Ok(kept),
-            _ => self.store.learn_ratio(model, ratio).map(|()| ratio),
-        });
-        match kept {
-            Ok(kept) => self.summaries.kept_ratio = Some((model.clone(), kept)),
-            Err(error) => tracing::warn!(model, %error, "the bytes per token are not kept"),
-        }
+        let kept = match kept {
+            Ok(kept) => kept.filter(|kept| (ratio / kept - 1.0).abs() <= RATIO_MOVED),
+            // That it is not kept is no failure of the step.
+            Err(error) => {
+                tracing::warn!(model, %error, "the bytes per token are not kept");
+                return None;
+            }
+        };
+        self.summaries.kept_ratio = Some((model.clone(), kept.unwrap_or(ratio)));
+        kept.is_none().then(|| LearntRatio {
+            model: model.clone(),
+            bytes_per_token: ratio,
+        })
     }
 
     pub(super) fn emit_near_limit(&mut self, tokens: u64, budget: &Budget) {

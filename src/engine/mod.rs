@@ -387,8 +387,10 @@ impl<W: World> Engine<W> {
             [] => self.changed,
             entries => !entries.iter().any(Entry::is_checkpoint),
         };
+        let ratio = self.moved_ratio(&write.entries);
         let batch = Batch {
             at_ms,
+            ratio,
             entries: write.entries,
             blobs: write.blobs,
             taken: write.taken,
@@ -407,6 +409,7 @@ impl<W: World> Engine<W> {
         let records = match appended {
             Ok(records) => records,
             Err(error) => {
+                self.summaries.kept_ratio = None;
                 self.reload()?;
                 return Err(error.into());
             }

@@ -105,9 +105,7 @@ impl<W: World> Engine<W> {
             },
         };
         self.draft.reset();
-        self.record(Write::of(entry).clearing_stream()).await?;
-        self.keep_ratio();
-        Ok(())
+        self.record(Write::of(entry).clearing_stream()).await
     }
 
     /// Whether another model is asked in place of one that is overloaded or not reached. It is

@@ -12,6 +12,7 @@ use super::follow::Recorded;
 use super::head::Head;
 use super::inbox::{InboxId, take};
 use super::memories::remember;
+use super::models::{LearntRatio, learn_ratio};
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
 use super::trees::{self, NewTree};
@@ -55,6 +56,8 @@ pub struct Batch {
     pub clear: Vec<Draft>,
     /// What the workspace's files were, when an entry names a tree that is not kept yet.
     pub tree: Option<NewTree>,
+    /// What its answer says of the model's tokens, for other sessions.
+    pub ratio: Option<LearntRatio>,
     /// Something is owed after this, beside what is queued: see
     /// [`super::SessionInfo::unfinished`].
     pub unfinished: bool,
@@ -105,6 +108,9 @@ impl Store {
             trees::insert(&tx, batch.at_ms, tree).doing(WHAT)?;
         }
         let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
+        if let Some(ratio) = &batch.ratio {
+            learn_ratio(&tx, ratio).doing(WHAT)?;
+        }
         for draft in &batch.clear {
             clear(&tx, next.key, *draft).doing(WHAT)?;
         }

@@ -75,7 +75,7 @@ pub use journal::JournalPlace;
 pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
-pub use models::Learnt;
+pub use models::{Learnt, LearntRatio};
 pub use packs::PackWriter;
 pub use query::Place;
 pub use reconcile::Brought;

@@ -1,7 +1,7 @@
 //! What was learnt about models, whatever the session: the context window they really
 //! have, and how many bytes make a token for them.
 
-use rusqlite::{OptionalExtension, ToSql, params};
+use rusqlite::{OptionalExtension, ToSql, Transaction, params};
 
 use super::error::Doing;
 use super::row::{count, int};
@@ -16,6 +16,32 @@ pub struct Learnt {
     pub bytes_per_token: Option<f64>,
 }
 
+/// The bytes of a request for each token, as an append says that they are by now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearntRatio {
+    /// `provider/model`.
+    pub model: String,
+    /// One that is no positive number is not kept.
+    pub bytes_per_token: f64,
+}
+
+/// In the transaction of the answer that it was learnt of: it costs no sync of its own.
+pub(super) fn learn_ratio(tx: &Transaction<'_>, learnt: &LearntRatio) -> rusqlite::Result<()> {
+    let LearntRatio {
+        model,
+        bytes_per_token,
+    } = learnt;
+    if !bytes_per_token.is_finite() || *bytes_per_token <= 0.0 {
+        return Ok(());
+    }
+    tx.prepare_cached(
+        "INSERT INTO model_limits (model, bytes_per_token) VALUES (?1, ?2)
+         ON CONFLICT DO UPDATE SET bytes_per_token = excluded.bytes_per_token",
+    )?
+    .execute(params![model, bytes_per_token])
+    .map(drop)
+}
+
 impl Store {
     /// `model` is `provider/model`.
     pub fn learn_limit(&mut self, model: &str, context_tokens: u64) -> Result<(), StoreError> {
@@ -24,19 +50,6 @@ impl Store {
              ON CONFLICT DO UPDATE SET context_tokens = excluded.context_tokens",
             model,
             &int(context_tokens),
-        )
-    }
-
-    /// A ratio that is no positive number is not kept.
-    pub fn learn_ratio(&mut self, model: &str, bytes_per_token: f64) -> Result<(), StoreError> {
-        if !bytes_per_token.is_finite() || bytes_per_token <= 0.0 {
-            return Ok(());
-        }
-        self.learn(
-            "INSERT INTO model_limits (model, bytes_per_token) VALUES (?1, ?2)
-             ON CONFLICT DO UPDATE SET bytes_per_token = excluded.bytes_per_token",
-            model,
-            &bytes_per_token,
         )
     }
 

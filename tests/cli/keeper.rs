@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
@@ -629,6 +630,46 @@ async fn after_another_boot_nothing_is_run_again() {
         panic!("it has not ended");
     };
     assert_eq!(found, ended);
+    assert_eq!(place.count(), 0);
+}
+
+/// The run folder is not synced, so a power cut leaves any part of it: each file may be there,
+/// be empty, hold zeros, or be gone.
+#[test]
+fn whatever_a_power_cut_leaves_of_a_run_folder_nothing_is_run_again() {
+    const FILES: [&str; 4] = ["spec", "status", "claim", "output"];
+    let place = place();
+    for began in [false, true] {
+        for leaves in 0..4_usize.pow(FILES.len() as u32) {
+            let run = place.prepare("echo >> count");
+            let folder = place.folder.path().join("runs").join(&run);
+            if began {
+                let status = File::options().write(true).open(folder.join("status"));
+                status.unwrap().write_all_at(b"begun", 0).unwrap();
+                std::fs::write(folder.join("claim"), "").unwrap();
+            }
+            for (place, file) in FILES.iter().enumerate() {
+                let path = folder.join(file);
+                let bytes = std::fs::metadata(&path).map_or(0, |of| of.len());
+                match (leaves / 4_usize.pow(place as u32)) % 4 {
+                    0 => {}
+                    1 if path.exists() => std::fs::write(path, "").unwrap(),
+                    2 if path.exists() => std::fs::write(path, vec![0; bytes as usize]).unwrap(),
+                    _ => drop(std::fs::remove_file(path)),
+                }
+            }
+            for boot in ["another boot", ""] {
+                let settled = place.runs.settle(&run, boot).unwrap();
+                let SettledRun::Ended(ended) = settled else {
+                    panic!("began {began}, leaves {leaves}: {settled:?}");
+                };
+                assert_eq!(ended.how, How::Lost { group: None });
+            }
+            // Looking has decided nothing, and what is left can be tidied up.
+            assert!(place.runs.remove(&run).unwrap(), "leaves {leaves}");
+            assert!(!folder.exists());
+        }
+    }
     assert_eq!(place.count(), 0);
 }
 

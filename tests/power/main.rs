@@ -79,52 +79,78 @@ fn what_is_told_or_done_is_on_the_disk_before() {
     assert_eq!(found, wanted);
 }
 
-/// A command costs as many syncs as without a journal: its own are a thread's, at most one in
-/// each pause and one on leaving. The home is there already, so no migration is among them.
+/// Its own syncs are a thread's, at most one in each pause and one on leaving. The home is there
+/// already, so no migration is among them.
 #[test]
 #[ignore = "needs strace: .ci/power installs it and runs this"]
 fn a_journal_adds_no_sync_to_a_call() {
     let [with, without] = [true, false].map(|journal| {
-        let few = syncs_of(2, journal);
-        let more = syncs_of(12, journal);
+        let settings = format!("[store]\njournal = {journal}\njournal_sync_ms = 60000\n");
+        let few = syncs_of(2, &format!("{settings}{NO_FILES}"));
+        let more = syncs_of(12, &format!("{settings}{NO_FILES}"));
         assert!(few.journal <= 2 && more.journal <= 2, "{few:?} {more:?}");
         assert_eq!(journal, few.journal > 0, "{few:?}");
-        (more.others - few.others, few.others)
+        (more.database - few.database, more.runs - few.runs)
     });
     assert_eq!(with, without);
 }
 
-#[derive(Debug)]
+/// What a command costs: the answer, what was started and its result are a transaction each; the
+/// run folder costs nothing. What the files are takes one more at most.
+#[test]
+#[ignore = "needs strace: .ci/power installs it and runs this"]
+fn a_call_costs_so_many_syncs() {
+    let cost = |settings: &str| {
+        let settings = format!("{settings}[store]\njournal = false\n");
+        let (few, more) = (syncs_of(2, &settings), syncs_of(22, &settings));
+        (more.database - few.database, more.runs - few.runs)
+    };
+    assert_eq!(cost(NO_FILES), (20 * A_CALL, 20 * A_RUN_FOLDER));
+    let (database, runs) = cost("");
+    assert!(
+        database <= 20 * (A_CALL + 1),
+        "{database} syncs of the database"
+    );
+    assert_eq!(runs, 20 * A_RUN_FOLDER);
+}
+
+/// Syncs of the database for a call.
+const A_CALL: usize = 3;
+/// And of its run folder: the keeper's two.
+const A_RUN_FOLDER: usize = 2;
+
+/// What the files are is a record of its own when it is found at some instants, so the number of
+/// syncs is exact only without it.
+const NO_FILES: &str = "[files]\ntime = \"off\"\n";
+
+#[derive(Debug, Default)]
 struct Syncs {
     journal: usize,
-    others: usize,
+    runs: usize,
+    database: usize,
 }
 
 /// Of a session with so many commands, in a home that had one before.
-fn syncs_of(calls: usize, journal: bool) -> Syncs {
+fn syncs_of(calls: usize, settings: &str) -> Syncs {
     let bash = |n| Answer::call("bash", json!({ "command": format!("echo {n}") }));
     let mut answers: Vec<Answer> = (0..calls).map(bash).collect();
     answers.push(Answer::text("done"));
     let server = Server::start(list(answers));
     let home = Home::new();
-    // Longer than the run: what is left to sync is synced on leaving.
-    let store = format!("[store]\njournal = {journal}\njournal_sync_ms = 60000\n");
-    home.configure(&server, Protocol::Chat, &store);
+    home.configure(&server, Protocol::Chat, settings);
     run(home.rewake(["-p", "begin", "--yolo"]), LIMIT).expect(0);
     let file = home.rewake_home().join("trace");
     let agent = home.rewake(["-p", "do it", "--yolo", "--output-format", "stream-json"]);
     run(traced(&agent, &file), LIMIT).expect(0);
     let text = std::fs::read_to_string(&file).expect("read the trace");
-    let mut syncs = Syncs {
-        journal: 0,
-        others: 0,
-    };
+    let mut syncs = Syncs::default();
     for op in trace::read(&text) {
         if let trace::What::Synced { path } = op.what {
-            match path.contains("/journal") {
-                true => syncs.journal += 1,
-                false => syncs.others += 1,
-            }
+            *match () {
+                () if path.contains("/journal") => &mut syncs.journal,
+                () if path.contains("/runs") => &mut syncs.runs,
+                () => &mut syncs.database,
+            } += 1;
         }
     }
     syncs

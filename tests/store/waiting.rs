@@ -1,7 +1,7 @@
 //! What waits to become an entry: drafts and queued messages, and what was learnt.
 
 use rewake::core::entry::Via;
-use rewake::store::{Draft, Drafts, Learnt, Message, Store, StoreError, blob_ref};
+use rewake::store::{Draft, Drafts, Learnt, LearntRatio, Message, Store, StoreError, blob_ref};
 
 use crate::story::*;
 
@@ -102,8 +102,15 @@ fn what_was_learnt_of_a_model_is_kept() {
     let (dir, mut store) = scratch();
     assert_eq!(store.learnt("a/b").unwrap(), Learnt::default());
     store.learn_limit("a/b", 32_000).unwrap();
-    store.learn_ratio("a/b", 3.5).unwrap();
-    store.learn_ratio("a/b", f64::NAN).unwrap();
+    let mut head = session(&mut store, HERE);
+    for bytes_per_token in [3.5, f64::NAN] {
+        let mut with = batch(vec![said("words")]);
+        with.ratio = Some(LearntRatio {
+            model: "a/b".into(),
+            bytes_per_token,
+        });
+        store.append(&mut head, &with).unwrap();
+    }
     store.learn_limit("a/b", 8_000).unwrap();
     let learnt = Store::open(dir.path()).unwrap().learnt("a/b").unwrap();
     assert_eq!(learnt.context_tokens, Some(8_000));
