@@ -97,8 +97,10 @@ impl RunFolder {
         self.create_file(TAIL)
     }
 
+    /// The names of its files, and its own, are durable when this returns.
     pub(super) fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        File::open(&self.path)?.sync_all()?;
+        File::open(self.path.parent().unwrap_or(Path::new("/")))?.sync_all()
     }
 
     pub(super) fn open_status(&self) -> io::Result<File> {

@@ -2,7 +2,13 @@
 //! how it ended. It is this binary under a hidden word, dispatched before anything else.
 //!
 //! It must live when the agent dies, so it shares nothing with it: a session of its own, no
-//! inherited descriptor but the three standard ones (all `/dev/null`), no signal of a terminal.
+//! inherited descriptor but the three standard ones, no signal of a terminal. Output and errors are
+//! `/dev/null`; input is a pipe that is open as long as somebody waits for the result.
+//!
+//! Who waits records the result, and syncs that. So what the keeper writes is synced only when
+//! nobody waits: the agent is gone, or the command is one of the background. When the agent dies a
+//! moment later and the power goes too, the record of the end may be on the disk without the
+//! output: it holds a sum of that.
 //! SIGTERM asks it to end the command: TERM, two seconds, KILL, to the whole group. The time
 //! limit ends the command in the same way. Other signals that can be caught do nothing; they
 //! are caught and not ignored, because the command would inherit that.
@@ -15,7 +21,6 @@
 //! on the way to the claim that is not needed for it: this is on the path of every command.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -113,17 +118,29 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     };
     let took = since.elapsed();
     capture.finish();
-    end(&status, how, took, &capture, confined)
+    // Without a sum of its output, the record of the end must not outlive it.
+    let has_sum = capture.error.is_none();
+    let is_durable = spec.background || !is_waited_for() || !has_sum;
+    if is_durable {
+        capture.sync();
+    }
+    status::write_end(&status, &end(how, took, &mut capture, confined))?;
+    if is_durable {
+        status.sync_data()?;
+        folder.sync()?;
+    }
+    Ok(())
 }
 
-fn end(
-    status: &File,
-    how: How,
-    took: Duration,
-    capture: &Capture,
-    confined: Option<Confined>,
-) -> io::Result<()> {
-    let end = End {
+/// Nothing is ever written to the pipe. What is no such pipe (`/dev/null`) is readable at once.
+fn is_waited_for() -> bool {
+    let input = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&input, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
+}
+
+fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confined>) -> End {
+    End {
         how,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         ended_at_ms: now_ms(),
@@ -134,8 +151,8 @@ fn end(
             .as_ref()
             .map(|e| e.chars().take(NOTE_MAX_CHARS).collect()),
         sandbox: confined.map(Confined::finish),
-    };
-    status::write_end(status, &end)
+        output_sum: capture.sum(),
+    }
 }
 
 /// Starts the command as a process group of its own. Its output and errors share one pipe, of

@@ -39,6 +39,9 @@ pub struct Ended {
     pub output: PathBuf,
     /// Why less was kept than the cap allows.
     pub write_error: Option<String>,
+    /// The machine went down before the output was on the disk: what is there is not what was
+    /// printed.
+    pub is_output_lost: bool,
     /// What the sandbox says, where there was one.
     pub sandbox: Option<Aftermath>,
     /// How far it could reach in the sandbox.
@@ -101,7 +104,17 @@ pub(super) fn look_begun(folder: &RunFolder) -> io::Result<Seen> {
     }
 }
 
-pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
+/// What a power cut left is compared with what was printed; in the boot that it was written in,
+/// nothing can be lacking.
+pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
+    let is_output_lost = !this_boot
+        && end.output_sum.as_ref().is_some_and(|printed| {
+            !output::sum(folder, end.bytes_kept).is_ok_and(|found| found == *printed)
+        });
+    let (bytes_kept, bytes_total) = match is_output_lost {
+        false => (end.bytes_kept, end.bytes_total),
+        true => on_disk(folder),
+    };
     // The spec is read only for what ran in a sandbox.
     let prepared = end.sandbox.as_ref().and_then(|_| folder.prepared().ok());
     let profile = prepared.and_then(|prepared| prepared.spec.sandbox);
@@ -112,10 +125,11 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
         how: end.how,
         took_ms: end.took_ms,
         ended_at_ms: end.ended_at_ms,
-        bytes_total: end.bytes_total,
-        bytes_kept: end.bytes_kept,
+        bytes_total,
+        bytes_kept,
         output: folder.output(),
         write_error: end.write_error,
+        is_output_lost,
         sandbox: end.sandbox,
         access: profile.map(|profile| profile.access),
         not_held,
@@ -124,8 +138,7 @@ pub(super) fn ended(folder: &RunFolder, end: End) -> Ended {
 
 /// `begun` only when it was in this boot: else nothing of it can be alive.
 pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
-    let kept = output::length(&folder.output()).unwrap_or(0);
-    let tail = output::length(&folder.tail()).unwrap_or(0);
+    let (kept, total) = on_disk(folder);
     let group = begun.and_then(|begun| process::left_behind(begun).first().copied());
     let seen_ms = last_written_ms(&folder.output());
     let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
@@ -133,14 +146,22 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
         how: How::Lost { group },
         took_ms: u64::try_from(seen_ms - since_ms).unwrap_or(0),
         ended_at_ms: seen_ms,
-        bytes_total: kept + tail,
+        bytes_total: total,
         bytes_kept: kept,
         output: folder.output(),
         write_error: None,
+        is_output_lost: false,
         sandbox: None,
         access: None,
         not_held: Vec::new(),
     }
+}
+
+/// What the files have: bytes of the head, and of head and tail.
+fn on_disk(folder: &RunFolder) -> (u64, u64) {
+    let kept = output::length(&folder.output()).unwrap_or(0);
+    let tail = output::length(&folder.tail()).unwrap_or(0);
+    (kept, kept + tail)
 }
 
 pub(super) fn not_run(why: String) -> End {
@@ -152,6 +173,7 @@ pub(super) fn not_run(why: String) -> End {
         bytes_kept: 0,
         write_error: None,
         sandbox: None,
+        output_sum: None,
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Capture {
     tail_file: Option<File>,
     /// When the tail on disk has to follow the one in memory.
     tail_due: Option<Instant>,
+    /// Of what is in the head.
+    head_sum: blake3::Hasher,
 }
 
 impl Capture {
@@ -48,6 +50,7 @@ impl Capture {
             tail: VecDeque::new(),
             tail_file: None,
             tail_due: None,
+            head_sum: blake3::Hasher::new(),
         })
     }
 
@@ -78,6 +81,7 @@ impl Capture {
         while written < wanted.len() {
             match self.head.write_at(&wanted[written..], self.kept) {
                 Ok(n) => {
+                    self.head_sum.update(&wanted[written..written + n]);
                     written += n;
                     self.kept += n as u64;
                 }
@@ -112,29 +116,58 @@ impl Capture {
         file.write_all_at(self.tail.make_contiguous(), 0)
     }
 
-    /// Durable when it returns, as far as the disk allows.
+    /// All of it is in its files when this returns; on the disk, with [`Capture::sync`].
     pub(super) fn finish(&mut self) {
         self.write_tail();
-        if let Err(e) = self.sync() {
+    }
+
+    /// Durable when it returns, as far as the disk allows, but for the names of the files.
+    pub(super) fn sync(&mut self) {
+        if let Err(e) = self.try_sync() {
             self.fail(e);
         }
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn try_sync(&self) -> io::Result<()> {
         if self.kept > 0 {
             self.head.sync_data()?;
         }
-        if let Some(tail) = &self.tail_file {
-            tail.sync_data()?;
-            self.folder.sync()?;
+        match &self.tail_file {
+            Some(tail) => tail.sync_data(),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// What [`sum`] gives of the files when they are whole. `None` when they could not be written:
+    /// then nobody knows what is in them.
+    pub(super) fn sum(&mut self) -> Option<String> {
+        if self.error.is_some() {
+            return None;
+        }
+        let mut sum = self.head_sum.clone();
+        if self.tail_file.is_some() {
+            sum.update(self.tail.make_contiguous());
+        }
+        Some(sum.finalize().to_hex().to_string())
     }
 
     fn fail(&mut self, error: io::Error) {
         self.error
             .get_or_insert_with(|| format!("cannot write the output of the command: {error}"));
     }
+}
+
+/// blake3 of the first `kept` bytes of the head and of the tail, in hex.
+pub(super) fn sum(folder: &RunFolder, kept: u64) -> io::Result<String> {
+    let mut sum = blake3::Hasher::new();
+    for (path, bytes) in [(folder.output(), kept), (folder.tail(), TAIL_BYTES as u64)] {
+        match File::open(path) {
+            Ok(file) => drop(sum.update_reader(file.take(bytes))?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(sum.finalize().to_hex().to_string())
 }
 
 /// Output as it is shown: its head and, when not all of it is there, its end.

@@ -5,7 +5,7 @@
 //! [`Runs::wait`] ends nothing.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -59,6 +59,9 @@ pub struct Running {
     run: String,
     /// The keeper, when it is our own child.
     child: Option<tokio::process::Child>,
+    /// The keeper's input: open as long as somebody waits here for the result, which is then
+    /// recorded. Without it the keeper syncs what it writes.
+    _waits: Option<PipeWriter>,
 }
 
 impl Running {
@@ -170,13 +173,15 @@ impl Runs {
             .prepared()
             .map_err(|e| with_context("cannot read the run folder", folder.path(), e))?
             .spec;
+        let failed = |e| with_context("cannot start the keeper", &self.exe, e);
+        let (input, waits) = io::pipe().map_err(failed)?;
         let mut command = Command::new(&self.exe);
         command
             .arg0("rewake")
             .arg(keeper::WORD)
             .arg(folder.path())
             .current_dir("/")
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         for name in &spec.env_remove {
@@ -185,10 +190,11 @@ impl Runs {
         command.envs(QUIET).envs(spec.env_set);
         let child = tokio::process::Command::from(command)
             .spawn()
-            .map_err(|e| with_context("cannot start the keeper", &self.exe, e))?;
+            .map_err(failed)?;
         Ok(Running {
             run: run.to_string(),
             child: Some(child),
+            _waits: Some(waits),
         })
     }
 
@@ -219,7 +225,7 @@ impl Runs {
                 SettledRun::Ended(ended) => return Ok(ended),
                 SettledRun::NotBegun => {
                     let folder = self.folder(&running.run)?;
-                    return Ok(ended(&folder, not_run(NO_KEEPER.to_string())));
+                    return Ok(ended(&folder, not_run(NO_KEEPER.to_string()), true));
                 }
                 SettledRun::Running(_) => tokio::time::sleep(pause).await,
             }
@@ -251,7 +257,9 @@ impl Runs {
         let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
         Ok(match self.look(run, &boot)? {
             Some(SettledRun::Ended(ended)) => Some(ended),
-            Some(SettledRun::NotBegun) => Some(ended(&folder, not_run(NO_KEEPER.to_string()))),
+            Some(SettledRun::NotBegun) => {
+                Some(ended(&folder, not_run(NO_KEEPER.to_string()), true))
+            }
             Some(SettledRun::Running(_)) | None => None,
         })
     }
@@ -261,10 +269,11 @@ impl Runs {
         let folder = self.folder(run)?;
         let this_boot = !boot.is_empty() && boot == process::boot_id();
         Ok(Some(match look_begun(&folder)? {
-            Seen::Ended(end) => SettledRun::Ended(ended(&folder, end)),
+            Seen::Ended(end) => SettledRun::Ended(ended(&folder, end, this_boot)),
             Seen::Kept(_) => SettledRun::Running(Running {
                 run: run.to_string(),
                 child: None,
+                _waits: None,
             }),
             Seen::Missing => SettledRun::Ended(lost(&folder, None)),
             Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => {
@@ -360,7 +369,8 @@ impl Runs {
         let this_boot = prepared.boot == process::boot_id();
         let mut since_ms = prepared.at_ms;
         let state = match look(&folder).ok()? {
-            Seen::Ended(end) => RunState::Ended(Box::new(ended(&folder, end))),
+            // For a list, the output is not read.
+            Seen::Ended(end) => RunState::Ended(Box::new(ended(&folder, end, true))),
             Seen::Kept(Slot::Written(begun)) => {
                 since_ms = begun.at_ms;
                 RunState::Running {

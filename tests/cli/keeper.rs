@@ -673,6 +673,111 @@ fn whatever_a_power_cut_leaves_of_a_run_folder_nothing_is_run_again() {
     assert_eq!(place.count(), 0);
 }
 
+/// A record of the end may be on the disk without the output. In another boot it is told so.
+#[tokio::test]
+async fn an_end_that_outlived_its_output_is_told_with_its_exit_code() {
+    let place = place();
+    let mut spec = place.spec("printf 'the head, and the tail'; exit 3");
+    for (cap, file) in [(1_000, "output"), (4, "output"), (4, "tail")] {
+        spec.output_cap_bytes = cap;
+        let damages: [fn(&mut Vec<u8>); 3] =
+            [Vec::clear, |b| b.fill(0), |b| b.truncate(b.len() - 1)];
+        for damage in damages {
+            let run = place.runs.prepare(&spec).unwrap();
+            let mut running = place.runs.start(&run).unwrap();
+            let ended = place.runs.wait(&mut running).await.unwrap();
+            let settled = |boot: &str| match place.runs.settle(&run, boot).unwrap() {
+                SettledRun::Ended(ended) => ended,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(settled("another boot"), ended, "nothing is lacking");
+            let path = place.folder.path().join("runs").join(&run).join(file);
+            let mut bytes = std::fs::read(&path).unwrap();
+            damage(&mut bytes);
+            std::fs::write(&path, bytes).unwrap();
+            let found = settled("another boot");
+            assert!(found.is_output_lost, "{cap} {file}");
+            assert_eq!(found.how, How::Exited(3));
+            place.runs.output(&found, 1_000).unwrap();
+            // Gone altogether.
+            std::fs::remove_file(&path).unwrap();
+            assert!(settled("another boot").is_output_lost);
+            place.runs.remove(&run).unwrap();
+        }
+    }
+}
+
+/// Who waits records the result. Where nobody does, what the keeper wrote has to be on the disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_keeper_syncs_when_nobody_waits_for_it() {
+    if !crate::nasty::is_there("strace") {
+        crate::support::skip("strace");
+        return;
+    }
+    let place = place();
+    let syncs = |spec: &Spec, stdin: Stdio| {
+        let run = place.runs.prepare(spec).unwrap();
+        let trace = place.folder.path().join("trace");
+        let folder = place.folder.path().join("runs").join(&run);
+        let mut keeper = Command::new("strace")
+            .args(["-f", "-yy", "-e", "trace=fsync,fdatasync", "-o"])
+            .arg(&trace)
+            .arg(env!("CARGO_BIN_EXE_rewake"))
+            .arg("__keep")
+            .arg(&folder)
+            .stdin(stdin)
+            .spawn()
+            .unwrap();
+        // Not `wait`: that would close the pipe first.
+        until(|| keeper.try_wait().unwrap().is_some());
+        assert!(matches!(place.info(&run).state, RunState::Ended(_)));
+        let trace = std::fs::read_to_string(&trace).unwrap();
+        let name = |line: &str| {
+            let path = line.split_once('<')?.1.split_once('>')?.0;
+            Some(path.rsplit('/').next()?.replace(&run, "folder"))
+        };
+        trace.lines().filter_map(name).collect::<Vec<String>>()
+    };
+    let said = place.spec("echo said");
+    assert!(syncs(&said, Stdio::piped()).is_empty());
+    // The agent is gone, or of an older version.
+    let all = ["output", "status", "folder", "runs"];
+    assert_eq!(syncs(&said, Stdio::null()), all);
+    let (input, waits) = std::io::pipe().unwrap();
+    drop(waits);
+    assert_eq!(syncs(&said, Stdio::from(input)), all);
+    let mut background = said;
+    background.background = true;
+    assert_eq!(syncs(&background, Stdio::piped()), all);
+    background.output_cap_bytes = 2;
+    let with_tail = ["output", "tail", "status", "folder", "runs"];
+    assert_eq!(syncs(&background, Stdio::piped()), with_tail);
+}
+
+/// The agent's side: the keeper is waited for until its result can be recorded, and not when the
+/// agent leaves it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_keeper_is_waited_for_as_long_as_its_run_is_held() {
+    let place = place();
+    let (run, mut running) = place.begin("until [ -e go ]; do sleep 0.01; done; echo said");
+    let input = format!("/proc/{}/fd/0", place.keeper(&run).unwrap());
+    let held = std::fs::read_link(&input).unwrap();
+    let is_held = || {
+        let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+        fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
+            .any(|to| to == held)
+    };
+    assert!(held.to_string_lossy().starts_with("pipe:"), "{held:?}");
+    assert!(is_held());
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    place.runs.wait(&mut running).await.unwrap();
+    assert!(is_held(), "not any more while it writes its end");
+    drop(running);
+    assert!(!is_held());
+}
+
 #[tokio::test]
 async fn a_torn_status_says_nothing() {
     let place = place();

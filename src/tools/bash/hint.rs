@@ -160,6 +160,7 @@ mod tests {
             bytes_kept: 0,
             output: "/run/output".into(),
             write_error: None,
+            is_output_lost: false,
             sandbox: Some(after),
             access: Some(access),
             not_held: Vec::new(),

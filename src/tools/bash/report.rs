@@ -32,6 +32,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
         refused: hint::is_refused(ended, &output.text),
     });
     let outcome = match &ended.how {
+        _ if ended.is_output_lost => Outcome::Interrupted { output, why: line },
         How::Exited(0) => Outcome::Done { output },
         // A command that fails is a result like any other: the model reads how.
         How::Exited(_) | How::Signalled(_) | How::TimedOut => Outcome::Done {
@@ -224,13 +225,25 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
 
 /// How a command that is over is told in one line, and whether it did what it was to do.
 fn how(ended: &Ended) -> (String, Option<i32>) {
-    match &ended.how {
+    let (line, exit_code) = ending(&ended.how, ended.took_ms);
+    match ended.is_output_lost {
+        false => (line, exit_code),
+        true => (format!("{line}; {OUTPUT_LOST}"), exit_code),
+    }
+}
+
+/// The command is over, and the machine went down before what it printed was on the disk.
+const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
+     parts; look at what it did before you repeat it";
+
+fn ending(how: &How, took_ms: u64) -> (String, Option<i32>) {
+    match how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
         How::TimedOut => (
             format!(
                 "ended by rewake after {} s: it ran longer than its time limit",
-                ended.took_ms / 1_000
+                took_ms / 1_000
             ),
             None,
         ),
@@ -250,5 +263,49 @@ fn how(ended: &Ended) -> (String, Option<i32>) {
                 .into(),
             None,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(how: How, is_output_lost: bool) -> Ended {
+        Ended {
+            how,
+            took_ms: 1,
+            ended_at_ms: 1,
+            bytes_total: 0,
+            bytes_kept: 0,
+            output: "/nowhere/output".into(),
+            write_error: None,
+            is_output_lost,
+            sandbox: None,
+            access: None,
+            not_held: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_result_whose_output_a_power_cut_took_is_interrupted_and_names_its_exit_code() {
+        let runs = Runs::new("/nowhere", "/nowhere");
+        for code in [0, 3] {
+            let lost = result(&runs, &ended(How::Exited(code), true), 10_000);
+            let Outcome::Interrupted { why, .. } = lost.outcome else {
+                panic!("{:?}", lost.outcome);
+            };
+            let begins = format!("exit code {code}; it had ended when the machine went down");
+            assert!(why.starts_with(&begins), "{why}");
+            assert!(matches!(lost.fact, Some(Fact::Ran { exit_code: Some(c), .. }) if c == code));
+            let whole = result(&runs, &ended(How::Exited(code), false), 10_000);
+            assert!(matches!(whole.outcome, Outcome::Done { .. }));
+        }
+        let background = Background {
+            run: String::new(),
+            command: "serve".into(),
+        };
+        let end = background_end(&runs, "bg", &background, &ended(How::Exited(3), true));
+        assert_eq!(end.exit_code, Some(3));
+        assert!(end.text.contains("the machine went down"), "{}", end.text);
     }
 }
