@@ -25,7 +25,7 @@
 //! in the transaction that deletes it. Then `next` says `CallModel`;
 //! [`core::prompt::request`] projects the log to messages; a codec in
 //! [`model`] puts them on the wire; the whole answer is recorded as `Replied` *before*
-//! anything is decided on it. What a call is (its effect class, what it needs the rules to
+//! anything is done on it, where it can be in one transaction with what it begins. What a call is (its effect class, what it needs the rules to
 //! permit) says [`tools::describe`], which a state is made with: the core knows no tool. For
 //! each call `next` says what is to become of it. Idempotent calls run at once. A person is asked
 //! about all calls of the answer before one with an effect runs. Where the path of a call leads

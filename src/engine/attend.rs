@@ -91,6 +91,7 @@ impl<W: World> Engine<W> {
         let mut tidy_at = Some(Instant::now() + SILENCE);
         loop {
             let due = self.draft.due;
+            let held_due = self.held_due();
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
@@ -108,6 +109,9 @@ impl<W: World> Engine<W> {
                 _ = self.timer.tick() => self.tick().await?,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     self.keep_draft()?;
+                }
+                () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
+                    self.record_held().await?;
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
                 found = self.look_behind.end(), if self.look_behind.is_running() => {

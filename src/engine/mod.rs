@@ -12,6 +12,7 @@ mod attend;
 mod commands;
 mod context;
 mod files;
+mod held;
 mod idle;
 mod recall;
 mod steps;
@@ -20,6 +21,7 @@ mod take_in;
 mod title;
 mod user_commands;
 
+pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
@@ -170,6 +172,8 @@ impl EngineError {
 pub struct Settings {
     /// What `next` decides by.
     pub policy: Policy,
+    /// An answer waits so long for its first call to be ready, to be recorded together with it.
+    pub begins_within: Duration,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
     /// How summaries are asked for.
@@ -215,6 +219,8 @@ pub struct Engine<W> {
     on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::StreamDraft,
+    /// An answer that the state has already, and that is not in the log yet.
+    held: Option<held::Held>,
     summaries: context::Summaries,
     title: title::Title,
     /// Something happened since the last checkpoint.
@@ -264,6 +270,7 @@ impl<W: World> Engine<W> {
             on_event,
             timer,
             draft: attend::StreamDraft::default(),
+            held: None,
             summaries: context::Summaries::default(),
             title: title::Title::default(),
             changed: false,
@@ -362,27 +369,25 @@ impl<W: World> Engine<W> {
         .await
     }
 
-    /// Appends to the log, folds and publishes.
+    /// Appends to the log, folds and publishes. An answer that is held goes first.
     ///
     /// The state is folded first, since what the row of the session says (is it unfinished?)
     /// follows from it. When the log cannot be written, the state is read from it again.
     async fn record(&mut self, write: Write) -> Result<(), EngineError> {
         self.refresh()?;
-        let kind = write.entries.first().map_or("none", Entry::kind);
+        let first = self.held.as_ref().map_or(&write, |held| &held.write);
+        let kind = first.entries.first().map_or("none", Entry::kind);
         self.world.boundary(Boundary::BeforeAppend(kind)).await;
-        let at_ms = self.world.now_ms();
-        let first = self.state.next_seq();
-        for (place, entry) in write.entries.iter().enumerate() {
-            let record = Record {
-                seq: first + place as u64,
-                at_ms,
-                entry: entry.clone(),
-            };
-            if let Err(illegal) = self.state.fold(&record) {
-                self.reload()?;
-                return Err(illegal.into());
-            }
+        let held_ms = self.held.as_ref().map(|held| held.at_ms);
+        let at_ms = held_ms.unwrap_or_else(|| self.world.now_ms());
+        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
+            self.reload()?;
+            return Err(illegal.into());
         }
+        let write = match &self.held {
+            Some(held) => held.write.clone().and(write),
+            None => write,
+        };
         let changed = match &write.entries[..] {
             [] => self.changed,
             entries => !entries.iter().any(Entry::is_checkpoint),
@@ -414,6 +419,7 @@ impl<W: World> Engine<W> {
                 return Err(error.into());
             }
         };
+        self.held = None;
         self.world.boundary(Boundary::AfterAppend(kind)).await;
         self.changed = changed;
         for record in &records {
@@ -435,6 +441,9 @@ impl<W: World> Engine<W> {
         let (head, records) = self.store.load(self.head.session())?;
         self.state = State::of(tools::describe, &records)?;
         self.head = head;
+        if let Some(held) = &self.held {
+            fold(&mut self.state, &held.write.entries, held.at_ms)?;
+        }
         self.is_stale = false;
         Ok(())
     }
@@ -447,8 +456,20 @@ impl<W: World> Engine<W> {
     }
 }
 
+fn fold(state: &mut State, entries: &[Entry], at_ms: i64) -> Result<(), Illegal> {
+    for entry in entries {
+        let record = Record {
+            seq: state.next_seq(),
+            at_ms,
+            entry: entry.clone(),
+        };
+        state.fold(&record)?;
+    }
+    Ok(())
+}
+
 /// What goes into the log in one transaction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Write {
     entries: Vec<Entry>,
     blobs: Vec<Vec<u8>>,
@@ -472,6 +493,18 @@ impl Write {
         Write {
             entries,
             ..Write::default()
+        }
+    }
+
+    /// This, and then `behind`, in one transaction.
+    fn and(mut self, behind: Write) -> Write {
+        self.entries.extend(behind.entries);
+        self.blobs.extend(behind.blobs);
+        self.clear.extend(behind.clear);
+        Write {
+            taken: self.taken.or(behind.taken),
+            tree: self.tree.or(behind.tree),
+            ..self
         }
     }
 

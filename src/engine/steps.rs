@@ -43,7 +43,7 @@ fn unstopped() -> Settled {
 }
 
 impl<W: World> Engine<W> {
-    /// The answer is recorded before anything is decided on it.
+    /// The answer is recorded before anything is done on it.
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
         if self.ask_window().await? || self.state.is_stopped() {
             return Ok(());
@@ -105,7 +105,7 @@ impl<W: World> Engine<W> {
             },
         };
         self.draft.reset();
-        self.record(Write::of(entry).clearing_stream()).await
+        self.record_answer(Write::of(entry).clearing_stream()).await
     }
 
     /// Whether another model is asked in place of one that is overloaded or not reached. It is
@@ -223,7 +223,11 @@ impl<W: World> Engine<W> {
     }
 
     /// Makes a call with an effect ready where it was judged to lead.
-    async fn prepare(&self, call: &ToolCall, access: Option<Access>) -> Result<Guard, Unready> {
+    pub(super) async fn prepare(
+        &self,
+        call: &ToolCall,
+        access: Option<Access>,
+    ) -> Result<Guard, Unready> {
         match self.judged(call) {
             Ok(at) => self.prepare_at(call, access, at.as_deref()).await,
             Err(why) => Err(Unready::Refused(Outcome::error(why))),
@@ -250,7 +254,7 @@ impl<W: World> Engine<W> {
         let Some(Fate::Run { access }) = fate else {
             return Ok(());
         };
-        match self.prepare(call, access).await {
+        match self.prepare_in_time(call, access).await? {
             Err(Unready::NoRoom(why)) => Err(no_room(why)),
             Err(Unready::Refused(outcome)) => self.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {

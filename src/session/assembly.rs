@@ -16,7 +16,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::settings::Policy;
 use crate::core::state::State;
-use crate::engine::Settings;
+use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
 use crate::tools::{Limits, ToolContext};
 use crate::world::confine::Confine;
@@ -121,6 +121,7 @@ impl AppContext {
         let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {
             policy,
+            begins_within: BEGINS_WITHIN,
             checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
             summarising: context::summarising(config, interactive),
             render: Box::new(move |budget| renderer.render(budget, now_ms()).0),

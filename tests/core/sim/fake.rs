@@ -74,6 +74,18 @@ impl Script {
         ])
     }
 
+    /// Answers that begin with an effect: each can be in one transaction with what it begins.
+    pub fn effects_first() -> Script {
+        let two = call("bash", r#"{"command":"two"}"#);
+        Script(vec![
+            vec![call("bash", r#"{"command":"one"}"#), two],
+            vec![call("write", r#"{"path":"f","content":"1"}"#)],
+            vec![call("bash", r#"{"command":"server","background":true}"#)],
+            vec![call("mcp__far__poke", "{}")],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// A look around, then answers of which one is an object with `n`.
     pub fn structured(fits_at: usize) -> Script {
         let answer = |at| match at == fits_at {

@@ -62,6 +62,8 @@ struct Case {
     upgraded: bool,
     /// The model cannot be asked, and there is another.
     overloaded: bool,
+    /// Each answer begins with an effect.
+    effects_first: bool,
     /// The answer has to fit a schema, and this one of the answers does, from 0.
     fits_at: Option<usize>,
 }
@@ -105,6 +107,8 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if case.effects_first {
+        Script::effects_first()
     } else if let Some(at) = case.fits_at {
         Script::structured(at)
     } else {
@@ -328,6 +332,56 @@ fn every_boundary() {
                 power_cut,
                 late_keeper,
                 ..Case::default()
+            });
+        }
+    }
+}
+
+/// The clock of the simulation never gives a time twice, so what has the same was one transaction.
+#[test]
+fn an_answer_and_what_it_begins_are_one_transaction() {
+    let ran = run(&Case {
+        effects_first: true,
+        ..Case::default()
+    });
+    let answers = ran.records.iter().filter(|r| r.entry.kind() == "replied");
+    let began: Vec<usize> = answers
+        .map(|answer| {
+            let with = |r: &&Record| r.at_ms == answer.at_ms && r.entry.kind() == "started";
+            ran.records.iter().filter(with).count()
+        })
+        .collect();
+    assert_eq!(began, [1, 1, 1, 1, 0]);
+}
+
+/// An answer that is held at a crash, a stop or a message: it comes before all that follows it.
+#[test]
+fn every_boundary_of_an_answer_that_begins_something() {
+    let first = Case {
+        effects_first: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (false, true), (true, false)] {
+            run(&Case {
+                crashes: vec![at, at + 3],
+                power_cut,
+                late_keeper,
+                ..first.clone()
+            });
+        }
+        for crash in [None, Some(1), Some(2), Some(4)] {
+            let crashes: Vec<u64> = crash.map(|after| at + after).into_iter().collect();
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crashes.clone(),
+                ..first.clone()
+            });
+            run(&Case {
+                say_at: Some(at),
+                crashes,
+                ..first.clone()
             });
         }
     }
@@ -604,6 +658,7 @@ fn random(seeds: std::ops::Range<u64>) {
             summariser_fails: rng.below(2) == 0,
             upgraded: seed % 4 == 0,
             overloaded: seed % 5 == 0,
+            effects_first: false,
             fits_at: None,
         };
         let result = std::panic::catch_unwind(|| run(&case));

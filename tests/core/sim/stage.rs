@@ -74,6 +74,7 @@ pub fn begin(dir: &Path) -> String {
 pub fn settings(policy: Policy) -> Settings {
     Settings {
         policy,
+        begins_within: Duration::from_secs(600),
         checkpoint_interval: Duration::from_secs(600),
         summarising: Summarising {
             model: None,

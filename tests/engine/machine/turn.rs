@@ -47,11 +47,14 @@ struct Turn {
     answers: Vec<Vec<Block>>,
     /// The answers are not given before their first words are in the drafts.
     slow: bool,
+    /// An answer waits for its first call for a moment only, and here it takes longer.
+    late_at: Option<Boundary>,
     session: String,
     death: Cell<Death>,
     passed: Cell<u64>,
     died: Notify,
-    /// The model was asked, and nothing was done since but to record its answer.
+    /// The model was asked, and nothing was done since but to record its answer, or to make ready
+    /// what that begins.
     asking: Cell<bool>,
     asked: Cell<u64>,
     /// Answers that may have died with the process.
@@ -83,6 +86,7 @@ impl Turn {
             bench,
             answers,
             slow: false,
+            late_at: None,
             session: head.session().into(),
             death: Cell::new(death),
             passed: Cell::new(0),
@@ -149,6 +153,10 @@ impl Turn {
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),
+            },
+            begins_within: match self.late_at {
+                Some(_) => Duration::from_millis(1),
+                None => Duration::from_secs(600),
             },
             checkpoint_interval: Duration::from_secs(600),
             summarising: Summarising {
@@ -305,13 +313,23 @@ impl World for Mortal {
     async fn boundary(&self, at: Boundary) {
         let of_the_answer = matches!(
             at,
-            Boundary::BeforeModel | Boundary::AfterModel | Boundary::BeforeAppend("replied")
+            Boundary::BeforeModel
+                | Boundary::AfterModel
+                // Its first call is made ready, to be recorded with it.
+                | Boundary::BeforePrepare
+                | Boundary::AfterPrepare
+                | Boundary::BeforeSnapshot
+                | Boundary::AfterSnapshot
+                | Boundary::BeforeAppend("replied")
         );
         if !of_the_answer {
             self.turn.asking.set(false);
         }
         if self.turn.is_last(Some(at)) {
             self.turn.die().await;
+        }
+        if self.turn.late_at == Some(at) {
+            tokio::time::sleep(LATE).await;
         }
     }
 }
@@ -397,6 +415,50 @@ async fn every_boundary_of_the_real_world() {
     assert!(last > 40, "{last} boundaries");
     for at in 1..=last {
         whole_turn(Death::At(at)).await;
+    }
+}
+
+/// Longer than an answer waits for its first call.
+const LATE: Duration = Duration::from_millis(20);
+
+/// An answer waits for its first call, but not for long: then it is recorded alone, and the call
+/// is begun once all the same.
+#[tokio::test]
+async fn an_answer_is_recorded_alone_when_its_first_call_is_not_ready_in_time() {
+    let with_first = |turn: &Turn| {
+        let records = turn.records();
+        let answer = records.iter().position(|r| r.entry.kind() == "replied");
+        let answer = answer.unwrap();
+        let started = records[answer..]
+            .iter()
+            .find(|r| r.entry.kind() == "started");
+        (records[answer].at_ms, started.unwrap().at_ms)
+    };
+    let command = r#"{"command":"echo one >> done"}"#;
+    for late_at in [
+        None,
+        Some(Boundary::BeforePrepare),
+        Some(Boundary::AfterPrepare),
+        Some(Boundary::BeforeSnapshot),
+        Some(Boundary::AfterSnapshot),
+    ] {
+        let answers = vec![
+            vec![Block::call("bash", command)],
+            vec![Block::text("done")],
+        ];
+        let turn = Turn::new(answers, Death::Never);
+        let turn = Rc::new(Turn {
+            late_at,
+            ..Rc::into_inner(turn).unwrap()
+        });
+        turn.play().await;
+        let (answered, started) = with_first(&turn);
+        assert_eq!(answered == started, late_at.is_none(), "{late_at:?}");
+        assert_eq!(turn.bench.get("done"), "one\n", "{late_at:?}");
+        let left = std::fs::read_dir(turn.bench.folder.path().join("runs")).unwrap();
+        let left = left.count();
+        // What was made ready and dropped is swept when the session is opened again.
+        assert!(left <= 1, "{late_at:?}: {left} run folders");
     }
 }
 

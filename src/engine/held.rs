@@ -1,0 +1,126 @@
+//! The answer and the first call that it begins, in one transaction: one sync less for each call.
+//!
+//! An answer is *held* for milliseconds: it is folded, so that [`next`] can say what it begins,
+//! and recorded with that. What else is recorded meanwhile (a stop, a checkpoint of the timer)
+//! takes the answer along, in front of it; and when the time is over it is recorded alone.
+//!
+//! Invariant: nothing is done and nothing is told before the answer is in the log: to make a call
+//! ready has no effect. A process that dies here asks the model again, as one that dies a moment
+//! before its answer is recorded; the run folder that it leaves is removed by the next start,
+//! under the session's lock.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{Engine, EngineError, Write, fold};
+use crate::core::access::Access;
+use crate::core::entry::{Block, CallId, Entry, Guard};
+use crate::core::next::{Step, next};
+use crate::core::tool::{Class, ToolCall};
+use crate::world::{Unready, World};
+
+/// For [`super::Settings::begins_within`]. Without optimisation all takes its time.
+pub const BEGINS_WITHIN: Duration = match cfg!(debug_assertions) {
+    true => Duration::from_secs(1),
+    false => Duration::from_millis(5),
+};
+
+/// An answer that is folded and not recorded.
+pub(super) struct Held {
+    pub write: Write,
+    /// The time that its transaction gets.
+    pub at_ms: i64,
+    /// It is recorded now, whatever is ready.
+    pub due: Instant,
+}
+
+impl<W: World> Engine<W> {
+    /// Records an answer, with the first call that it begins when rules alone allow that.
+    pub(super) async fn record_answer(&mut self, write: Write) -> Result<(), EngineError> {
+        if !self.may_begin(&write.entries) {
+            return self.record(write).await;
+        }
+        self.hold(write)?;
+        let begun = match self.begins() {
+            Ok(Some(call)) => self.run_calls(vec![call]).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        // What came of the call is one thing, the answer another.
+        let recorded = self.record_held().await;
+        if recorded.is_err() {
+            self.held = None;
+            self.is_stale = true;
+        }
+        begun.and(recorded)
+    }
+
+    /// Whether it is worth a look: it calls something, and nobody wants anything else first.
+    fn may_begin(&mut self, entries: &[Entry]) -> bool {
+        let is_call = |block: &Block| matches!(block, Block::Call { .. });
+        let calls =
+            |e: &Entry| matches!(e, Entry::Replied { blocks, .. } if blocks.iter().any(is_call));
+        entries.iter().any(calls)
+            && !self.settings.begins_within.is_zero()
+            && self.left.is_none()
+            && self.pending_commands.is_empty()
+            && self.commands.is_empty()
+    }
+
+    fn hold(&mut self, write: Write) -> Result<(), EngineError> {
+        self.refresh()?;
+        let at_ms = self.world.now_ms();
+        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
+            self.reload()?;
+            return Err(illegal.into());
+        }
+        self.held = Some(Held {
+            write,
+            at_ms,
+            due: Instant::now() + self.settings.begins_within,
+        });
+        Ok(())
+    }
+
+    /// The call with an effect that is next, if that is so without anybody's verdict.
+    fn begins(&self) -> Result<Option<CallId>, EngineError> {
+        let Step::Run(calls) = next(&self.state, &self.settings.policy, &self.pending()?) else {
+            return Ok(None);
+        };
+        let has_effect = |id: &CallId| {
+            let class = self.state.call(*id).and_then(|open| open.call.class());
+            class.is_some_and(|class| class != Class::Idempotent)
+        };
+        Ok(calls.first().copied().filter(has_effect))
+    }
+
+    /// Records the answer alone, if it is still held.
+    pub(super) async fn record_held(&mut self) -> Result<(), EngineError> {
+        match self.held {
+            Some(_) => self.record(Write::default()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a call ready. When that takes longer than the answer waits, the answer is recorded and
+    /// the call made ready once more: nothing was done.
+    pub(super) async fn prepare_in_time(
+        &mut self,
+        call: &ToolCall,
+        access: Option<Access>,
+    ) -> Result<Result<Guard, Unready>, EngineError> {
+        if let Some(due) = self.held_due() {
+            if let Ok(prepared) = timeout_at(due, self.prepare(call, access)).await {
+                return Ok(prepared);
+            }
+            self.record_held().await?;
+        }
+        Ok(self.prepare(call, access).await)
+    }
+
+    /// When the answer that is held is due.
+    pub(super) fn held_due(&self) -> Option<Instant> {
+        self.held.as_ref().map(|held| held.due)
+    }
+}
