@@ -109,6 +109,30 @@ fn a_first_run_knows_every_provider_by_name() {
 }
 
 #[test]
+fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
+    let home = scripted(&[step("Hello.", &[])]);
+    let mut command = home.rewake::<&str>([]);
+    command.env("COLORTERM", "truecolor");
+    let mut terminal = Terminal::of(command);
+    terminal.sees("say what is to be done");
+    assert!(terminal.raw().contains("\u{1b}]11;?"));
+    // The answer comes long after the first frame, in two pieces.
+    terminal.types("\x1b]11;rgb:ffff/ff");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    terminal.types("ff/ffff\x1b\\");
+    terminal.types("words");
+    terminal.sees("words");
+    assert!(
+        terminal.raw().contains("38;2;95;99;112;"),
+        "dim is not the light theme's"
+    );
+    for piece in ["ff/", "rgb", "]11"] {
+        assert!(!terminal.screen().contains(piece), "{}", terminal.screen());
+    }
+    terminal.kill();
+}
+
+#[test]
 fn trust_is_asked_once() {
     let home = scripted(&[step("Hello.", &[])]);
     std::fs::create_dir(home.path(".rewake")).unwrap();

@@ -295,18 +295,18 @@ impl App {
         for line in keys::help() {
             if group != Some(line.group) {
                 group = Some(line.group);
-                lines.push(Line::styled(line.group.title(), theme.heading));
+                lines.push(Line::styled(line.group.title(), theme.heading()));
             }
             lines.push(row(&line.keys, line.text));
         }
-        lines.push(Line::styled("Commands", theme.heading));
+        lines.push(Line::styled("Commands", theme.heading()));
         for command in COMMANDS {
             lines.push(row(
                 &format!("/{} {}", command.name, command.argument),
                 command.help,
             ));
         }
-        lines.push(Line::styled("In the box", theme.heading));
+        lines.push(Line::styled("In the box", theme.heading()));
         lines.push(row("@", "names a file"));
         lines.push(row(
             "!",

@@ -24,7 +24,7 @@ use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, Picker, Viewer};
-use super::theme::Theme;
+use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
@@ -64,7 +64,9 @@ pub enum Msg {
     Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
     /// The config was read again.
-    Restyled(Box<Theme>),
+    Restyled(Box<Palette>),
+    /// The terminal says what colour its background has.
+    Background([u8; 3]),
     Branch(Option<String>),
     /// Warnings that are so no longer.
     NoLonger(Vec<String>),
@@ -161,6 +163,8 @@ pub enum Intent {
     /// The folder is not trusted any more: its own config is not used.
     Distrust,
     Suspend,
+    /// The terminal is asked what colour its background has.
+    AskBackground,
     Quit,
 }
 
@@ -275,6 +279,12 @@ pub struct App {
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
     pub theme: Theme,
+    /// The themes of which the one for this background is shown.
+    palette: Palette,
+    ground: Ground,
+    /// When the terminal was asked for its background, until it answers.
+    ground_asked_ms: Option<i64>,
+    is_ground_known: bool,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
@@ -340,11 +350,21 @@ pub struct App {
 
 impl App {
     /// A screen before anything is open.
-    pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
+    pub fn new(
+        launch: LaunchInfo,
+        palette: impl Into<Palette>,
+        figures: Figures,
+        now_ms: i64,
+    ) -> App {
+        let palette = palette.into();
         App {
             launch,
             branch: None,
-            theme,
+            theme: palette.on(Ground::Dark).clone(),
+            palette,
+            ground: Ground::Dark,
+            ground_asked_ms: None,
+            is_ground_known: false,
             code: Highlighter::background(),
             generation: 0,
             figures,
@@ -468,7 +488,13 @@ impl App {
         match msg {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
-            Msg::Focus(has) => self.has_focus = has,
+            Msg::Focus(has) => {
+                self.has_focus = has;
+                // Many terminals turn light or dark with the time of day.
+                if has && self.palette.is_auto() {
+                    return vec![Intent::AskBackground];
+                }
+            }
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
@@ -501,9 +527,11 @@ impl App {
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
             Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
-            Msg::Restyled(theme) => {
-                self.theme = *theme;
-                self.generation += 1;
+            Msg::Restyled(palette) => return self.restyle(*palette),
+            Msg::Background(rgb) => {
+                self.is_ground_known = true;
+                self.ground_asked_ms = None;
+                self.stand_on(Ground::of(rgb));
             }
             Msg::Branch(branch) => self.branch = branch,
             Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
@@ -520,6 +548,42 @@ impl App {
             Msg::Tick(now) => return self.tick(now),
         }
         Vec::new()
+    }
+
+    fn restyle(&mut self, palette: Palette) -> Vec<Intent> {
+        self.palette = palette;
+        self.theme = self.palette.on(self.ground).clone();
+        self.generation += 1;
+        match self.follows_background() && !self.is_ground_known {
+            true => vec![Intent::AskBackground],
+            false => Vec::new(),
+        }
+    }
+
+    /// The colours for this background, where the theme leaves it to the terminal.
+    pub fn stand_on(&mut self, ground: Ground) {
+        self.ground = ground;
+        let theme = self.palette.on(ground);
+        if self.theme != *theme {
+            self.theme = theme.clone();
+            self.generation += 1;
+        }
+    }
+
+    /// The terminal was asked what its background is.
+    pub fn asked_background(&mut self) {
+        self.ground_asked_ms = Some(self.now_ms);
+    }
+
+    /// Whether the answer of the terminal may be on its way.
+    pub fn awaits_background(&self) -> bool {
+        self.ground_asked_ms
+            .is_some_and(|at| self.now_ms - at < ANSWER_MS)
+    }
+
+    /// Whether the colours are those for the terminal's background.
+    pub fn follows_background(&self) -> bool {
+        self.palette.is_auto()
     }
 
     /// More of what the run that is looked at printed.
@@ -744,6 +808,9 @@ impl App {
         (layout, &mut self.transcript)
     }
 }
+
+/// An answer of the terminal that did not come by then does not come.
+const ANSWER_MS: i64 = 2_000;
 
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;

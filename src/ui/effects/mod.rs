@@ -24,7 +24,7 @@ use super::live::{Live, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
-use super::{OnEngineEvent, Wake};
+use super::{OnEngineEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -32,6 +32,9 @@ use crate::session::{AppContext, Which};
 use changes::Acting;
 use outbox::Outbox;
 use settings::{Ask, Settings};
+
+/// OSC 11 of xterm.
+const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -99,9 +102,9 @@ impl Effects {
             to_screen: self.to_screen.clone(),
             wanted: Arc::clone(&wanted),
         };
-        let reader = Reader::start(move |event| {
+        let reader = Reader::start(move |heard| {
             let _ = &gone;
-            match super::message(event) {
+            match super::message(heard) {
                 Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),
                 None => true,
             }
@@ -182,6 +185,7 @@ impl Effects {
             }
             Intent::Call(call) => self.call_person(&call, screen),
             Intent::Redraw => self.redraw(screen),
+            Intent::AskBackground => self.ask_background(app, screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
         }
@@ -283,6 +287,17 @@ impl Effects {
     /// It changed, and is not being written any more.
     pub(crate) fn reload(&self) {
         self.settings.ask(Ask::Reload);
+    }
+
+    /// Asks the terminal what its background is. The answer comes among the keys.
+    pub(crate) fn ask_background(&self, app: &mut App, screen: &mut Screen) {
+        if !style::may_ask(&self.ctx) {
+            return;
+        }
+        match screen.write(ASK_BACKGROUND) {
+            Ok(()) => app.asked_background(),
+            Err(error) => tracing::warn!(%error, "the terminal was not asked for its background"),
+        }
     }
 
     /// For the engine of this number, when it is still the one that is listened to.

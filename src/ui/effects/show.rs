@@ -408,7 +408,7 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
 fn diff_lines(text: &str, theme: &Theme) -> Vec<Line<'static>> {
     let style = |line: &str| match line {
         l if l.starts_with("+++") || l.starts_with("---") || l.starts_with("diff ") => {
-            theme.heading
+            theme.heading()
         }
         l if l.starts_with("@@") => theme.accent,
         l if l.starts_with('+') => theme.diff_add,

@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
             Tag::Paragraph => self.open_block(),
             Tag::Heading { level, .. } => {
                 self.open_block();
-                let style = self.style().patch(self.theme.heading);
+                let style = self.style().patch(self.theme.heading());
                 self.styles.push(match level {
                     HeadingLevel::H1 => style.underlined(),
                     HeadingLevel::H2 => style,
@@ -152,7 +152,7 @@ impl<'a> Writer<'a> {
             Tag::BlockQuote(_) => {
                 self.open_block();
                 self.containers.push(Container::Quote);
-                self.styles.push(self.style().patch(self.theme.quote));
+                self.styles.push(self.style().patch(self.theme.dim));
             }
             Tag::CodeBlock(kind) => {
                 self.open_block();
@@ -255,7 +255,7 @@ impl<'a> Writer<'a> {
     }
 
     fn start_link(&mut self, url: &CowStr<'_>) {
-        self.styles.push(self.style().patch(self.theme.link));
+        self.styles.push(self.style().patch(self.theme.link()));
         self.links.push(Link {
             url: url.to_string(),
             text: String::new(),

@@ -80,7 +80,7 @@ impl Tone {
 
 fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
-    let bar = [Span::styled("▌ ", theme.user)];
+    let bar = [Span::styled("▌ ", theme.text)];
     let mut lines = Vec::new();
     for line in clean(text).lines() {
         let spans = [Span::styled(line.to_string(), theme.text)];

@@ -168,7 +168,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let mut lines = Vec::new();
     if whole {
         let title = title(asked);
-        lines.extend(words(title.trim(), theme.heading, room));
+        lines.extend(words(title.trim(), theme.heading(), room));
         lines.extend(words(&asked.why, theme.warn, room));
         lines.extend(access_line(asked, room, &theme));
     }

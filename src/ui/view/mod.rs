@@ -133,9 +133,9 @@ fn composer_styles(app: &App) -> super::composer::ComposerStyles {
         text: theme.text,
         dim: theme.dim,
         accent: theme.accent,
-        selection: theme.selection,
+        selection: theme.accent,
         border: theme.border,
-        border_focus: theme.border_focus,
+        border_focus: theme.border,
         warn: theme.warn,
     }
 }
@@ -163,7 +163,7 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         ..area
     };
     if let Overlay::Search { words, .. } = &app.overlay {
-        mark(&mut lines, words, app.theme.selection);
+        mark(&mut lines, words, app.theme.found());
     }
     put(frame, area, &lines);
 }
@@ -230,7 +230,7 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
             "↑"
         };
         let what = format!("{mark} queued: {}", clean_line(&queued.message.text));
-        lines.push(Line::styled(clip(&what, columns), theme.user));
+        lines.push(Line::styled(clip(&what, columns), theme.text));
     }
     if app.queued.len() > MAX_QUEUED {
         let more = app.queued.len() - MAX_QUEUED;

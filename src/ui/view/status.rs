@@ -121,10 +121,10 @@ fn gauge(gauge: &Gauge, app: &App) -> Part {
     let percent = parts.all() * 100 / gauge.window.max(1);
     let style = if percent >= 80 { theme.warn } else { theme.dim };
     vec![
-        bar("▓", system, theme.gauge_system),
-        bar("▒", summary, theme.gauge_summary),
-        bar("█", recent, theme.gauge_recent),
-        bar("·", free, theme.gauge_free),
+        bar("▓", system, theme.text),
+        bar("▒", summary, theme.dim),
+        bar("█", recent, theme.text),
+        bar("·", free, theme.border),
         Span::styled(format!(" {percent}% "), style),
     ]
 }
