@@ -32,6 +32,16 @@ pub(super) fn ground(ctx: &AppContext) -> Ground {
     said.unwrap_or_default()
 }
 
+/// Whether the locale says that the terminal shows no UTF-8. One that says nothing is believed to.
+pub(super) fn is_ascii(ctx: &AppContext) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let Some(locale) = said.iter().find_map(|name| ctx.env.var(name)) else {
+        return false;
+    };
+    let locale = locale.to_ascii_lowercase();
+    !locale.contains("utf-8") && !locale.contains("utf8")
+}
+
 /// Whether the terminal understands the question what its background is. The console of Linux
 /// prints it.
 pub(super) fn may_ask(ctx: &AppContext) -> bool {

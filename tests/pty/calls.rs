@@ -10,7 +10,7 @@ fn asking(home: &Home, keys: &str) -> Terminal {
     let mut command = home.rewake([] as [&str; 0]);
     command.env("TERM_PROGRAM", "WezTerm");
     let mut terminal = Terminal::of(command);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types(keys);
     terminal.says("run it");
     terminal.sees("touch made");
@@ -65,7 +65,7 @@ fn a_command_of_the_users_own_is_given_the_text_and_never_waited_for() {
 fn the_title_of_the_window_comes_back() {
     let home = home("");
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("\x04");
     terminal.ends();
     let raw = terminal.raw();

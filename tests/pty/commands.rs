@@ -101,7 +101,7 @@ fn memory_shows_what_is_remembered_here_and_searches_it() {
     ];
     let home = scripted(&[step("", &calls), step("The answer is 42.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.says("/memory");
     terminal.sees("nothing is remembered here yet");
     terminal.types(ESC);

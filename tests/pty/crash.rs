@@ -22,7 +22,7 @@ fn working(exit_code: i32) -> Home {
 fn a_command_outlives_a_kill_and_gives_its_real_end() {
     let home = working(3);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.says("build the thing");
     terminal.sees("it began");
     terminal.kill();
@@ -52,7 +52,7 @@ fn the_offer_can_be_left_alone_for_something_new() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", "n");
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     open_gate(&home);
 }
 

@@ -56,7 +56,7 @@ fn it_sleeps_and_comes_back() {
     let home = scripted(&[step("I am awake.", &[])]);
     let script = "\"$0\"; echo it sleeps; read line; fg";
     let mut terminal = Terminal::of(under_shell(&home, script));
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("words\x1a");
     terminal.sees("it sleeps");
     assert!(!terminal.is_on_other_screen());

@@ -58,7 +58,7 @@ fn a_lost_database_is_spoken_of() {
     terminal.types("\x04");
     terminal.ends();
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     assert!(!terminal.screen().contains("recorded here"));
 }
 
@@ -114,7 +114,7 @@ fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
     let mut command = home.rewake::<&str>([]);
     command.env("COLORTERM", "truecolor");
     let mut terminal = Terminal::of(command);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     assert!(terminal.raw().contains("\u{1b}]11;?"));
     // The answer comes long after the first frame, in two pieces.
     terminal.types("\x1b]11;rgb:ffff/ff");
@@ -140,7 +140,7 @@ fn trust_is_asked_once() {
     config("theme = \"light\"\n");
     let mut terminal = Terminal::start(&home, &[]);
     // Nothing in it needs trust.
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("\x04");
     terminal.ends();
     config("theme = \"light\"\nmax_turns = 9\n");
@@ -177,7 +177,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     terminal.ends();
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     assert!(!terminal.screen().contains("Do you trust"));
 }
 

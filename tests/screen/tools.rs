@@ -100,7 +100,7 @@ fn a_running_command_shows_its_time_and_the_end_of_what_it_printed() {
     stage.log(entry::started(id));
     assert_eq!(stage.app.transcript.running().len(), 1);
     stage.log(entry::ran(id, 0, "all is well"));
-    stage.sees("4.2 s · exit 0");
+    stage.sees("4.2 s");
     assert_eq!(stage.app.transcript.running().len(), 0);
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyEvent, MouseEvent};
+use jiff::tz::TimeZone;
 use ratatui::text::Line;
 
 use super::composer::{Composer, Look};
@@ -241,6 +242,8 @@ pub enum Readiness {
 pub struct Kept {
     /// When something was kept last: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
+    /// Something came since that is kept a moment later.
+    pub is_pending: bool,
     /// Why it is not, and what helps.
     pub trouble: Option<String>,
 }
@@ -276,6 +279,8 @@ impl LaunchInfo {
 /// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
+    /// Of the times of day that are shown.
+    pub zone: TimeZone,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
     pub theme: Theme,
@@ -307,6 +312,10 @@ pub struct App {
     pub transcript: Transcript,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
+    /// Since when a person is waited for: UTC, milliseconds since 1970.
+    asked_ms: Option<i64>,
+    /// The terminal shows ASCII alone.
+    pub is_ascii: bool,
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
     pub editing: Option<InboxId>,
@@ -359,6 +368,7 @@ impl App {
         let palette = palette.into();
         App {
             launch,
+            zone: TimeZone::UTC,
             branch: None,
             theme: palette.on(Ground::Dark).clone(),
             palette,
@@ -378,6 +388,8 @@ impl App {
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
             asked: None,
+            asked_ms: None,
+            is_ascii: false,
             queued: Vec::new(),
             editing: None,
             kept: Kept::default(),
@@ -617,12 +629,9 @@ impl App {
 
     /// Something on the screen changes by itself.
     pub fn moves(&self) -> bool {
-        let fresh = self
-            .kept
-            .at_ms
-            .is_some_and(|at| self.now_ms - at < FRESH_MS);
-        self.is_busy()
-            || fresh
+        // While it waits for a person, nothing does.
+        let is_asked = self.asked.is_some() && !self.quiet.waits();
+        (self.is_busy() && !is_asked)
             || self.typed_ms.is_some()
             || self.attached().is_some()
             || self.quiet.waits()
@@ -791,6 +800,14 @@ impl App {
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
     }
 
+    /// How old what would be lost is, milliseconds. `None`: everything is on the disk.
+    pub fn unsaved_ms(&self) -> Option<i64> {
+        let at = self.kept.at_ms?;
+        let typed = self.typed_ms.filter(|at| self.now_ms - at > SLOW_KEEP_MS);
+        let is_pending = self.kept.is_pending || typed.is_some();
+        is_pending.then(|| (self.now_ms - at).max(0))
+    }
+
     /// Whether a session is being opened, or the engine works.
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
@@ -804,19 +821,20 @@ impl App {
             code: &mut self.code,
             generation: self.generation,
             now_ms: self.now_ms,
+            zone: &self.zone,
         };
         (layout, &mut self.transcript)
     }
 }
+
+/// What is typed is on the disk by then, unless the disk is slow.
+const SLOW_KEEP_MS: i64 = 1_000;
 
 /// An answer of the terminal that did not come by then does not come.
 const ANSWER_MS: i64 = 2_000;
 
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
-
-/// For so long the status line counts tenths of seconds.
-const FRESH_MS: i64 = 10_000;
 
 /// Of the output of a run that is looked at.
 const MAX_OUTPUT_LINES: usize = 500;

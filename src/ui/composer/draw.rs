@@ -77,7 +77,7 @@ impl Composer {
         } else {
             styles.accent
         };
-        let mark = if self.is_shell() { "!" } else { ">" };
+        let mark = if self.is_shell() { "!" } else { "›" };
         frame.render_widget(Span::styled(mark, style), sign);
         let shown = self.rows.iter().skip(self.top).take(height);
         let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, styles)).collect();

@@ -116,6 +116,12 @@ impl Composer {
         }
     }
 
+    /// Whether prompts are searched for.
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Whether nothing is typed.
     pub fn is_empty(&self) -> bool {
         self.buffer.text().is_empty()
     }

@@ -2,8 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::status::short;
 use crate::ui::app::App;
+use crate::ui::text::short;
 
 /// How full the context is, in lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
