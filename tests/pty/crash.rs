@@ -70,7 +70,7 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     terminal.sees("what you were typing");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     open_gate(&home);
 }
 
@@ -84,12 +84,12 @@ fn an_open_question_is_open_again() {
         step("It is written.", &[]),
     ]);
     let terminal = Terminal::start(&home, &["write it"]);
-    terminal.sees("write asks");
+    terminal.sees("Write ");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("write asks");
+    terminal.sees("Write ");
     assert!(!home.path("new.txt").exists());
     terminal.answers("Enter chooses", "y");
     terminal.sees("It is written.");

@@ -46,7 +46,7 @@ fn a_closed_window_loses_nothing() {
     again.sees("still running");
     again.answers("Enter resume", ENTER);
     again.answers("y or Enter goes on", "y");
-    again.sees("> unsent words");
+    again.sees("› unsent words");
     open_gate(&home);
     again.sees("So it ended.");
 }
@@ -61,7 +61,7 @@ fn it_sleeps_and_comes_back() {
     terminal.sees("it sleeps");
     assert!(!terminal.is_on_other_screen());
     terminal.types(ENTER);
-    terminal.sees("> words");
+    terminal.sees("› words");
     assert!(terminal.is_on_other_screen());
     terminal.types(ENTER);
     terminal.sees("I am awake.");

@@ -89,7 +89,7 @@ fn an_interactive_program_takes_the_terminal_and_gives_it_back() {
     terminal.types("\x03");
     terminal.sees("exit code 5; what it showed");
     terminal.types("still here");
-    terminal.sees("> still here");
+    terminal.sees("› still here");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Say what is to be done");
     terminal.says("mend a.txt");
-    terminal.sees("edit asks");
+    terminal.sees("Change ");
     assert_eq!(
         home.read("a.txt"),
         "one\n",
@@ -256,7 +256,7 @@ fn a_paste_is_not_sent_by_its_line_ends() {
     terminal.sees("Say what is to be done");
     terminal.types("\x1b[200~one\rtwo\rthree\x1b[201~");
     terminal.waits("the lines are not in the box", |screen| {
-        ["> one", "  two", "  three"]
+        ["› one", "  two", "  three"]
             .iter()
             .all(|line| screen.contains(line))
     });

@@ -58,8 +58,11 @@ pub(super) fn lines(
         let whole = code(line, layout.theme.text, &before, layout);
         lines.extend(bounded(whole, MAX_LINES, &before, layout.theme));
     }
+    // The question shows all of it.
+    let is_asked = matches!(call.status, Status::Asked);
     if let Some(changed) = changed
         && !is_refused(call)
+        && !is_asked
     {
         let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
         let mut of_diff = changed.lines;
@@ -268,15 +271,16 @@ pub(super) fn counts(shown: &Shown, theme: &Theme) -> (usize, usize) {
     changed.map_or((0, 0), |changed| (changed.added, changed.removed))
 }
 
-/// What a person is asked about: all of it, with the file above.
+/// What a person is asked about: all of it, with the file above or without.
 pub fn change_lines(
     shown: &Shown,
     width: u16,
-    max_lines: Option<usize>,
+    with_head: bool,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let shape = shape(width, max_lines, theme);
+    let shape = shape(width, None, theme);
     match (&shown.body, change(shown, &shape)) {
+        (_, Some(changed)) if !with_head => changed.lines,
         (Body::Edits { path, .. } | Body::File { path, .. }, Some(changed)) => {
             changed.with_head(path, &shape)
         }
