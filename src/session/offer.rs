@@ -32,6 +32,10 @@ pub struct Details {
     pub how: String,
     /// What the model may do without asking.
     pub mode: Mode,
+    /// The last message of the user.
+    pub request: Option<String>,
+    /// The beginning of what stands unsent in the input box.
+    pub typed: Option<String>,
     /// The last thing that it was about.
     pub doing: Option<String>,
     /// The step of the plan that was being worked on.
@@ -96,13 +100,18 @@ impl AppContext {
         if queued > 0 {
             recovered.push(count(queued, "queued message"));
         }
-        if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
-            recovered.push("what you were typing".to_string());
-        }
+        let typed = drafts.input.filter(|d| !d.trim().is_empty());
+        let recent = recent.into_records();
+        let request = recent.iter().rev().find_map(|record| match &record.entry {
+            Entry::Said { text, .. } => Some(one_line(text, 200)),
+            _ => None,
+        });
         Ok(Details {
+            request,
+            typed: typed.map(|typed| one_line(&typed, 200)),
             how: how(found.ending, last.as_ref(), &state),
             mode: found.mode,
-            doing: doing(&state, &recent.into_records()),
+            doing: doing(&state, &recent),
             plan_step: state
                 .plan
                 .as_ref()

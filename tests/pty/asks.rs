@@ -140,7 +140,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
 fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     let home = killed(FREE);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("mode bypassPermissions");
+    terminal.sees("asks nothing");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
     terminal.answers("y or Enter goes on", "n");

@@ -106,7 +106,7 @@ fn leaving_a_session_draws() {
     terminal.sees("› abc");
     holder.lets_go();
     terminal.no_longer_sees("First answer.");
-    terminal.sees("Say what is to be done");
+    terminal.sees("Every step is on disk");
     terminal.sees("› abc");
     terminal.types("\x03\x04");
     terminal.ends();

@@ -31,7 +31,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("unfinished work here");
     terminal.sees("build the thing");
     terminal.sees("killed");
-    terminal.sees("still running");
+    terminal.sees("runs on");
     terminal.sees("it runs without asking");
     terminal.sees("its last line: it began");
     terminal.answers("Enter resume", ENTER);
@@ -67,7 +67,7 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     wait_until_kept(&home, "half a thought");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("what you were typing");
+    terminal.sees("typed half a thought");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
     terminal.sees("› half a thought");

@@ -43,7 +43,7 @@ fn a_closed_window_loses_nothing() {
     assert_eq!(terminal.ends().code(), Some(129));
     let mut again = Terminal::start(&home, &[]);
     again.sees("left on a signal");
-    again.sees("still running");
+    again.sees("runs on");
     again.answers("Enter resume", ENTER);
     again.answers("y or Enter goes on", "y");
     again.sees("› unsent words");

@@ -74,7 +74,7 @@ fn touches() -> Home {
 fn always_is_for_this_project_and_asks_no_second_time() {
     let home = touches();
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("and Bash(touch:*) always in this project");
+    terminal.sees("always in this project allows Bash(touch:*)");
     terminal.answers("Enter chooses", "a");
     terminal.sees("is allowed from now on in this project");
     terminal.sees("Both are there.");
@@ -131,7 +131,7 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
         step("As you say.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("and Bash(touch:*) for this session");
+    terminal.sees("for this session allows Bash(touch:*)");
     terminal.answers("Enter chooses", "s");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
@@ -230,7 +230,7 @@ fn all_keys_are_shown_and_the_size_may_change() {
     });
     terminal.types(ESC);
     terminal.resize(120, 40);
-    terminal.sees("Say what is to be done · ? keys");
+    terminal.sees("Every step is on disk");
     terminal.resize(3, 2);
     terminal.sees("too");
     terminal.resize(100, 30);

@@ -635,6 +635,7 @@ impl App {
             || self.typed_ms.is_some()
             || self.attached().is_some()
             || self.quiet.waits()
+            || matches!(&self.overlay, Overlay::Card(card) if card.moves())
             || !self.user_commands.is_empty()
     }
 
@@ -672,6 +673,7 @@ impl App {
         if let Overlay::Card(card) = &mut self.overlay
             && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
         {
+            card.looked_ms = self.now_ms;
             offer.details = details;
         }
     }

@@ -42,6 +42,11 @@ pub(super) fn lines(
     unfolded: bool,
     layout: &mut LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
+    // The question says all of it.
+    let is_asked = matches!(call.status, Status::Asked);
+    if is_asked && matches!(call.shown.body, Body::Command { .. }) {
+        return Vec::new();
+    }
     let before = before(layout);
     let changed = changed(call, unfolded, layout);
     let mut lines = vec![head(call, changed.as_ref(), layout)];
@@ -58,8 +63,6 @@ pub(super) fn lines(
         let whole = code(line, layout.theme.text, &before, layout);
         lines.extend(bounded(whole, MAX_LINES, &before, layout.theme));
     }
-    // The question shows all of it.
-    let is_asked = matches!(call.status, Status::Asked);
     if let Some(changed) = changed
         && !is_refused(call)
         && !is_asked

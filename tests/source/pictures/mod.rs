@@ -133,7 +133,7 @@ fn pictures() {
     terminal.kill();
 
     let mut terminal = start(&home, &project);
-    terminal.sees("still running");
+    terminal.sees("runs on");
     terminal.sees("checking part");
     terminal.answers("Enter resume", "");
     take(
