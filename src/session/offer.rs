@@ -108,7 +108,7 @@ impl AppContext {
         });
         Ok(Details {
             request,
-            typed: typed.map(|typed| one_line(&typed, 200)),
+            typed: typed.map(|typed| typed_words(&typed)),
             how: how(found.ending, last.as_ref(), &state),
             mode: found.mode,
             doing: doing(&state, &recent),
@@ -122,6 +122,18 @@ impl AppContext {
             in_doubt: in_doubt(&state, &runs),
         })
     }
+}
+
+/// The words of a draft of the input box. What is pasted or dropped stands there as a
+/// character of private use.
+fn typed_words(draft: &str) -> String {
+    let draft = match serde_json::from_str::<serde_json::Value>(draft) {
+        Ok(value) => value["text"].as_str().unwrap_or_default().to_string(),
+        // Those of older versions are the words alone.
+        Err(_) => draft.to_string(),
+    };
+    let is_private = |c: char| matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..);
+    one_line(&draft.replace(is_private, "…"), 200)
 }
 
 fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {

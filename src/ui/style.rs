@@ -19,11 +19,11 @@ pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, S
     let name = name.unwrap_or(&ctx.config().theme);
     if name == AUTO {
         return Ok(Palette::Auto {
-            dark: theme(ctx, "dark")?,
-            light: theme(ctx, "light")?,
+            dark: Box::new(theme(ctx, "dark")?),
+            light: Box::new(theme(ctx, "light")?),
         });
     }
-    theme(ctx, name).map(Palette::Fixed)
+    theme(ctx, name).map(Palette::from)
 }
 
 /// The background as the environment has it: dark where it says nothing.

@@ -277,11 +277,11 @@ impl Ground {
 /// The themes that may be shown: one, or one for each background.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Palette {
-    Fixed(Theme),
+    Fixed(Box<Theme>),
     /// `theme = "auto"`.
     Auto {
-        dark: Theme,
-        light: Theme,
+        dark: Box<Theme>,
+        light: Box<Theme>,
     },
 }
 
@@ -303,7 +303,7 @@ impl Palette {
 
 impl From<Theme> for Palette {
     fn from(theme: Theme) -> Palette {
-        Palette::Fixed(theme)
+        Palette::Fixed(Box::new(theme))
     }
 }
 

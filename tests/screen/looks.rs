@@ -149,8 +149,8 @@ fn the_colours_follow_the_background_of_the_terminal() {
     talk(&mut stage);
     let [dark, light] = ["dark", "light"].map(|name| Theme::named(name).unwrap());
     let auto = Palette::Auto {
-        dark: dark.clone(),
-        light: light.clone(),
+        dark: Box::new(dark.clone()),
+        light: Box::new(light.clone()),
     };
     stage.send(Msg::Restyled(Box::new(auto)));
     assert_eq!(stage.app.theme, dark);
