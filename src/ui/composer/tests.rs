@@ -438,7 +438,7 @@ fn the_box_scrolls_with_the_cursor() {
     assert_eq!(cursor, (3, 2));
     press(&mut composer, "<Up><Up><Up>");
     let (lines, cursor) = screen(&mut composer, 10, 4);
-    assert_eq!((lines[1].as_str(), cursor), ("> a", (3, 1)));
+    assert_eq!((lines[1].as_str(), cursor), ("› a", (3, 1)));
 }
 
 #[test]
