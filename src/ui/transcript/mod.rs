@@ -12,17 +12,17 @@ mod turn;
 
 use std::collections::HashMap;
 
-pub use crate::session::describe::Tone;
+pub use crate::session::describe::{How, Tone};
 use block::Together;
 pub use block::{Block, Call, Kind, Status};
 pub use call::{change_lines, spinner};
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
-pub use turn::{How, TurnEnd};
+pub use turn::TurnEnd;
 
 use super::markdown;
 use super::theme::Theme;
-use crate::core::entry::{self, CallId, Entry, Fact, Outcome, Output, Record, Seq};
+use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
 use crate::core::text::in_one_line;
 use crate::model::{Delta, Figures};
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
@@ -193,14 +193,9 @@ impl Transcript {
         self.end_turn(record);
     }
 
-    /// An answer without calls is the end of what was to be done.
     fn end_turn(&mut self, record: &Record) {
-        let is_call = |block: &entry::Block| matches!(block, entry::Block::Call { .. });
-        let how = match &record.entry {
-            Entry::Replied { blocks, .. } if !blocks.iter().any(is_call) => How::Done,
-            Entry::Stopped { .. } => How::Stopped,
-            Entry::Failed { .. } => How::Failed,
-            _ => return,
+        let Some(how) = describe::end_of_turn(&record.entry) else {
+            return;
         };
         if let Some(turn) = self.turn.take() {
             // The end says so.

@@ -11,18 +11,11 @@ use crate::core::entry::{By, Entry, Fact, Record, Usage};
 use crate::core::text::count;
 use crate::model::Figures;
 use crate::session::clock;
+use crate::session::describe::How;
 use crate::ui::text::{Break, clean_line, wrap};
 
 /// As many files are named.
 const MAX_FILES: usize = 3;
-
-/// How what was done came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    Done,
-    Stopped,
-    Failed,
-}
 
 /// The end of what was done for a message.
 #[derive(Debug, PartialEq)]
