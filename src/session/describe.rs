@@ -93,6 +93,29 @@ pub enum Tone {
     Bad,
 }
 
+/// How what was done for a message came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Done,
+    Stopped,
+    Failed,
+}
+
+/// Whether what is done for a message ends with this entry. An answer without calls is the end.
+pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
+    match entry {
+        Entry::Replied { blocks, .. } => {
+            let calls = blocks
+                .iter()
+                .any(|block| matches!(block, Block::Call { .. }));
+            (!calls).then_some(How::Done)
+        }
+        Entry::Stopped { .. } => Some(How::Stopped),
+        Entry::Failed { .. } => Some(How::Failed),
+        _ => None,
+    }
+}
+
 /// What stands behind the title, in this order.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {

@@ -11,6 +11,7 @@ use super::outline::outline;
 use super::past::{Past, PastScope, error_text, when};
 use super::printable;
 use super::schema::{integer, object, one_of, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
@@ -44,6 +45,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "memory_page";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_page.md");
+    const VERB: Verb = Verb::Look;
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
 
     fn schema() -> Value {

@@ -18,17 +18,17 @@ fn start(home: &Home, editor: &str) -> Terminal {
     let mut command = home.rewake::<&str>([]);
     command.env("EDITOR", editor);
     let terminal = Terminal::of(command);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal
 }
 
 /// The screen is rewake's, and what is typed comes into the box and is sent from there.
 #[track_caller]
 fn goes_on(terminal: &mut Terminal, draft: &str) {
-    terminal.sees(&format!("> {draft}"));
+    terminal.sees(&format!("› {draft}"));
     assert!(terminal.is_on_other_screen() && !terminal.is_cooked());
     terminal.types(" and more");
-    terminal.sees(&format!("> {draft} and more"));
+    terminal.sees(&format!("› {draft} and more"));
     terminal.types(ENTER);
     terminal.sees("As you say.");
     terminal.types("\x04");
@@ -50,7 +50,7 @@ fn an_editor_has_the_terminal_and_gives_back_the_draft() {
                   printf '%s, %s\\n' \"$(cat seen)\" \"$line\" > \"$1\"";
     let mut terminal = with_editor(&home, script);
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("the editor is there");
     assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
@@ -66,7 +66,7 @@ fn an_editor_that_fails_leaves_the_draft_as_it_was() {
         let home = answering("first words and more");
         let mut terminal = with_editor(&home, &format!("echo other > \"$1\"; {end}"));
         terminal.types("first words");
-        terminal.sees("> first words");
+        terminal.sees("› first words");
         terminal.types(EDIT);
         terminal.sees(said);
         terminal.sees("the text is as it was");
@@ -123,7 +123,7 @@ fn an_editor_that_is_not_there_is_said_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = start(&home, "/no/such/editor");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("cannot start the editor \"/no/such/editor\"");
     terminal.sees("$VISUAL or $EDITOR names another");
@@ -135,7 +135,7 @@ fn an_editor_that_removes_the_file_is_said_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = with_editor(&home, "rm \"$1\"");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("cannot read back what the editor wrote");
     goes_on(&mut terminal, "first words");

@@ -210,7 +210,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
         // The newest first, each once; and only then what the key is else.
         stage.keys(key);
         assert_eq!(stopped(&stage), ["r2"]);
-        stage.sees("! sleep 2000 · 1s · it is being ended");
+        stage.sees("! sleep 2000 · 1 s · it is being ended");
         stage.log(user_command_ended(2));
         stage.does_not_see("! sleep 2000");
         stage.waits(1_000);
@@ -278,16 +278,16 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
     }
     let refused = EngineEvent::CommandNotRun("make".into(), "no".into());
     stage.engine_event(refused);
-    stage.sees("! make · 0s");
+    stage.sees("! make · 0 s");
 }
 
 #[test]
 fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
-    stage.sees("! make · 0s");
+    stage.sees("! make · 0 s");
     stage.engine_event(EngineEvent::CommandNotRun("make".into(), "no room".into()));
-    stage.does_not_see("! make · 0s");
+    stage.does_not_see("! make · 0 s");
     stage.sees("make was not run: no room");
 }
 

@@ -143,7 +143,7 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     let answered = |i: &Intent| matches!(i, Intent::Engine(Command::Decide { .. }));
     assert!(!stage.wanted.iter().any(answered));
     stage.keys("<Esc>");
-    stage.sees("bash asks");
+    stage.sees("Run this?");
     stage.answers("y");
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;

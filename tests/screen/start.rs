@@ -40,6 +40,8 @@ fn details() -> Details {
     Details {
         how: "killed".into(),
         mode: Mode::Default,
+        request: Some("mend the parser, then test it".into()),
+        typed: Some("and mention the rounding".into()),
         doing: Some("bash cargo test --workspace".into()),
         plan_step: Some("mend the loop".into()),
         running: vec![StillRunning {
@@ -260,7 +262,7 @@ fn one_that_was_named_at_the_start_was_meant() {
 #[test]
 fn the_card_says_what_is_asked_for_in_a_session() {
     for (mode, want) in [
-        (Mode::Plan, "mode plan"),
+        (Mode::Plan, "plans only"),
         (Mode::BypassPermissions, "it runs without asking"),
     ] {
         let mut stage = Stage::new(80, 24);

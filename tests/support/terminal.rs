@@ -134,7 +134,7 @@ impl Terminal {
     #[track_caller]
     pub fn answers(&mut self, begins: &str, keys: &str) {
         self.waits(&format!("nothing listens with {begins:?}"), |screen| {
-            let mut cells = screen.lines().flat_map(|line| line.split('│'));
+            let mut cells = screen.lines().flat_map(|line| line.split(['│', '┃']));
             cells.any(|cell| cell.trim_start().starts_with(begins))
         });
         self.types(keys);

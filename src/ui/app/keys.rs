@@ -530,6 +530,12 @@ impl App {
 
     /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
     pub(super) fn close_question(&mut self) {
+        if let Some(at) = self.asked_ms.take()
+            && let Phase::Working { since_ms } = &mut self.phase
+        {
+            // The clock stood still.
+            *since_ms += self.now_ms - at;
+        }
         let reason = self.asked.take().and_then(|asked| asked.reason);
         if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
             self.in_box(|composer, around| composer.paste(&reason, around));

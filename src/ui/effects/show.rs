@@ -242,11 +242,15 @@ impl Effects {
                     value: info.id,
                 }
             });
-            Some(Msg::Pick(Picker::new(
-                For::Resume,
-                "go on with",
-                items.collect(),
-            )))
+            let items: Vec<PickerItem> = items.collect();
+            Some(match items.is_empty() {
+                true => Msg::Notice(
+                    Tone::Calm,
+                    "there is no other session in this folder; F2 shows those of all folders"
+                        .to_string(),
+                ),
+                false => Msg::Pick(Picker::new(For::Resume, "resume", items)),
+            })
         });
     }
 }

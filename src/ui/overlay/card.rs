@@ -8,6 +8,8 @@ use crate::session::Offer;
 #[derive(Debug)]
 pub struct Card {
     pub offers: Vec<Offer>,
+    /// When it was last looked into them: UTC, milliseconds since 1970.
+    pub looked_ms: i64,
     /// Which of the offers is selected, from 0.
     pub at: usize,
 }
@@ -39,7 +41,11 @@ pub enum Chosen {
 impl Card {
     /// A card with the first offer selected.
     pub fn new(offers: Vec<Offer>) -> Card {
-        Card { offers, at: 0 }
+        Card {
+            offers,
+            looked_ms: 0,
+            at: 0,
+        }
     }
 
     /// The offer that is selected. `None` only when there are no offers.
@@ -52,6 +58,17 @@ impl Card {
         self.offers.retain(|offer| offer.info.id != id);
         self.at = self.at.min(self.offers.len().saturating_sub(1));
         !self.offers.is_empty()
+    }
+
+    /// A command of one of them goes on, so its time does.
+    pub fn moves(&self) -> bool {
+        let runs = |offer: &Offer| {
+            offer
+                .details
+                .as_ref()
+                .is_some_and(|d| !d.running.is_empty())
+        };
+        self.offers.iter().any(runs)
     }
 
     /// Takes a key: it moves the selection, or chooses.

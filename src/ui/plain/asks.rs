@@ -164,7 +164,7 @@ fn question(asked: &Approval, theme: &Theme) -> String {
     };
     let mut lines = vec![format!("Question{place}: {} {what}", asked.call.name)];
     lines.extend(about.lines().map(|line| format!("  {line}")));
-    let changes = change_lines(&asked.shown, COLUMNS, None, theme);
+    let changes = change_lines(&asked.shown, COLUMNS, true, theme);
     lines.extend(changes.iter().map(|line| format!("  {}", plain(line))));
     lines.push(format!("Why it asks: {}", asked.why));
     if let Some(access) = asked.access {
@@ -249,6 +249,7 @@ fn details(offer: &Offer) -> Option<String> {
     let mut parts = vec![details.how.clone()];
     parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
+    parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));
     for run in &details.running {
         let last = run.last_line.as_deref().unwrap_or("no output yet");
         parts.push(format!("still runs: {}: {last}", run.command));

@@ -25,8 +25,8 @@ pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
 pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
-        .border_style(theme.border_focus)
-        .title(Span::styled(title.to_string(), theme.heading));
+        .border_style(theme.border)
+        .title(Span::styled(title.to_string(), theme.heading()));
     let inner = block.inner(at);
     frame.render_widget(Clear, at);
     frame.render_widget(block, at);
@@ -122,7 +122,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             ),
         ]);
         if place == picker.at {
-            line = line.patch_style(theme.selection);
+            line = line.patch_style(theme.accent);
         }
         lines.push(line);
     }
@@ -226,7 +226,7 @@ fn question_box(
         true => fitting.saturating_sub(1),
         false => about.len(),
     };
-    let one = |text: &str| Line::styled(clip(&clean_line(text), room), theme.heading);
+    let one = |text: &str| Line::styled(clip(&clean_line(text), room), theme.heading());
     lines.extend(about.iter().take(shown).map(|text| one(text)));
     if shown < about.len() {
         lines.push(one(&format!("and {} more", about.len() - shown)));

@@ -65,7 +65,7 @@ impl Pane {
         };
         let is_focused = self.question.is_none();
         vec![
-            both((what, theme.heading), (&total, theme.dim), columns),
+            both((what, theme.heading()), (&total, theme.dim), columns),
             typed("/ ", self.list.query.text(), is_focused, columns, theme),
         ]
     }
@@ -95,7 +95,7 @@ impl Pane {
                     ""
                 };
                 let name = clip_middle(workspace, columns.saturating_sub(width(here)));
-                Line::styled(format!("{name}{here}"), theme.heading)
+                Line::styled(format!("{name}{here}"), theme.heading())
             }
             Listed::Day(at) => {
                 let day = words::day(row(at)?.day, today);
@@ -104,7 +104,7 @@ impl Pane {
             Listed::Session(at) => session(row(at)?, at == self.list.selected, columns, theme),
             Listed::Snippet(at) => {
                 let snippet = row(at)?.snippet.as_deref()?;
-                Line::styled(clip(&format!("      {snippet}"), columns), theme.quote)
+                Line::styled(clip(&format!("      {snippet}"), columns), theme.dim)
             }
         })
     }
@@ -112,7 +112,7 @@ impl Pane {
 
 fn session(row: &Row, is_selected: bool, columns: usize, theme: &Theme) -> Line<'static> {
     let over = match is_selected {
-        true => theme.selection,
+        true => theme.accent,
         false => Style::new(),
     };
     let style = |style: Style| style.patch(over);
