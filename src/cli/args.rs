@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use super::diff::Range;
 use super::gc::Wanted;
+use super::rewind::At;
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
@@ -164,6 +165,23 @@ enum Command {
         #[arg(long)]
         stat: bool,
     },
+    /// Go back to an entry of a session: with its files, with the conversation, or with both
+    Rewind(RewindArgs),
+    /// Set single files back to what they were at an entry of a session, or print one
+    Restore {
+        /// Files or folders
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        /// The session and the entry, as `rewake show` numbers them
+        #[arg(long, value_name = "ID:ENTRY")]
+        at: At,
+        /// Write the one file into FILE, `-` for stdout, and change nothing else
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show what the data takes; with --yes remove what is kept of the files of old sessions
     Gc {
         /// Remove it; without this it is only shown
@@ -244,6 +262,39 @@ enum Command {
     Man,
 }
 
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct RewindArgs {
+    /// The id of a session, or the beginning of it
+    pub id: String,
+    /// The entry, as `rewake show` numbers them
+    #[arg(value_name = "ENTRY", required_unless_present = "redo")]
+    pub entry: Option<u64>,
+    /// Set the files back; the conversation goes on as it is
+    #[arg(long, group = "what")]
+    pub files: bool,
+    /// Copy the session up to there; the files stay as they are
+    #[arg(long, group = "what")]
+    pub conversation: bool,
+    /// Both, in the copy
+    #[arg(long, group = "what")]
+    pub both: bool,
+    /// Take back the last rewind of files
+    #[arg(long, conflicts_with_all = ["what", "entry"])]
+    pub redo: bool,
+    /// Only show what would change
+    #[arg(long)]
+    pub preview: bool,
+    /// Also what was changed outside of rewake
+    #[arg(long, conflicts_with = "conversation")]
+    pub exact: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 enum PsAction {
     /// End a command
@@ -296,6 +347,13 @@ pub(crate) enum Invocation {
         id: String,
         range: Range,
         stat: bool,
+    },
+    Rewind(RewindArgs),
+    Restore {
+        paths: Vec<PathBuf>,
+        at: At,
+        output: Option<PathBuf>,
+        yes: bool,
     },
     Gc(Wanted),
     Compact {
@@ -441,6 +499,25 @@ impl Cli {
                 range: range.unwrap_or_default(),
                 stat,
             },
+            Command::Rewind(args) => {
+                if !(args.redo || args.files || args.conversation || args.both) {
+                    return Err(conflict(
+                        "what is to go back: --files, --conversation or --both".to_string(),
+                    ));
+                }
+                Invocation::Rewind(args)
+            }
+            Command::Restore {
+                paths,
+                at,
+                output,
+                yes,
+            } => Invocation::Restore {
+                paths,
+                at,
+                output,
+                yes,
+            },
             Command::Gc { yes, older_than } => Invocation::Gc(Wanted {
                 older_than_days: older_than,
                 yes,
@@ -493,6 +570,8 @@ impl Command {
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
             Command::Diff { .. } => "diff",
+            Command::Rewind(_) => "rewind",
+            Command::Restore { .. } => "restore",
             Command::Gc { .. } => "gc",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",

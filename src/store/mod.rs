@@ -53,6 +53,7 @@ mod trash;
 mod trees;
 mod untold;
 mod upkeep;
+mod workspace_lock;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -80,6 +81,7 @@ pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree};
+pub use workspace_lock::WorkspaceLock;
 
 use error::Doing;
 
