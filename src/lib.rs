@@ -70,6 +70,10 @@
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
 //!    prefix: everything in it comes from entries, the system prompt too.
 //!
+//! Files are set back the same way: [`core::rewind`] says what each path is to be, that tree is
+//! recorded (`Restoring`), [`workspace::files::restore`](workspace::files::restore()) does it, and `Restored` says what came of it. A
+//! crash between leaves `Restore` to be the next step.
+//!
 //! # The rooms
 //!
 //! Imports go strictly down this list; `tests/source/layers` reads them and says so.
@@ -88,10 +92,8 @@
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
-//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks |
-//! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
-//! | [`workspace`] | where "here" is, and whether git may look at it; AGENTS.md; skills |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks; trees and contents of files |
+//! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
