@@ -15,7 +15,7 @@ use clap_complete::Shell;
 
 use super::diff::Range;
 use super::gc::Wanted;
-use super::rewind::At;
+use super::rewind::{At, RewindArgs};
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
@@ -260,39 +260,6 @@ enum Command {
     Completion { shell: Shell },
     /// Print the manual page, as `man` reads it
     Man,
-}
-
-#[derive(Debug, Clone, PartialEq, Args)]
-pub(crate) struct RewindArgs {
-    /// The id of a session, or the beginning of it
-    pub id: String,
-    /// The entry, as `rewake show` numbers them
-    #[arg(value_name = "ENTRY", required_unless_present = "redo")]
-    pub entry: Option<u64>,
-    /// Set the files back; the conversation goes on as it is
-    #[arg(long, group = "what")]
-    pub files: bool,
-    /// Copy the session up to there; the files stay as they are
-    #[arg(long, group = "what")]
-    pub conversation: bool,
-    /// Both, in the copy
-    #[arg(long, group = "what")]
-    pub both: bool,
-    /// Take back the last rewind of files
-    #[arg(long, conflicts_with_all = ["what", "entry"])]
-    pub redo: bool,
-    /// Only show what would change
-    #[arg(long)]
-    pub preview: bool,
-    /// Also what was changed outside of rewake
-    #[arg(long, conflicts_with = "conversation")]
-    pub exact: bool,
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
-    /// As one JSON object
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::args::RewindArgs;
 use super::diff::{Shown, tree};
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
@@ -28,6 +28,39 @@ use crate::world::machine::Machine;
 
 /// Of paths that stay, so many are named.
 const MAX_NAMED: usize = 50;
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct RewindArgs {
+    /// The id of a session, or the beginning of it
+    pub id: String,
+    /// The entry, as `rewake show` numbers them
+    #[arg(value_name = "ENTRY", required_unless_present = "redo")]
+    pub entry: Option<u64>,
+    /// Set the files back; the conversation goes on as it is
+    #[arg(long, group = "what")]
+    pub files: bool,
+    /// Copy the session up to there; the files stay as they are
+    #[arg(long, group = "what")]
+    pub conversation: bool,
+    /// Both, in the copy
+    #[arg(long, group = "what")]
+    pub both: bool,
+    /// Take back the last rewind of files
+    #[arg(long, conflicts_with_all = ["what", "entry"])]
+    pub redo: bool,
+    /// Only show what would change
+    #[arg(long)]
+    pub preview: bool,
+    /// Also what was changed outside of rewake
+    #[arg(long, conflicts_with = "conversation")]
+    pub exact: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// A session and one of its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -286,26 +286,6 @@ pub fn all_kinds() -> Vec<Entry> {
         Entry::Named {
             title: "The parser".into(),
         },
-        Entry::Restoring {
-            before: "0123456789abcdef0123456789abcdef".into(),
-            target: "00112233445566778899aabbccddeeff".into(),
-            to: Some(3),
-            whole: true,
-            kept: vec![Kept {
-                path: "a\\xff".into(),
-                why: KeptWhy::Conflict,
-            }],
-            more_kept: 1,
-        },
-        Entry::Restored {
-            tree: Some("00112233445566778899aabbccddeeff".into()),
-            written: 2,
-            removed: 1,
-            paths: vec!["src/a.rs".into()],
-            kept: vec![],
-            more_kept: 0,
-            why: Some("the disk is full".into()),
-        },
         Entry::Learned {
             model: "ollama/small".into(),
             limit: 4_096,

@@ -1,3 +1,5 @@
+//! Who changed a path, and what it is to be then: tables, and random histories.
+
 use proptest::prelude::*;
 
 use super::*;
