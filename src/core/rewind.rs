@@ -186,6 +186,8 @@ struct Chain {
     links: Vec<Link>,
     /// What `links` were before each setting back: one that led back to there, leads to them.
     undone: Vec<Vec<Link>>,
+    /// What was changed last was set back: its time on the disk is of that.
+    is_set_back: bool,
 }
 
 impl Chain {
@@ -217,6 +219,7 @@ impl Chain {
     /// A setting back led to this: to what it was at some time, with all that led there; or to
     /// something new.
     fn set_back(&mut self, to: Option<Item>) {
+        self.is_set_back = true;
         let whole = self.links.clone();
         let found = self.time_of(&whole, &to);
         if !self.undone.contains(&whole) {
@@ -274,6 +277,7 @@ impl Changes {
                 start: before.clone(),
                 links: Vec::new(),
                 undone: Vec::new(),
+                is_set_back: false,
             });
             if let Cause::Restored { .. } = cause
                 && target.is_some_and(|target| target.0.get(path) == to.as_ref())
@@ -297,6 +301,7 @@ impl Changes {
                     }
                 }
             };
+            chain.is_set_back = false;
             chain.links.push(Link {
                 may_have_been: entered || (before.is_none() && !is_exact && by != By::Us),
                 to,
@@ -493,7 +498,7 @@ fn of_path(
         (wanted.changed_ms)(path).is_some_and(|at| at > ended.saturating_add(SLACK_MS))
     };
     let by = |place: usize, link: &Link| match link.by {
-        By::Command(ended) if place == last && late(ended) => By::Outside,
+        By::Command(ended) if place == last && !chain.is_set_back && late(ended) => By::Outside,
         by => by,
     };
     let by: Vec<By> = chain

@@ -176,6 +176,25 @@ fn what_changed_after_a_command_ended_was_not_the_command() {
 }
 
 #[test]
+fn what_was_set_back_and_taken_back_has_the_time_of_that() {
+    let restored = Cause::Restored {
+        target: String::new(),
+    };
+    let (old, new) = (tree(&[("a", "1")]), tree(&[("a", "2")]));
+    let steps = [
+        (new.clone(), COMMAND),
+        (old.clone(), restored.clone()),
+        (new, restored),
+    ];
+    let changes = changes(&old, &steps);
+    let asked = Asked {
+        changed_ms: Some(9_000),
+        ..Asked::default()
+    };
+    assert_eq!(planned(&changes, &asked).target, old);
+}
+
+#[test]
 fn all_of_it_is_another_matter_but_for_what_may_have_been_there() {
     let start = tree(&[("a", "1"), ("b", "1")]);
     let mut changes = Changes::new("/w", start.clone());
