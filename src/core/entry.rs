@@ -242,6 +242,48 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// The workspace's files are about to be set back. What is to be done is what differs between
+    /// the two trees, so whoever finds this without its `Restored` does the rest.
+    Restoring {
+        /// The name of the tree that says what the files were until now.
+        before: String,
+        /// The name of the tree that says what they are to be.
+        target: String,
+        /// The entry whose files are meant. `None`: the last setting back is taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Seq>,
+        /// All that is covered is to be as there, whoever changed it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
+        /// What stays as it is, and why: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<Kept>,
+        /// How many more stay as they are.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_kept: u64,
+    },
+    /// The files were set back.
+    Restored {
+        /// The name of the tree that says what the files are now. `None`: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+        /// Files and links that have their earlier content again.
+        written: u64,
+        /// Files and links that are gone again.
+        removed: u64,
+        /// Which these were: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+        /// What stays as it was, and why: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<Kept>,
+        /// How many more stay as they were.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_kept: u64,
+        /// Why nothing was set back. `None`: it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// The first entry of a fork. It closes every open call: those belong to the other branch.
     Forked {
         /// Where the fork goes on from.
@@ -319,6 +361,80 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
+}
+
+/// So many paths are named in an entry; of the others it has the number.
+pub const MAX_KEPT: usize = 100;
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A path that was not set back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Below the workspace's root, or absolute. What is no text in it is `\xNN`.
+    pub path: String,
+    pub why: KeptWhy,
+}
+
+/// Why a path is not set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptWhy {
+    /// Only somebody outside of rewake changed it.
+    Yours,
+    /// Both changed it, and not in different lines.
+    Conflict,
+    /// It appeared while a command ran.
+    Command,
+    /// Its content is not kept: too big, a secret, no file.
+    Marker,
+    /// It was there before, and only became covered.
+    Entered,
+    /// Programs run or obey it: it needs an answer of its own.
+    Protected,
+    /// It lies outside of the workspace: it needs an answer of its own.
+    Outside,
+    /// Version control keeps it.
+    VersionControl,
+    /// Another name is the same on this file system.
+    Case,
+    /// It changed while the files were being set back.
+    Changed,
+    /// A folder on the way is a link, or none any more.
+    Way,
+    /// Somebody had it open for writing: what it was lies beside it.
+    Open,
+    /// It changed twice while it was set back: the older of the two lies beside it.
+    Beside,
+    /// The file system refused.
+    Refused,
+    /// What it was is not kept any more.
+    Lost,
+}
+
+impl KeptWhy {
+    /// For a person and for the model.
+    pub fn words(self) -> &'static str {
+        match self {
+            KeptWhy::Yours => "changed outside of rewake",
+            KeptWhy::Conflict => "also changed outside of rewake, in the same lines",
+            KeptWhy::Command => "appeared while a command ran",
+            KeptWhy::Marker => "its content is not kept",
+            KeptWhy::Entered => "it may have been there before",
+            KeptWhy::Protected => "protected: other programs run or obey it",
+            KeptWhy::Outside => "outside of the workspace",
+            KeptWhy::VersionControl => "belongs to version control",
+            KeptWhy::Case => "another name differs only in case",
+            KeptWhy::Changed => "changed meanwhile",
+            KeptWhy::Way => "a folder on the way is a link, or none",
+            KeptWhy::Open => "was open for writing: what it was lies beside it, as .rewake-kept",
+            KeptWhy::Beside => "changed meanwhile: an older one lies beside it, as .rewake-kept",
+            KeptWhy::Refused => "the file system refused",
+            KeptWhy::Lost => "what it was is not kept any more",
+        }
+    }
 }
 
 /// A result that left the context for a line.
@@ -1106,6 +1222,8 @@ impl Entry {
             Entry::Continued { .. } => "continued",
             Entry::Freed { .. } => "freed",
             Entry::Saved { .. } => "saved",
+            Entry::Restoring { .. } => "restoring",
+            Entry::Restored { .. } => "restored",
             Entry::Forked { .. } => "forked",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",

@@ -10,6 +10,7 @@ use super::exchange::Range;
 use super::freed::Freed;
 use super::happened;
 use super::request::{Message, Part, Request, Role};
+use super::rewind;
 use super::sharing;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
@@ -152,6 +153,10 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
             ..
         } => return None,
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
+        Entry::Restored { .. } => match rewind::told(&record.entry) {
+            Some(text) => format!("[{seq}] note: {}", cut(&text)),
+            None => return None,
+        },
         Entry::Checked {
             told: Some(told), ..
         } => format!("[{seq}] note: {}", cut(told)),
