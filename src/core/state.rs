@@ -463,6 +463,8 @@ impl State {
                 | Entry::Stopped { .. }
                 | Entry::Saved { .. }
                 | Entry::Named { .. }
+                | Entry::Titled { .. }
+                | Entry::Dismissed
                 | Entry::Forked { .. }
                 | Entry::Resumed { .. } => Ok(()),
                 _ => Err("the files are being set back".into()),
