@@ -114,7 +114,7 @@ fn a_command_that_hangs_does_not_outlive_rewake() {
 fn what_the_config_says_of_calls_holds_at_once() {
     let home = home("[notify]\non = []\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types(OUT_OF_FOCUS);
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     home.write_config(&config.replace("on = []\n", ""));

@@ -80,20 +80,20 @@ fn words_typed_in_a_finished_session_are_offered_after_a_kill() {
     let mut terminal = Terminal::start(&home, &["begin"]);
     terminal.sees("As you say.");
     terminal.types("half a thought");
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     wait_until_kept(&home, "half a thought");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("what you were typing");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     // Taken back, they are offered no more.
     terminal.types("\x03");
-    terminal.no_longer_sees("> half a thought");
+    terminal.no_longer_sees("› half a thought");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
     let home = scripted(&[step("So it is.", &[]), step("The other one.", &[])]);
     for words in ["begin one", "begin two"] {
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("say what is to be done");
+        terminal.sees("Say what is to be done");
         terminal.says(words);
         terminal.sees("So it is.");
         if words == "begin two" {
             terminal.types("along with me");
-            terminal.sees("> along with me");
+            terminal.sees("› along with me");
             wait_until_kept(&home, "along with me");
             // F2, the older one, Enter.
             terminal.types("\x1bOQ");
@@ -117,7 +117,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
             terminal.sees("Tab conversation");
             terminal.types(ENTER);
             terminal.sees("▌ begin one");
-            terminal.sees("> along with me");
+            terminal.sees("› along with me");
             terminal.types(ENTER);
             terminal.sees("The other one.");
         }
@@ -125,7 +125,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
         assert_eq!(terminal.ends().code(), Some(0));
     }
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
 }
 
 #[test]

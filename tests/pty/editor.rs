@@ -83,7 +83,7 @@ fn what_an_editor_wrote_is_offered_after_a_kill() {
     terminal.says("begin");
     terminal.sees("As you say.");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     crate::wait_until_kept(&home, "first words");
     terminal.types(EDIT);
     crate::wait_for(&home, "written");
@@ -91,9 +91,9 @@ fn what_an_editor_wrote_is_offered_after_a_kill() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("what you wrote in your editor");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("> words from the editor");
+    terminal.sees("› words from the editor");
     terminal.types("\x1f");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     // Nothing of it is left when it is in the draft.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let left = || {

@@ -234,7 +234,7 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
     terminal.types(ENTER);
-    terminal.sees("resume");
+    terminal.sees("└─");
     terminal.types("\x12");
     terminal.sees("▌ remember me");
     terminal.says("and now?");
@@ -302,10 +302,10 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
     terminal.sees("First answer.");
     // What was said before is read beside the start.
     terminal.types("\x12remem");
-    terminal.sees("> remember me");
+    terminal.sees("› remember me");
     terminal.types("\x1b");
     terminal.types("\x1b[A\x1b[A");
-    terminal.sees("> remember me");
+    terminal.sees("› remember me");
     terminal.types("\x03");
     terminal.says("/resume");
     terminal.sees("go on with");
