@@ -223,16 +223,16 @@ fn name(text: &str, max_chars: usize) -> String {
 fn unasked(sandbox: Sandbox) -> &'static str {
     match (sandbox.available, sandbox.read, sandbox.workspace) {
         (true, true, true) => {
-            "sandboxed; unasked: access read, in acceptEdits workspace, in bypassPermissions full; in plan only read"
+            "sandboxed; unasked: access read (acceptEdits: workspace; bypassPermissions: full; plan: only read)"
         }
         (true, true, false) => {
-            "sandboxed; unasked: access read, in bypassPermissions full; in plan only read"
+            "sandboxed; unasked: access read (bypassPermissions: full; plan: only read)"
         }
         (true, false, _) => {
-            "sandboxed; unasked: plain commands that only look, in bypassPermissions all"
+            "sandboxed; unasked: plain commands that only look (bypassPermissions: all)"
         }
         (false, ..) => {
-            "no sandbox (`access` means nothing); unasked: plain commands that only look, in bypassPermissions all"
+            "no sandbox (`access` means nothing); unasked: plain commands that only look (bypassPermissions: all)"
         }
     }
 }
@@ -302,10 +302,10 @@ mod tests {
             hides: true,
         };
         let told = |sandbox| unasked(sandbox);
-        assert!(told(whole).contains("in acceptEdits workspace"));
+        assert!(told(whole).contains("acceptEdits: workspace;"));
         // Whatever the kernel has: it runs all, and what names no access has no sandbox.
-        assert!(told(whole).contains("in bypassPermissions full"));
-        assert!(told(Sandbox::default()).ends_with("in bypassPermissions all"));
+        assert!(told(whole).contains("bypassPermissions: full;"));
+        assert!(told(Sandbox::default()).ends_with("(bypassPermissions: all)"));
         assert!(
             !told(Sandbox {
                 workspace: false,

@@ -156,7 +156,7 @@ fn calls_behind_a_refused_edit_say_that_they_ran_without_it() {
         // What never ran says no more than that.
         ("read", json!({"limit": 1})),
         // What no file has a part in is the same without the change.
-        ("memory_search", json!({"query": "one"})),
+        ("memory_search", json!({"query": "nowhere"})),
         (
             "plan",
             json!({"steps": [{"text": "look", "state": "current"}]}),
