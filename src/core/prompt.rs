@@ -139,7 +139,7 @@ fn cut_of_entry(text: &str, inline: usize, seq: Seq, is_all: bool) -> String {
 
 /// A result that is too large. What was cut when it was recorded has its whole in a blob, and is
 /// cut around the same place.
-fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
+pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
     let output = match outcome {
         Outcome::Done { output }
         | Outcome::Error { output }

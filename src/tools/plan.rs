@@ -131,6 +131,14 @@ mod tests {
     }
 
     #[test]
+    fn other_names_of_states_are_understood() {
+        let steps = ["completed", "in_progress", "pending", "todo"]
+            .map(|state| json!({"text": "a step", "state": state}));
+        let ran = Room::new().idempotent("plan", json!({ "steps": steps }));
+        assert_eq!(done(&ran), "plan: 1 done, 1 current, 2 left");
+    }
+
+    #[test]
     fn a_plan_has_bounds() {
         let room = Room::new();
         let steps = |text: &str, count| vec![json!({"text": text, "state": "left"}); count];

@@ -84,7 +84,7 @@ fn words_typed_in_a_finished_session_are_offered_after_a_kill() {
     wait_until_kept(&home, "half a thought");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("what you were typing");
+    terminal.sees("half a thought");
     terminal.answers("Enter resume", ENTER);
     terminal.sees("› half a thought");
     // Taken back, they are offered no more.

@@ -46,14 +46,17 @@ pub struct PlanStep {
     pub state: StepState,
 }
 
-/// How far a step of a plan is.
+/// How far a step of a plan is. The other names are those that models write of their own accord.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
     /// It is done.
+    #[serde(alias = "completed")]
     Done,
     /// It is being worked on.
+    #[serde(alias = "in_progress")]
     Current,
     /// It is still to do.
+    #[serde(alias = "pending", alias = "todo")]
     Left,
 }

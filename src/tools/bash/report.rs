@@ -144,7 +144,7 @@ pub(crate) fn background_end(
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
             let (output, blobs) = fit(text, TOLD_BYTES);
-            (format!("its output:\n{}", output.text), blobs)
+            (format!("its output:\n{}", output.text.trim_end()), blobs)
         }
         Err(why) => (why, Vec::new()),
     };
@@ -227,13 +227,16 @@ fn how(ended: &Ended) -> (String, Option<i32>) {
     match &ended.how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
-        How::TimedOut => (
-            format!(
-                "ended by rewake after {} s: it ran longer than its time limit",
-                ended.took_ms / 1_000
-            ),
-            None,
-        ),
+        How::TimedOut => {
+            let limit_ms = ended.limit_ms.unwrap_or(ended.took_ms);
+            (
+                format!(
+                    "ended by rewake: it ran longer than its time limit of {} s",
+                    limit_ms as f64 / 1_000.0
+                ),
+                None,
+            )
+        }
         How::Stopped => ("stopped".into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
