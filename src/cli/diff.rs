@@ -8,7 +8,7 @@ use similar::TextDiff;
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
 use crate::core::tree::{Change, Item, Tree, diff, named, path_text, tree_at};
-use crate::report::{Trouble, exit, line};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 use crate::store::Store;
 
@@ -66,6 +66,9 @@ pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Resul
         };
         let (added, removed) = shown.print(&store, stat)?;
         sums = (sums.0 + added, sums.1 + removed);
+    }
+    if delta.0.is_empty() && !stat {
+        note("no file differs between these two places of the session");
     }
     if stat {
         let files = count(delta.0.len(), "file");

@@ -410,8 +410,11 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     ])
 }
 
-/// `plan 3 of 3 · Fix the rounding`
+/// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
+    if !matches!(app.phase, Phase::Working { .. }) {
+        return String::new();
+    }
     let Some(plan) = &app.now.plan else {
         return String::new();
     };
