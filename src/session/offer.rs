@@ -183,7 +183,7 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a copy nobody went on with".into(),
+            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
             _ => "left".into(),
         },
         Ending::Failed => match &state.halted {

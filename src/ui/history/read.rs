@@ -9,8 +9,10 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
-use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
-use crate::core::entry::{Entry, Seq};
+use super::{
+    Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
+};
+use crate::core::entry::{Block, Entry, Seq};
 use crate::core::text::{clip, count};
 use crate::model::Figures;
 use crate::session::describe::Describer;
@@ -23,6 +25,8 @@ use crate::ui::text::clean_line;
 const PAGE_ROWS: usize = 200;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// So far back from the end of a session its last words are looked for.
+const ABOUT_ENTRIES: u64 = 50;
 
 /// Among so many entries with the words sessions are looked for, the newest.
 const MAX_HITS: u32 = 5_000;
@@ -47,6 +51,7 @@ pub(super) struct Reader<'a> {
 struct List {
     number: u64,
     keys: Vec<SessionKey>,
+    here: usize,
     snippets: HashMap<SessionKey, String>,
 }
 
@@ -87,6 +92,7 @@ impl<'a> Reader<'a> {
                 session,
                 seq,
             } => self.preview(*number, session, *seq).map(Some),
+            HistoryRequest::About { id } => self.about(id).map(Some),
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
             HistoryRequest::Restore { id } => self.restore(id).map(Some),
@@ -104,8 +110,8 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<HistoryResponse>, StoreError> {
         let listing = self.store.listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
-        let keys = match query {
-            "" => listing.iter().map(|l| l.key).collect(),
+        let found: Vec<&Listed> = match query {
+            "" => listing.iter().collect(),
             query => {
                 if !self.index(queue) {
                     return Ok(None);
@@ -114,13 +120,14 @@ impl<'a> Reader<'a> {
                 snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
-                    |key: &SessionKey| titled.contains(key) || snippets.contains_key(key);
-                listing.iter().map(|l| l.key).filter(is_found).collect()
+                    |l: &&Listed| titled.contains(&l.key) || snippets.contains_key(&l.key);
+                listing.iter().filter(is_found).collect()
             }
         };
         self.list = List {
             number,
-            keys,
+            keys: found.iter().map(|l| l.key).collect(),
+            here: found.iter().filter(|l| l.is_here).count(),
             snippets,
         };
         self.page(0).map(Some)
@@ -152,6 +159,7 @@ impl<'a> Reader<'a> {
             from,
             rows: rows.collect(),
             total: self.list.keys.len(),
+            here: self.list.here,
             zone: self.zone.clone(),
         }))
     }
@@ -172,13 +180,12 @@ impl<'a> Reader<'a> {
             known.cost(&info.usage)
         });
         let tokens = info.usage.all();
-        let (day, time) = self.moment(info.updated_ms);
         let snippet = self.list.snippets.get(&key);
         Row {
             title: title(info.title.as_deref()),
             workspace: one_clean_line(&info.workspace),
-            day,
-            time,
+            place: one_clean_line(&self.place(&info.workspace)),
+            updated_ms: info.updated_ms,
             state,
             entries: info.entries,
             bytes: info.bytes,
@@ -190,6 +197,44 @@ impl<'a> Reader<'a> {
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
+    }
+
+    fn place(&self, workspace: &str) -> String {
+        let home = self.ctx.env.home().map(|home| home.to_string_lossy());
+        let below = home.and_then(|home| Some(workspace.strip_prefix(&*home)?.to_string()));
+        match below {
+            Some(below) if below.is_empty() || below.starts_with('/') => format!("~{below}"),
+            _ => workspace.to_string(),
+        }
+    }
+
+    /// Looks only at the last entries.
+    fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
+        let mut last = LastWords::default();
+        self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
+            match &traced.record.entry {
+                said @ Entry::Said { .. } => {
+                    last.by_user = said.typed().map(|text| one_clean_line(&text));
+                    // An older answer is no answer to it.
+                    last.by_model = None;
+                }
+                Entry::Replied { blocks, .. } => {
+                    let words = blocks.iter().rev().find_map(|block| match block {
+                        Block::Text { text, .. } if !text.trim().is_empty() => Some(text),
+                        _ => None,
+                    });
+                    if let Some(words) = words {
+                        last.by_model = Some(one_clean_line(words));
+                    }
+                }
+                _ => {}
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        Ok(HistoryResponse::About {
+            id: id.to_string(),
+            last,
+        })
     }
 
     fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
@@ -330,6 +375,11 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
         | HistoryRequest::Preview { number, .. } => HistoryResponse::Failed {
             number: *number,
             why,
+        },
+        // The row is read without it.
+        HistoryRequest::About { id } => HistoryResponse::About {
+            id: id.clone(),
+            last: LastWords::default(),
         },
         HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),
