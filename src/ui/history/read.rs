@@ -12,10 +12,10 @@ use super::queue::Queue;
 use super::{
     Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
 };
-use crate::core::entry::{Block, Entry, Seq};
+use crate::core::entry::{Block, Entry, Outcome, Seq};
 use crate::core::text::{clip, count};
 use crate::model::Figures;
-use crate::session::describe::Describer;
+use crate::session::describe::{Describer, Description, Kind, end_of_turn};
 use crate::session::{AppContext, Dismissal, fork_words, now_ms};
 use crate::store::{
     self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
@@ -37,6 +37,9 @@ const ROWS_IN_A_STEP: u32 = 250;
 /// scattered over a title was not meant.
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
+
+/// Tools that change no file and nothing outside.
+const ONLY_LOOKS: [&str; 4] = ["read", "grep", "glob", "plan"];
 
 pub(super) struct Reader<'a> {
     ctx: &'a AppContext,
@@ -267,6 +270,21 @@ impl<'a> Reader<'a> {
                 Ok(())
             },
         )?;
+        // Where a branch hangs there is a line, and one resumes from the end.
+        let hangs: HashSet<Seq> = family
+            .ancestors
+            .iter()
+            .chain(&family.forks)
+            .map(|branch| branch.upto)
+            .collect();
+        let end = points.len();
+        let mut at = 0;
+        points.retain(|(point, changes): &(Point, bool)| {
+            at += 1;
+            let is_end = upto.is_none() && at == end;
+            *changes || is_end || hangs.contains(&point.seq)
+        });
+        let points = points.into_iter().map(|(point, _)| point).collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
         Ok(HistoryResponse::Checkpoints(Piece {
             number,
@@ -280,7 +298,13 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn point(&self, traced: Traced, describer: &mut Describer, workspace: &str) -> Option<Point> {
+    /// With whether it is a request, its answer, or something that was changed or failed.
+    fn point(
+        &self,
+        traced: Traced,
+        describer: &mut Describer,
+        workspace: &str,
+    ) -> Option<(Point, bool)> {
         let Traced { record, plan_step } = traced;
         let described = describer.describe(&record);
         let what = match &record.entry {
@@ -294,13 +318,15 @@ impl<'a> Reader<'a> {
                 files: files(entry, workspace),
             },
         };
+        let changes = changes(&record.entry, &described);
         let (day, time) = self.moment(record.at_ms);
-        Some(Point {
+        let point = Point {
             seq: record.seq,
             day,
             time,
             what,
-        })
+        };
+        Some((point, changes))
     }
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
@@ -397,6 +423,18 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
+    }
+}
+
+/// Whether more came of it than that the model looked at something or went on.
+fn changes(entry: &Entry, described: &Description<'_>) -> bool {
+    match (entry, &described.kind) {
+        (Entry::Replied { .. }, _) => end_of_turn(entry).is_some(),
+        (Entry::Finished { outcome, .. }, Kind::Call { name, .. }) => {
+            let tool = name.split(' ').next().unwrap_or_default();
+            !matches!(outcome, Outcome::Done { .. }) || !ONLY_LOOKS.contains(&tool)
+        }
+        _ => true,
     }
 }
 
