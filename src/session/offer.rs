@@ -108,6 +108,19 @@ impl AppContext {
         }
     }
 
+    /// The commands that go on in each of these sessions.
+    pub fn still_running(
+        &self,
+        sessions: Vec<String>,
+    ) -> Result<Vec<(String, Vec<StillRunning>)>, SessionError> {
+        let runs = self.runs()?;
+        let of = |id: String| {
+            let found = running(&runs, &id);
+            (id, found)
+        };
+        Ok(sessions.into_iter().map(of).collect())
+    }
+
     /// A look into the log of what is offered.
     pub fn details(&self, store: &Store, info: &SessionInfo) -> Result<Details, SessionError> {
         let mut recent = Recent::new(true);
@@ -183,7 +196,7 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a copy nobody went on with".into(),
+            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
             _ => "left".into(),
         },
         Ending::Failed => match &state.halted {

@@ -454,7 +454,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
     let background = app.now.background.len() + of_user.count();
     note_background(background);
     note(&format!(
-        "to go on: rewake -c, or rewake -r {}",
+        "to resume: rewake -c, or rewake -r {}",
         short_id(id)
     ));
 }

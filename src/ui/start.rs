@@ -23,7 +23,7 @@ pub struct Start {
     pub which: Option<Which>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
-    /// What is picked there is copied.
+    /// What is picked there is forked.
     pub fork: bool,
     /// What was dismissed is offered too.
     pub all: bool,

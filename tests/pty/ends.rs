@@ -25,7 +25,7 @@ fn a_signal_restores_the_screen_and_says_how_to_go_on() {
         let (home, mut terminal) = working();
         terminal.signal(signal);
         assert_eq!(terminal.ends().code(), Some(code));
-        terminal.sees("to go on: rewake -c");
+        terminal.sees("to resume: rewake -c");
         assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
         let again = Terminal::start(&home, &["-c"]);
         again.sees("1 command still running");

@@ -34,7 +34,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     terminal.sees("as you wished.");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
-    terminal.sees("to go on: rewake -c");
+    terminal.sees("to resume: rewake -c");
     assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
 }
 
@@ -235,7 +235,7 @@ fn all_keys_are_shown_and_the_size_may_change() {
     terminal.sees("too");
     terminal.resize(100, 30);
     terminal.says("/status");
-    terminal.sees("to go on later");
+    terminal.sees("to resume later");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn an_earlier_message_is_gone_back_to() {
     let mut stage = Stage::new(80, 24);
     talk(&mut stage);
     stage.keys("words<Esc><Esc>");
-    stage.does_not_see("go on from before");
+    stage.does_not_see("fork from before");
 }
 
 #[test]

@@ -260,6 +260,40 @@ fn one_that_was_named_at_the_start_was_meant() {
 }
 
 #[test]
+fn what_runs_on_is_looked_at_again_on_the_card() {
+    let mut stage = Stage::new(80, 24);
+    let id = offer(0, "").info.id;
+    offers(&mut stage, vec![offer(0, "mend it"), offer(1, "the docs")]);
+    stage.send(Msg::Details(id.clone(), Some(details())));
+    let looks = |stage: &Stage| {
+        let again = |i: &&Intent| matches!(i, Intent::LookAgain(of) if *of == [id.as_str()]);
+        stage.wanted.iter().filter(again).count()
+    };
+    stage.waits(999);
+    assert_eq!(looks(&stage), 0);
+    stage.waits(1);
+    stage.waits(1_000);
+    // One look at a time.
+    assert_eq!(looks(&stage), 1);
+    let running = StillRunning {
+        command: format!("cargo test {}", "--package parser ".repeat(20)),
+        age_ms: 300_000,
+        last_line: Some("test parser::wide ... ok".into()),
+    };
+    stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![running])])));
+    stage.sees("test parser::wide ... ok");
+    stage.does_not_see("last_token");
+    // However long it is, the command has one line, with its time at the end.
+    stage.sees("… 5 min");
+    stage.waits(1_000);
+    assert_eq!(looks(&stage), 2);
+    stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![])])));
+    stage.does_not_see("runs on");
+    stage.waits(5_000);
+    assert_eq!(looks(&stage), 2);
+}
+
+#[test]
 fn the_card_says_what_is_asked_for_in_a_session() {
     for (mode, want) in [
         (Mode::Plan, "plans only"),

@@ -116,7 +116,7 @@ impl App {
             self.hint = Some("nothing was said yet".into());
             return;
         }
-        let mut picker = Picker::new(For::Rewind, "go on from before", items);
+        let mut picker = Picker::new(For::Rewind, "fork from before", items);
         picker.note =
             Some("in a copy, with its words in the box; files are not changed back yet".into());
         self.overlay = Overlay::Picker(picker);

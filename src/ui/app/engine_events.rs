@@ -258,7 +258,7 @@ impl App {
             Why::CrashLoop => {
                 "crash loop: the last starts all ended without getting anywhere; Enter goes on"
             }
-            Why::Turns => "the number of turns is used up; say something to go on",
+            Why::Turns => "the number of turns is used up; say something to resume",
             Why::Unfit => {
                 "no answer fits the JSON Schema of this session; say what is wanted, or /schema drop"
             }

@@ -41,7 +41,7 @@ use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
 use crate::model::provider::Secret;
-use crate::session::{CommandLine, Details, NotSaid, Offer, Which, is_prompt};
+use crate::session::{CommandLine, Details, NotSaid, Offer, StillRunning, Which, is_prompt};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
@@ -63,6 +63,8 @@ pub enum Msg {
     Engine(u64, EngineEvent),
     /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
+    /// What goes on in offered sessions, by their ids. `None`: it cannot be read.
+    StillRunning(Option<Vec<(String, Vec<StillRunning>)>>),
     /// An offered session, by its id, was dismissed, or was not, and why.
     Dismissed(String, Result<(), String>),
     /// The last lines of what running commands printed.
@@ -147,6 +149,8 @@ pub enum Intent {
     PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Look at the running commands of these sessions again.
+    LookAgain(Vec<String>),
     /// An offered session is not to be offered any more.
     Dismiss(String),
     /// Fetches entries before this one.
@@ -591,6 +595,11 @@ impl App {
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
+            Msg::StillRunning(found) => {
+                if let (Overlay::Card(card), Some(found)) = (&mut self.overlay, found) {
+                    card.looked(found, self.now_ms);
+                }
+            }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
                     self.transcript.tail(call, text);
@@ -860,6 +869,10 @@ impl App {
             return self.held();
         }
         let mut intents = self.search_on();
+        if let Overlay::Card(card) = &mut self.overlay {
+            let again = card.look_again(self.now_ms);
+            intents.extend(again.map(Intent::LookAgain));
+        }
         intents.extend(match self.typed_ms {
             // There is no session yet to keep it in.
             Some(_) if !self.has_session() => Vec::new(),

@@ -187,6 +187,7 @@ impl Effects {
             Intent::Dismiss(id) => self.dismiss(id),
             Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
+            Intent::LookAgain(sessions) => self.look_again(sessions),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });

@@ -68,6 +68,16 @@ impl Effects {
         });
     }
 
+    pub(super) fn look_again(&self, sessions: Vec<String>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let found = ctx
+                .still_running(sessions)
+                .inspect_err(|error| tracing::warn!(%error, "running commands cannot be read"));
+            Some(Msg::StillRunning(found.ok()))
+        });
+    }
+
     pub(super) fn earlier(&self, first: Seq, app: &App) {
         let Some(id) = app.id.clone() else {
             return;

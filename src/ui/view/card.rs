@@ -11,8 +11,8 @@ use super::over::{asking_keys, centred, words_below};
 use super::status::mode_words;
 use crate::core::entry::Mode;
 use crate::session::{Details, Offer, ago, clock, short_id};
-use crate::ui::app::{App, Overlay};
-use crate::ui::text::{Break, clean_line, clip, wrap};
+use crate::ui::app::{App, Overlay, Readiness};
+use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::spinner;
 
@@ -43,12 +43,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::default());
     }
     let held = card.offer().is_some_and(|o| o.held_by.is_some());
-    let keys = match held {
-        true => "Enter watch it · t take it over · f fork · n something new · h history · q leave",
-        false => "Enter resume · n something new · f fork · x dismiss · h history · q leave",
-    };
-    let keys = [asking_keys(app, keys)];
-    let mut below = wrap(&keys, columns, &[], &[], Break::Words);
+    let keys = if held { &HELD_KEYS } else { &KEYS };
+    let mut below = key_lines(app, keys, columns);
+    if columns >= GRID_COLUMNS {
+        // Its place is the first line of the keys.
+        lines.pop();
+    }
     below.extend(words_below(app, columns));
     // The selected one stays in sight, and what keys do.
     let room = usize::from(area.height).saturating_sub(below.len());
@@ -58,6 +58,50 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let at = centred(area, width.saturating_sub(4), height);
     frame.render_widget(Paragraph::new(lines), at);
+}
+
+type Key = (&'static str, &'static str);
+
+/// In columns, one below the other in each.
+const KEYS: [[Key; 2]; 3] = [
+    [("Enter", "resume"), ("x", "dismiss")],
+    [("n", "something new"), ("f", "fork")],
+    [("h", "history"), ("q", "leave")],
+];
+const HELD_KEYS: [[Key; 2]; 3] = [
+    [("Enter", "watch it"), ("t", "take it over")],
+    [("n", "something new"), ("f", "fork")],
+    [("h", "history"), ("q", "leave")],
+];
+const KEY_COLUMNS: [(usize, usize); 3] = [(7, 19), (3, 21), (3, 8)];
+const GRID_COLUMNS: usize = 61;
+
+/// What keys do: a grid, below a line that says why none counts yet; one after the other where it
+/// is narrow.
+fn key_lines(app: &App, keys: &[[Key; 2]; 3], columns: usize) -> Vec<Line<'static>> {
+    let theme = &app.theme;
+    if columns < GRID_COLUMNS {
+        let keys = keys.as_flattened().iter();
+        let keys: Vec<String> = keys.map(|(key, what)| format!("{key} {what}")).collect();
+        let keys = [asking_keys(app, &keys.join(" · "))];
+        return wrap(&keys, columns, &[], &[], Break::Words);
+    }
+    let (why, key_style) = match app.readiness() {
+        Readiness::Armed => ("", theme.accent),
+        Readiness::Behind => ("Tab first, then", theme.dim),
+        Readiness::Quiet => ("a moment …", theme.dim),
+    };
+    let mut lines = vec![Line::styled(why, theme.dim)];
+    for row in 0..2 {
+        let mut spans = Vec::new();
+        for (of_column, (key_columns, what_columns)) in keys.iter().zip(KEY_COLUMNS) {
+            let (key, what) = of_column[row];
+            spans.push(Span::styled(format!("{key:<key_columns$}"), key_style));
+            spans.push(Span::styled(format!("{what:<what_columns$}"), theme.dim));
+        }
+        lines.push(Line::from(spans));
+    }
+    lines
 }
 
 /// Lines to leave out above, so that the offer that is selected is seen with the keys.
@@ -141,6 +185,28 @@ fn told(
     wrap(&spans, columns, &first, &rest, Break::Words)
 }
 
+/// A glyph, what it is, the words on one line, and a time at its end.
+fn told_short(
+    glyph: Span<'static>,
+    name: &str,
+    (words, style): (&str, Style),
+    time: &str,
+    columns: usize,
+    theme: &Theme,
+) -> Line<'static> {
+    let before = format!(" {name:<NAME_COLUMNS$} ");
+    let taken = 1 + width(&before) + width(time) + 1 + 2;
+    let room = columns.saturating_sub(taken);
+    let words = clip(&clean_line(words), room);
+    let blank = " ".repeat((room + 1).saturating_sub(width(&words)));
+    Line::from(vec![
+        glyph,
+        Span::styled(before, theme.dim),
+        Span::styled(words, style),
+        Span::styled(format!("{blank}{time}"), theme.dim),
+    ])
+}
+
 fn detail_lines(
     details: &Details,
     since_look: i64,
@@ -149,25 +215,30 @@ fn detail_lines(
 ) -> Vec<Line<'static>> {
     let (text, dim) = (theme.text, theme.dim);
     let blank = (" ", dim);
+    let all =
+        |glyph, name: &str, words: &str, style| told(glyph, name, (words, style), columns, theme);
     let mut lines = Vec::new();
-    let mut tell = |glyph, name: &str, words: &str, style| {
-        lines.extend(told(glyph, name, (words, style), columns, theme));
-    };
     if details.mode == Mode::BypassPermissions {
-        tell(("!", theme.warn), "mode", "it runs without asking", text);
+        let words = "it runs without asking";
+        lines.extend(all(("!", theme.warn), "mode", words, text));
     }
     if let Some(request) = &details.request {
-        tell(blank, "last", request, text);
+        lines.extend(all(blank, "last", request, text));
     }
     for running in &details.running {
         let age = running.age_ms + since_look;
-        let glyph = (spinner(age), theme.running);
-        let words = format!("{} · {}", running.command, clock(age));
-        tell(glyph, "runs on", &words, text);
+        let glyph = Span::styled(spinner(age), theme.running);
+        let command = (running.command.as_str(), text);
+        let line = told_short(glyph, "runs on", command, &clock(age), columns, theme);
+        lines.push(line);
         if let Some(last) = &running.last_line {
-            tell(blank, "", last, dim);
+            let glyph = Span::raw(" ");
+            lines.push(told_short(glyph, "", (last, dim), "", columns, theme));
         }
     }
+    let mut tell = |glyph, name: &str, words: &str, style| {
+        lines.extend(all(glyph, name, words, style));
+    };
     if let Some(doing) = details
         .doing
         .as_ref()

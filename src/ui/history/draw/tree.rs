@@ -93,7 +93,7 @@ fn preview(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let lines = tree.preview.visible(columns, usize::from(area.height));
     let line = |text: &String| {
         let style = match text.chars().next() {
-            Some('»') => theme.text,
+            Some('▌') => theme.text,
             Some('·' | '─') => theme.dim,
             _ => theme.text,
         };
@@ -142,7 +142,7 @@ fn grown(
         Drawn::Session(title) => (title.clone(), theme.heading()),
         Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.accent),
         Drawn::Said(at) => match tree.points.get(*at).map(|p| &p.what) {
-            Some(What::Said(words)) => (format!("» {words}"), theme.text),
+            Some(What::Said(words)) => (format!("▌ {words}"), theme.text),
             _ => (String::new(), theme.text),
         },
         Drawn::Checkpoint(at) => {
