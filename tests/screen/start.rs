@@ -510,6 +510,27 @@ fn trust_is_asked_for_before_anything_else() {
     }
 }
 
+#[test]
+fn a_folder_is_trusted_when_the_end_of_its_config_was_seen() {
+    let mut project = greedy(60, Standing::Untrusted);
+    let address = format!("\"http://{}.evil\"", "a".repeat(100));
+    let given = project.content.keys.get_mut("providers.openai.base_url");
+    given.unwrap().shown = address;
+    let then = Box::new(Begin::Open {
+        which: Which::New,
+        prompt: None,
+    });
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::Trust { project, then })));
+    stage.sees(".evil\"");
+    stage.answers("y");
+    assert!(stage.wanted.is_empty(), "trusted unread");
+    stage.sees("scroll to the end");
+    stage.keys("<End>");
+    stage.answers("y");
+    assert!(matches!(stage.wanted[..], [Intent::Trust(_)]));
+}
+
 fn first_run() -> FirstRun {
     let provider = |name: &str, found: &str, is_ready: bool, hint: &str| Provider {
         name: name.into(),

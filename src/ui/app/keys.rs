@@ -24,6 +24,9 @@ const QUIT_WAIT_MS: i64 = 2_000;
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
 
+/// What is said to a yes before the end of a question was on the screen.
+pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -79,7 +82,7 @@ impl App {
                 Vec::new()
             }
             Some(Answer::Unread) => {
-                self.hint = Some("scroll to the end of the question first, then answer".into());
+                self.hint = Some(UNREAD.into());
                 Vec::new()
             }
             Some(answer) => self.answer(answer),
@@ -113,6 +116,9 @@ impl App {
     /// A key for the box, which is not seen below a card: only what types gets there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        if !self.has_words_in_front() && self.page.scrolled(key) {
+            return Vec::new();
+        }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let did = match key.code {
             KeyCode::Char('c' | 'd')

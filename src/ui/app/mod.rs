@@ -30,7 +30,7 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, KeyEntry, Picker, Review, Viewer};
+use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
@@ -386,6 +386,8 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
+    /// What of the question in `overlay` is on the screen.
+    pub page: Page,
     /// When keys may answer what asks.
     pub quiet: Quiet,
     /// What stands in the box waits until what asks is answered.
@@ -470,6 +472,7 @@ impl App {
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
+            page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
             asking: 0,
@@ -816,6 +819,7 @@ impl App {
         self.asking += 1;
         self.aside = !self.composer.is_empty();
         self.overlay = overlay;
+        self.page = Page::default();
     }
 
     /// What a key would answer, by its number.
@@ -838,6 +842,9 @@ impl App {
             && let Some(asked) = &mut self.asked
         {
             asked.drawn();
+        }
+        if matches!(self.overlay, Overlay::Trust(_) | Overlay::Confirm { .. }) {
+            self.page.drawn();
         }
     }
 
