@@ -143,7 +143,8 @@ fn a_plan_ticks() {
         stage.log(entry::planned(id, &plan));
         stage.keys("/plan<Enter>");
     });
-    let mut stage = Stage::opened(80, 24);
+    let mut stage = Stage::new(80, 24);
+    stage.open();
     stage.says("mend it");
     let id = stage.replies(vec![call("plan", steps(&plan))])[0];
     stage.log(entry::planned(id, &plan));
@@ -157,6 +158,9 @@ fn a_plan_ticks() {
     stage.log(entry::planned(id, &later));
     stage.sees("plan 3 of 3 · run everything");
     stage.sees("✓ mend the loop");
+    // While it works, and no longer.
+    stage.rest();
+    stage.does_not_see("plan 3 of 3");
 }
 
 #[test]
