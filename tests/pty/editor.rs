@@ -62,16 +62,25 @@ fn an_editor_has_the_terminal_and_gives_back_the_draft() {
 
 #[test]
 fn an_editor_that_fails_leaves_the_draft_as_it_was() {
-    for (end, said) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
-        let home = answering("first words and more");
-        let mut terminal = with_editor(&home, &format!("echo other > \"$1\"; {end}"));
-        terminal.types("first words");
-        terminal.sees("› first words");
-        terminal.types(EDIT);
-        terminal.sees(said);
-        terminal.sees("the text is as it was");
-        goes_on(&mut terminal, "first words");
-    }
+    let home = answering("first words and more");
+    let mut terminal = with_editor(&home, "echo other > \"$1\"; exit 3");
+    terminal.types("first words");
+    terminal.sees("› first words");
+    terminal.types(EDIT);
+    terminal.sees("exit status: 3");
+    terminal.sees("the text is as it was");
+    goes_on(&mut terminal, "first words");
+}
+
+#[test]
+fn what_an_editor_saved_before_it_was_killed_is_in_the_box() {
+    let home = answering("saved words and more");
+    let mut terminal = with_editor(&home, "echo saved words > \"$1\"; kill -9 $$");
+    terminal.types("first words");
+    terminal.sees("› first words");
+    terminal.types(EDIT);
+    terminal.sees("› saved words");
+    goes_on(&mut terminal, "saved words");
 }
 
 /// Rewake is killed while the editor has the words, and the editor writes them all the same.

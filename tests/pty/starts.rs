@@ -308,7 +308,7 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
     terminal.sees("› remember me");
     terminal.types("\x03");
     terminal.says("/resume");
-    terminal.sees("go on with");
+    terminal.sees("resume");
     terminal.sees("remember me");
     // What one is in already is not offered.
     assert!(!terminal.screen().contains("open elsewhere"));
