@@ -70,6 +70,10 @@
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
 //!    prefix: everything in it comes from entries, the system prompt too.
 //!
+//! Files are set back the same way: [`core::rewind`] says what each path is to be, that tree is
+//! recorded (`Restoring`), [`workspace::files::restore`](workspace::files::restore()) does it, and `Restored` says what came of it. A
+//! crash between leaves `Restore` to be the next step.
+//!
 //! # The rooms
 //!
 //! Imports go strictly down this list; `tests/source/layers` reads them and says so.

@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use super::diff::Range;
 use super::gc::Wanted;
+use super::rewind::{At, RewindArgs};
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
@@ -178,6 +179,23 @@ enum Command {
         #[arg(long)]
         stat: bool,
     },
+    /// Go back to an entry of a session: with its files, with the conversation, or with both
+    Rewind(RewindArgs),
+    /// Set single files back to what they were at an entry of a session, or print one
+    Restore {
+        /// Files or folders
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        /// The session and the entry, as `rewake show` numbers them
+        #[arg(long, value_name = "ID:ENTRY")]
+        at: At,
+        /// Write the one file into FILE, `-` for stdout, and change nothing else
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show what the data takes; with --yes remove what is kept of the files of old sessions
     Gc {
         /// Remove it; without this it is only shown
@@ -338,6 +356,13 @@ pub(crate) enum Invocation {
         id: String,
         range: Range,
         stat: bool,
+    },
+    Rewind(RewindArgs),
+    Restore {
+        paths: Vec<PathBuf>,
+        at: At,
+        output: Option<PathBuf>,
+        yes: bool,
     },
     Gc(Wanted),
     Dismiss {
@@ -500,6 +525,25 @@ impl Cli {
                 range: range.unwrap_or_default(),
                 stat,
             },
+            Command::Rewind(args) => {
+                if !(args.redo || args.files || args.conversation || args.both) {
+                    return Err(conflict(
+                        "what is to go back: --files, --conversation or --both".to_string(),
+                    ));
+                }
+                Invocation::Rewind(args)
+            }
+            Command::Restore {
+                paths,
+                at,
+                output,
+                yes,
+            } => Invocation::Restore {
+                paths,
+                at,
+                output,
+                yes,
+            },
             Command::Gc { yes, older_than } => Invocation::Gc(Wanted {
                 older_than_days: older_than,
                 yes,
@@ -563,6 +607,8 @@ impl Command {
             Command::Show { .. } => "show",
             Command::Fork { .. } => "fork",
             Command::Diff { .. } => "diff",
+            Command::Rewind(_) => "rewind",
+            Command::Restore { .. } => "restore",
             Command::Gc { .. } => "gc",
             Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",

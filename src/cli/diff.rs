@@ -7,8 +7,8 @@ use similar::TextDiff;
 
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
-use crate::core::tree::{Change, Item, Tree, diff, named, tree_at};
-use crate::report::{Trouble, exit, line};
+use crate::core::tree::{Change, Item, Tree, diff, named, path_text, tree_at};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 use crate::store::Store;
 
@@ -60,12 +60,15 @@ pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Resul
             Change::Gone { .. } => None,
         };
         let shown = Shown {
-            path: escaped(path),
+            path: path_text(path),
             before: from.0.get(path),
             now,
         };
         let (added, removed) = shown.print(&store, stat)?;
         sums = (sums.0 + added, sums.1 + removed);
+    }
+    if delta.0.is_empty() && !stat {
+        note("no file differs between these two places of the session");
     }
     if stat {
         let files = count(delta.0.len(), "file");
@@ -92,7 +95,7 @@ fn name(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<&str, Trou
     })
 }
 
-fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
+pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
     match store.tree(name)? {
         Some(known) => Ok(known.tree),
         None => Err(Trouble::new(
@@ -104,15 +107,15 @@ fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
 }
 
 /// One path and what became of it.
-struct Shown<'a> {
-    path: String,
-    before: Option<&'a Item>,
-    now: Option<&'a Item>,
+pub(super) struct Shown<'a> {
+    pub path: String,
+    pub before: Option<&'a Item>,
+    pub now: Option<&'a Item>,
 }
 
 impl Shown<'_> {
     /// The lines that were added and removed.
-    fn print(&self, store: &Store, stat: bool) -> Result<(usize, usize), Trouble> {
+    pub(super) fn print(&self, store: &Store, stat: bool) -> Result<(usize, usize), Trouble> {
         let Shown { path, before, now } = self;
         let old = self.text(store, *before)?;
         let new = self.text(store, *now)?;
@@ -159,7 +162,7 @@ impl Shown<'_> {
     fn text(&self, store: &Store, item: Option<&Item>) -> Result<Text, Trouble> {
         Ok(match item {
             None => Text::Text(String::new()),
-            Some(Item::Link { target }) => Text::Other(format!("a link to {}", escaped(target))),
+            Some(Item::Link { target }) => Text::Other(format!("a link to {}", path_text(target))),
             Some(Item::Marker { why, bytes, .. }) => match bytes {
                 0 => Text::Other(why.words().to_string()),
                 bytes => Text::Other(format!("{} ({bytes} bytes)", why.words())),
@@ -195,25 +198,6 @@ impl Text {
     }
 }
 
-/// A path for a person, on one line: what is no text in it as `\xNN`.
-fn escaped(path: &[u8]) -> String {
-    let is_plain = |c: &char| !c.is_control();
-    let bytes = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .map(|b| format!("\\x{b:02x}"))
-            .collect::<String>()
-    };
-    let chunk = |chunk: std::str::Utf8Chunk<'_>| {
-        let valid = chunk.valid().chars().map(|c| match is_plain(&c) {
-            true => c.to_string(),
-            false => bytes(c.to_string().as_bytes()),
-        });
-        valid.collect::<String>() + &bytes(chunk.invalid())
-    };
-    path.utf8_chunks().map(chunk).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,11 +209,5 @@ mod tests {
         assert_eq!("12..40".parse(), range(Some(12), Some(40)));
         assert_eq!("..40".parse(), range(None, Some(40)));
         assert!("a..b".parse::<Range>().is_err());
-    }
-
-    #[test]
-    fn a_path_is_one_line() {
-        assert_eq!(escaped(b"a\nb\xff\x1b"), "a\\x0ab\\xff\\x1b");
-        assert_eq!(escaped("ä/b".as_bytes()), "ä/b");
     }
 }

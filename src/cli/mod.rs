@@ -20,6 +20,7 @@ mod logging;
 mod models;
 mod permissions;
 mod ps;
+mod rewind;
 mod run;
 mod sandbox;
 mod show;
@@ -121,6 +122,13 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Show { id } => show::run(ctx, &id),
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
         Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
+        Invocation::Rewind(wanted) => rewind::run(ctx, &wanted),
+        Invocation::Restore {
+            paths,
+            at,
+            output,
+            yes,
+        } => rewind::restore(ctx, &paths, &at, output.as_deref(), yes),
         Invocation::Gc(wanted) => gc::run(ctx, wanted),
         Invocation::Dismiss { id } => dismiss::run(ctx, &id),
         Invocation::Compact { id } => compact::run(ctx, &id),

@@ -136,7 +136,10 @@ fn said(
         }
         Err(NotSaid::Failed(why, hint)) => Err(match hint {
             Some(hint) => trouble(why, &hint),
-            None => Trouble::new(exit::USAGE, why),
+            None => trouble(
+                why,
+                "a prompt that begins with a slash may begin with a space",
+            ),
         }),
     }
 }

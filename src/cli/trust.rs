@@ -1,12 +1,13 @@
 //! `rewake trust`: what the config of a folder may say, and its custom commands.
 
 use crate::config::{Paths, trust};
+use crate::core::visible::command;
 use crate::report::{Trouble, exit, line};
 use crate::session::trust_commands;
 use crate::ui::commands::is_own;
 use crate::workspace::Here;
 
-/// As many keys are listed.
+/// As many commands are listed.
 const MAX_LISTED: usize = 50;
 
 pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
@@ -26,8 +27,8 @@ pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     line(&format!(
         "{root} is trusted now: its .rewake/config.toml is read whole, until it says something else"
     ));
-    for text in content.lines(MAX_LISTED) {
-        line(&format!("  {text}"));
+    for text in content.lines(usize::MAX) {
+        line(&format!("  {}", command(&text).replace('\n', "\n  ")));
     }
     if !commands.is_empty() {
         line("its custom commands may be used, until they say something else:");

@@ -29,6 +29,8 @@ pub struct Ended {
     pub how: How,
     /// From the command's start to its end, milliseconds.
     pub took_ms: u64,
+    /// The time limit of one that was ended at it, milliseconds.
+    pub limit_ms: Option<u64>,
     /// UTC, since 1970.
     pub ended_at_ms: i64,
     /// Printed by the command.
@@ -115,15 +117,21 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
         false => (end.bytes_kept, end.bytes_total),
         true => on_disk(folder),
     };
-    // The spec is read only for what ran in a sandbox.
-    let prepared = end.sandbox.as_ref().and_then(|_| folder.prepared().ok());
-    let profile = prepared.and_then(|prepared| prepared.spec.sandbox);
+    let was_limited = end.how == How::TimedOut;
+    // The spec is read only for what needs it.
+    let is_needed = was_limited || end.sandbox.is_some();
+    let spec = is_needed.then(|| folder.prepared().ok()).flatten();
+    let spec = spec.map(|prepared| prepared.spec);
+    let limit_ms = spec.as_ref().map(|spec| spec.timeout_ms);
+    let profile = spec.and_then(|spec| spec.sandbox);
+    let profile = profile.filter(|_| end.sandbox.is_some());
     let gaps = profile.iter().flat_map(|profile| &profile.gaps);
     let not_held = gaps.filter_map(|gap| gap.strip_prefix(NOT_HELD));
     let not_held = not_held.map(str::to_string).collect();
     Ended {
         how: end.how,
         took_ms: end.took_ms,
+        limit_ms: limit_ms.filter(|_| was_limited),
         ended_at_ms: end.ended_at_ms,
         bytes_total,
         bytes_kept,
@@ -145,6 +153,7 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
     Ended {
         how: How::Lost { group },
         took_ms: u64::try_from(seen_ms - since_ms).unwrap_or(0),
+        limit_ms: None,
         ended_at_ms: seen_ms,
         bytes_total: total,
         bytes_kept: kept,

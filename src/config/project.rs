@@ -23,7 +23,7 @@ use super::{ConfigError, Warning};
 /// As many keys are named in a warning.
 const MAX_NAMED: usize = 10;
 
-/// So much of a value is shown.
+/// So much of a value is shown in a warning.
 const MAX_SHOWN_CHARS: usize = 60;
 
 /// Where it lies, from the root of the workspace.
@@ -61,7 +61,7 @@ pub struct Content {
 pub struct Given {
     /// Of the value as TOML: blake3 in hex.
     pub hash: String,
-    /// The value, short and on one line; nothing of what may be a secret.
+    /// The value, whole, an element of an array a line; nothing of what may be a secret.
     pub shown: String,
 }
 
@@ -101,21 +101,38 @@ fn weight(key: &str) -> usize {
     place.unwrap_or(FIRST.len())
 }
 
-/// Debug marks control characters and what has no width.
+/// Nothing of it is left out, since it is what a person trusts: each element of an array stands
+/// on a line of its own. Debug marks control characters and what has no width.
 fn shown(value: &Value) -> String {
-    let text = match value {
+    match value {
+        Value::Array(values) if values.len() > 1 => {
+            let values: Vec<String> = values.iter().map(inline).collect();
+            format!("[\n  {}\n]", values.join(",\n  "))
+        }
+        other => inline(other),
+    }
+}
+
+fn inline(value: &Value) -> String {
+    match value {
         Value::String(text) => format!("{text:?}"),
         Value::Array(values) => {
-            let values: Vec<String> = values.iter().take(MAX_SHOWN_CHARS).map(shown).collect();
+            let values: Vec<String> = values.iter().map(inline).collect();
             format!("[{}]", values.join(", "))
         }
         Value::Table(table) => {
-            let entry = |(key, value): (&String, &Value)| format!("{key:?} = {}", shown(value));
-            let entries: Vec<String> = table.iter().take(MAX_SHOWN_CHARS).map(entry).collect();
+            let entry = |(key, value): (&String, &Value)| format!("{key:?} = {}", inline(value));
+            let entries: Vec<String> = table.iter().map(entry).collect();
             format!("{{{}}}", entries.join(", "))
         }
         other => other.to_string(),
-    };
+    }
+}
+
+/// A value for a warning, which decides nothing: short and on one line.
+fn short(shown: &str) -> String {
+    let text = shown.replace("[\n  ", "[").replace("\n  ", " ");
+    let text = text.replace("\n]", "]");
     match text.chars().count() > MAX_SHOWN_CHARS {
         false => text,
         true => text
@@ -154,7 +171,7 @@ pub enum Standing {
 pub struct Difference {
     /// The dotted key.
     pub key: String,
-    /// The value that is there now, short. `None` when it is gone.
+    /// The value that is there now. `None` when it is gone.
     pub shown: Option<String>,
     /// `changed`, `new` or `gone`.
     pub how: &'static str,
@@ -286,7 +303,16 @@ fn not_used(file: &Path, project: &Project) -> Option<Warning> {
     let (why, what, hint) = match &project.standing {
         Standing::Trusted => return None,
         Standing::Changed(differences) => {
-            let all = differences.iter().map(ToString::to_string);
+            let all = differences.iter().map(|difference| {
+                let shown = difference.shown.as_deref().map(short);
+                let key = difference.key.clone();
+                Difference {
+                    key,
+                    shown,
+                    ..*difference
+                }
+                .to_string()
+            });
             (
                 "it changed since it was trusted",
                 some(all, differences.len(), MAX_NAMED),
@@ -359,6 +385,33 @@ mod tests {
         f.trust();
         assert_eq!(f.load(&[], &[]).unwrap().config.permissions.allow, ["Bash"]);
         assert!(warnings(&f).is_empty());
+    }
+
+    #[test]
+    fn what_is_trusted_is_shown_whole_and_an_element_a_line() {
+        let f = Fixture::new();
+        let address = format!("http://{}.evil", "a".repeat(200));
+        let rule = format!("Bash({}; rm)", "b".repeat(200));
+        let rules = vec![format!("{rule:?}"); 100].join(", ");
+        f.project(&format!(
+            "[permissions]\nallow = [{rules}]\n[providers.openai]\nbase_url = {address:?}\n"
+        ));
+        let loaded = f.load(&[], &[]).unwrap();
+        let lines = loaded.project.content.lines(usize::MAX).join("\n");
+        let said: Vec<&str> = lines.lines().collect();
+        assert_eq!(said[0], "permissions.allow = [");
+        assert_eq!(said[1], format!("  {rule:?},"));
+        assert_eq!(said[100], format!("  {rule:?}"));
+        assert_eq!(said[101], "]");
+        assert_eq!(
+            said[102],
+            format!("providers.openai.base_url = {address:?}")
+        );
+        // A warning decides nothing: it stays short.
+        f.trust();
+        f.project(&format!("[permissions]\nallow = [{rules}, \"Bash\"]\n"));
+        let warning = &warnings(&f)[0];
+        assert!(warning.len() < 500 && !warning.contains('\n'), "{warning}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Default for Config {
             max_turns: None,
             thinking_budget_tokens: None,
             inline_max_bytes: 16 * 1024,
-            theme: "dark".to_string(),
+            theme: "auto".to_string(),
             ui: UiConfig::default(),
             notify: NotifyConfig::default(),
             context: ContextConfig::default(),

@@ -6,9 +6,10 @@
 //! a line with its address.
 
 use super::budget::Budget;
-use super::entry::{Block, Entry, Seq};
+use super::entry::{Block, Entry, Outcome, Seq};
 use super::happened;
 use super::ledger::RanCommand;
+use super::prompt::inlined_result;
 use super::said_again;
 use super::sharing;
 use super::state::State;
@@ -21,8 +22,11 @@ const MAX_BYTES: usize = 16 * 1024;
 const MAX_FILES: usize = 20;
 const MAX_COMMANDS: usize = 6;
 
-/// A result up to this size is in the line of its call.
+/// A result of one line up to this size is in the line of its call.
 const SHORT_RESULT: usize = 80;
+
+/// Less of a longer one than this says no more than that line.
+const MIN_PART_BYTES: usize = 300;
 
 struct Section {
     title: &'static str,
@@ -120,10 +124,10 @@ fn fit(sections: &mut [Section], room: usize) {
 }
 
 /// The calls of the last answer with their results, each in a line, and all of them with some
-/// of their text, shortened evenly.
+/// of their text, shortened evenly where that leaves enough of each.
 fn last_results(state: &State, room: usize) -> String {
     let mut answer = String::new();
-    let mut results: Vec<(Seq, String)> = Vec::new();
+    let mut results: Vec<(Seq, String, &Outcome)> = Vec::new();
     for record in &state.context {
         match &record.entry {
             Entry::Replied { blocks, .. } => {
@@ -132,7 +136,7 @@ fn last_results(state: &State, room: usize) -> String {
             }
             Entry::Finished { outcome, .. } => {
                 let (text, _) = outcome.to_model_text();
-                results.push((record.seq, text));
+                results.push((record.seq, text, outcome));
             }
             _ => {}
         }
@@ -146,15 +150,17 @@ fn last_results(state: &State, room: usize) -> String {
     }
     text.push_str(&state.ledger.result_lines(room / 4));
     // A short one stands whole in its line.
-    results.retain(|(_, text)| text.len() > SHORT_RESULT);
+    results.retain(|(_, text, _)| text.len() > SHORT_RESULT || text.trim().contains('\n'));
     const AROUND: usize = 40;
-    let sizes = results.iter().map(|(_, text)| text.len() + AROUND);
+    let sizes = results.iter().map(|(_, text, _)| text.len() + AROUND);
     let each = sharing::level(sizes, room / 4);
     let each = each.saturating_sub(AROUND);
-    for (seq, result) in &results {
-        if each > SHORT_RESULT {
-            let part = head_tail(result.trim_end(), each, "\n[…]\n");
-            text.push_str(&format!("entry {seq} in part:\n{part}\n"));
+    for (seq, result, outcome) in &results {
+        if result.len() <= each {
+            text.push_str(&format!("entry {seq}:\n{}\n", result.trim_end()));
+        } else if each >= MIN_PART_BYTES {
+            let part = inlined_result(result, each, *seq, outcome);
+            text.push_str(&format!("entry {seq} in part:\n{}\n", part.trim_end()));
         }
     }
     text

@@ -10,15 +10,25 @@
 //! Invariant: nothing here holds a path, id or handle that only means something to one
 //! process; an entry read ten years later on another machine still says what happened.
 
+mod call;
+mod choice;
+mod content;
+mod kept;
+mod plan;
+mod usage;
+
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 
-use super::choice::Effort;
-use super::text::one_line;
+pub use call::{By, CallId, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
+pub use choice::{Choice, FallbackModel, Mode, Unfit};
+pub use content::{BlobRef, Block, Image, Layers, StopReason, ToolSpec, UsedCommand, Via};
+pub use kept::{Kept, KeptWhy, MAX_KEPT};
+pub use plan::{Plan, PlanStep, StepState};
+pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
 /// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
 /// so a place is unique along one path, and it needs no store to be known.
@@ -32,48 +42,6 @@ pub struct Record {
     /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub entry: Entry,
-}
-
-/// A tool call, named by us: the `Replied` entry that asked for it and its index among the
-/// calls of that answer. Servers repeat their own ids or send none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct CallId {
-    /// The place of the `Replied` entry.
-    pub reply: Seq,
-    /// The call's place among the calls of that answer, from 0.
-    pub index: u32,
-}
-
-impl CallId {
-    /// The id that is sent to a provider: unique along the path, and the same each time.
-    /// Nine letters and digits, since Mistral takes nothing else; only a session of more than
-    /// twenty million entries has longer ones.
-    pub fn wire(&self) -> String {
-        // Cantor's pairing function: no two pairs have the same number, and those of small
-        // pairs are small. One of `sum` and `sum + 1` is even; halved first, nothing overflows.
-        let sum = u128::from(self.reply) + u128::from(self.index);
-        let before = match sum % 2 {
-            0 => sum / 2 * (sum + 1),
-            _ => sum.div_ceil(2) * sum,
-        };
-        format!("c{:0>8}", base62(before + u128::from(self.index)))
-    }
-}
-
-fn base62(mut number: u128) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut digits = Vec::new();
-    while number > 0 {
-        digits.push(char::from(DIGITS[(number % 62) as usize]));
-        number /= 62;
-    }
-    digits.iter().rev().collect()
-}
-
-impl std::fmt::Display for CallId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.reply, self.index)
-    }
 }
 
 /// One fact of a session. JSON names its kind in `kind`; [`Entry::kind`] is that name.
@@ -242,6 +210,48 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// The workspace's files are about to be set back. What is to be done is what differs between
+    /// the two trees, so whoever finds this without its `Restored` does the rest.
+    Restoring {
+        /// The name of the tree that says what the files were until now.
+        before: String,
+        /// The name of the tree that says what they are to be.
+        target: String,
+        /// The entry whose files are meant. `None`: the last setting back is taken back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Seq>,
+        /// All that is covered is to be as there, whoever changed it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
+        /// What stays as it is, and why: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<Kept>,
+        /// How many more stay as they are.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_kept: u64,
+    },
+    /// The files were set back.
+    Restored {
+        /// The name of the tree that says what the files are now. `None`: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+        /// Files and links that have their earlier content again.
+        written: u64,
+        /// Files and links that are gone again.
+        removed: u64,
+        /// Which these were: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+        /// What stays as it was, and why: at most [`MAX_KEPT`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<Kept>,
+        /// How many more stay as they were.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more_kept: u64,
+        /// Why nothing was set back. `None`: it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// The first entry of a fork. It closes every open call: those belong to the other branch.
     Forked {
         /// Where the fork goes on from.
@@ -321,6 +331,10 @@ pub enum Entry {
     },
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A result that left the context for a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedResult {
@@ -333,82 +347,6 @@ pub struct FreedResult {
     pub call: String,
 }
 
-/// What is another from here on. `None` leaves what is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Choice {
-    /// `provider/model`. It begins with the effort and the temperature of the config.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Another model answers until the user's next message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<FallbackModel>,
-    /// A rule of this session that is taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without: Option<String>,
-    /// The JSON Schema that the next answer has to fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
-    /// No answer has to fit a schema any more.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub without_schema: bool,
-}
-
-/// Where an answer does not fit its schema, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfit {
-    /// JSON Pointer into the answer; empty: the answer as a whole.
-    pub path: String,
-    /// In words for the model and for a person.
-    pub why: String,
-}
-
-impl std::fmt::Display for Unfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.path.as_str() {
-            "" => write!(f, "at the top: {}", self.why),
-            path => write!(f, "at {path}: {}", self.why),
-        }
-    }
-}
-
-impl Choice {
-    /// Only another model: `provider/model`.
-    pub fn of_model(model: impl Into<String>) -> Choice {
-        Choice {
-            model: Some(model.into()),
-            ..Choice::default()
-        }
-    }
-
-    /// Only another mode.
-    pub fn of_mode(mode: Mode) -> Choice {
-        Choice {
-            mode: Some(mode),
-            ..Choice::default()
-        }
-    }
-
-    /// Nothing is chosen.
-    pub fn is_empty(&self) -> bool {
-        *self == Choice::default()
-    }
-}
-
-/// The model that answers in place of one that could not be asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FallbackModel {
-    /// `provider/model`.
-    pub model: String,
-    /// Why the one before could not be asked.
-    pub error: Failure,
-}
-
 /// Images that a server refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -417,521 +355,6 @@ pub struct Refusal {
     /// The model takes none at all: those that come later are not sent either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every: bool,
-}
-
-/// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Layers {
-    /// Layer 1: the system prompt.
-    pub system: String,
-    /// Layer 1: the tools, in the order they are sent.
-    pub tools: Vec<ToolSpec>,
-    /// AGENTS.md chain and what else comes with the folder. May be empty.
-    pub instructions: String,
-}
-
-/// A tool as the model sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolSpec {
-    /// What the model calls it by.
-    pub name: String,
-    /// What the model reads of it.
-    pub description: String,
-    /// JSON Schema of the arguments: an object.
-    pub schema: Value,
-}
-
-/// An image, kept in the blobs of the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
-    pub media_type: String,
-    pub blob: BlobRef,
-}
-
-/// Bytes in the blobs of the store: blake3 in hex, and the size before compression.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlobRef {
-    /// Blake3 of the bytes as they were, in hex. It is the blob's name.
-    pub hash: String,
-    /// The size as it was, before compression.
-    pub bytes: u64,
-}
-
-/// A command whose text was said: the words of the entry are that text, with the arguments and
-/// files in it, so the log does not change with the command's file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedCommand {
-    /// Without its slash: `git:commit`.
-    pub name: String,
-    /// What was typed behind the name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub arguments: String,
-    /// `provider/model` that answers it, until the next message. `None`: the session's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-}
-
-impl UsedCommand {
-    /// As it was typed.
-    pub fn line(&self) -> String {
-        let line = format!("/{} {}", self.name, self.arguments);
-        line.trim_end().to_string()
-    }
-}
-
-/// How a message came in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Via {
-    /// Typed, or given with `-p`.
-    Prompt,
-    /// Typed while the agent worked.
-    Queue,
-    /// A signal from outside.
-    Signal,
-    /// Not said but told besides: in the inbox only, whence it becomes `Noted`.
-    Note,
-}
-
-/// A part of an answer, in the order the model gave it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Block {
-    /// Words for the user.
-    Text {
-        text: String,
-        /// What its maker wants back beside it. Gemini: the part's `thoughtSignature`;
-        /// OpenAI Responses: the message's `phase`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signature: Option<String>,
-    },
-    /// What the model thought before it answered.
-    Thinking {
-        /// May be empty: some providers give only the sealed form.
-        text: String,
-        /// The provider's own form, sent back as it came: a signature, redacted data, an
-        /// encrypted reasoning item. Its shape is known to the protocol that made it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        sealed: Option<Value>,
-    },
-    /// A call of a tool.
-    Call {
-        /// As the model wrote it: there may be no such tool.
-        name: String,
-        /// As the model wrote it: may not be JSON.
-        arguments: String,
-        /// The provider's id: may be missing or repeated, so it is never a key.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        provider_id: Option<String>,
-        /// Gemini: the part's `thoughtSignature`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signature: Option<String>,
-    },
-}
-
-impl Block {
-    /// Words without a signature.
-    pub fn text(text: impl Into<String>) -> Block {
-        Block::Text {
-            text: text.into(),
-            signature: None,
-        }
-    }
-
-    /// A call without a provider's id and signature. `arguments` are JSON as text.
-    pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Block {
-        Block::Call {
-            name: name.into(),
-            arguments: arguments.into(),
-            provider_id: None,
-            signature: None,
-        }
-    }
-}
-
-/// Tokens of one answer. `input` counts what was neither read from nor written to a cache;
-/// the whole prompt is `input + cached + cache_written`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Tokens of the prompt that no cache had a part in.
-    #[serde(default, deserialize_with = "tokens")]
-    pub input: u64,
-    /// Tokens of the prompt that were read from the provider's cache.
-    #[serde(default, deserialize_with = "tokens")]
-    pub cached: u64,
-    /// Tokens of the prompt that were written to the provider's cache.
-    #[serde(default, deserialize_with = "tokens")]
-    pub cache_written: u64,
-    /// Tokens of the answer, thinking included.
-    #[serde(default, deserialize_with = "tokens")]
-    pub output: u64,
-    /// What the provider itself says that it took for it, in 10⁻⁹ US dollars. `None`: it does
-    /// not say, and the tokens have to be priced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub billed_nanos: Option<u64>,
-}
-
-/// No answer has more tokens than this, and no prompt: windows end far below.
-pub const MAX_TOKENS: u64 = 1_000_000_000;
-
-/// A count of tokens as a server gives it. One that cannot be true (negative, no number, over
-/// [`MAX_TOKENS`]) is no count: it is 0, and nothing is learnt from it.
-pub fn token_count(given: &Value) -> u64 {
-    let Value::Number(number) = given else {
-        return 0;
-    };
-    let whole = number.as_u64().or_else(|| {
-        let fraction = number.as_f64().filter(|n| *n >= 0.0)?;
-        Some(fraction as u64)
-    });
-    whole.filter(|n| *n <= MAX_TOKENS).unwrap_or(0)
-}
-
-/// Logs of version 0.1 may have any count that a server gave.
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Value::deserialize(from).map(|given| token_count(&given))
-}
-
-impl Usage {
-    /// Tokens of the whole prompt.
-    pub fn prompt(&self) -> u64 {
-        self.input
-            .saturating_add(self.cached)
-            .saturating_add(self.cache_written)
-    }
-
-    /// Of prompt and answer.
-    pub fn all(&self) -> u64 {
-        self.prompt().saturating_add(self.output)
-    }
-
-    /// Adds another answer's tokens to these. What was taken for both is known if it is of each.
-    pub fn add(&mut self, other: &Usage) {
-        self.billed_nanos = match (*self == Usage::default(), *other == Usage::default()) {
-            (true, _) => other.billed_nanos,
-            (_, true) => self.billed_nanos,
-            _ => {
-                let both = self.billed_nanos.zip(other.billed_nanos);
-                both.map(|(one, more)| one.saturating_add(more))
-            }
-        };
-        for (sum, more) in [
-            (&mut self.input, other.input),
-            (&mut self.cached, other.cached),
-            (&mut self.cache_written, other.cache_written),
-            (&mut self.output, other.output),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-    }
-}
-
-/// Tokens that a model was asked besides its answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
-    /// `provider/model`.
-    pub model: String,
-    pub usage: Usage,
-}
-
-/// Why an answer ended, as the provider says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The model ended its turn.
-    EndTurn,
-    /// The model waits for the results of its calls.
-    ToolUse,
-    /// The answer was cut by the output limit.
-    MaxTokens,
-    /// The provider or the model refused.
-    Refusal,
-    /// Anything else the protocol names.
-    Other,
-}
-
-/// A person's or a hook's answer to whether a call may run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// The call runs, this once.
-    Allow,
-    /// The call never runs. The model is told the reason.
-    Deny { reason: String },
-}
-
-/// Who did it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum By {
-    /// The user named this session or pressed a key.
-    Person,
-    /// The program, by itself.
-    Start,
-    /// A program of the user's that decides. Nothing writes it yet: hooks do not exist.
-    Hook,
-}
-
-/// Recorded before an effect: what is needed to settle it when the process dies inside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "class", rename_all = "snake_case")]
-pub enum Guard {
-    /// A file that is replaced as a whole. Hashes are blake3 in hex; `before` is `None`
-    /// when there was no file.
-    Checked {
-        /// Absolute.
-        path: String,
-        /// Of what the file held before. `None`: there was no file.
-        before: Option<String>,
-        /// Of what it holds once the change is done.
-        after: String,
-    },
-    /// A command under a keeper.
-    Supervised {
-        /// Name of the run folder, unique for ever.
-        run: String,
-        /// The boot it was started in: another boot means it cannot be running.
-        boot: String,
-        /// The command was started to go on while the model is asked again.
-        background: bool,
-    },
-    /// Nothing can be known of it after a crash.
-    Opaque,
-}
-
-/// The result of a call. `Denied`: it never ran, since a person or a rule said no.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The tool did its work. A command that failed is `Done` too: its output says how it
-    /// ended.
-    Done {
-        output: Output,
-    },
-    /// It failed; the output says why.
-    Error {
-        output: Output,
-    },
-    Denied {
-        reason: String,
-    },
-    /// It was cut short; what it did so far stands.
-    Interrupted {
-        /// What it printed or found until then.
-        output: Output,
-        /// What cut it short, for the model.
-        why: String,
-    },
-}
-
-/// What a tool gives the model. When the whole is too big for an entry, `text` is its head
-/// and tail and `blob` the whole.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Output {
-    /// What the model reads.
-    pub text: String,
-    /// The whole output. `None`: `text` is the whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blob: Option<BlobRef>,
-    /// Images that the model sees besides the text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<Image>,
-}
-
-impl Output {
-    /// Output of text alone.
-    pub fn text(text: impl Into<String>) -> Output {
-        Output {
-            text: text.into(),
-            ..Output::default()
-        }
-    }
-}
-
-impl Outcome {
-    /// A result without images or blob.
-    pub fn done(text: impl Into<String>) -> Outcome {
-        Outcome::Done {
-            output: Output::text(text),
-        }
-    }
-
-    /// A failure. `text` tells the model what is wrong.
-    pub fn error(text: impl Into<String>) -> Outcome {
-        Outcome::Error {
-            output: Output::text(text),
-        }
-    }
-
-    /// Adds a line to what a call that ran, or failed, gave. What never ran gave nothing.
-    pub fn add_line(&mut self, line: &str) {
-        let (Outcome::Done { output } | Outcome::Error { output }) = self else {
-            return;
-        };
-        if output.text.is_empty() {
-            output.text.push_str("(no output)");
-        }
-        if !output.text.ends_with('\n') {
-            output.text.push('\n');
-        }
-        output.text.push_str(line);
-    }
-
-    /// What the model reads of it, and whether it is an error.
-    pub fn to_model_text(&self) -> (String, bool) {
-        match self {
-            Outcome::Done { output } if output.text.is_empty() => {
-                ("(no output)".to_string(), false)
-            }
-            Outcome::Done { output } => (output.text.clone(), false),
-            Outcome::Error { output } if output.text.is_empty() => ("error".to_string(), true),
-            Outcome::Error { output } => (output.text.clone(), true),
-            Outcome::Denied { reason } => (format!("denied: {reason}"), true),
-            Outcome::Interrupted { output, why } if output.text.is_empty() => {
-                (format!("[interrupted: {why}]"), true)
-            }
-            Outcome::Interrupted { output, why } => {
-                (format!("{}\n[interrupted: {why}]", output.text), true)
-            }
-        }
-    }
-}
-
-/// What a finished call changed in the state, for those who fold and do not read prose.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "fact", rename_all = "snake_case")]
-pub enum Fact {
-    /// The file's content is known to the model: absolute path and blake3 in hex.
-    Seen {
-        /// Absolute, links followed.
-        path: String,
-        hash: String,
-    },
-    /// The file was changed by us and now has this content.
-    Wrote {
-        /// Absolute.
-        path: String,
-        /// Of what was written: blake3 in hex.
-        hash: String,
-    },
-    /// A command ended.
-    Ran {
-        /// `None` when it did not exit by itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        exit_code: Option<i32>,
-        /// From its start to its end, milliseconds.
-        took_ms: u64,
-        /// It failed, and that looks like the sandbox.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        refused: bool,
-    },
-    /// A command goes on in the background under this id; `run` is its folder.
-    Background {
-        /// What the model names the command by: `bg_`, the answer's place, the call's index.
-        id: String,
-        /// The name of the run folder.
-        run: String,
-        /// The command line, as the model wrote it.
-        command: String,
-    },
-    Planned {
-        plan: Plan,
-    },
-    /// To be found again by later sessions of the workspace. The store keeps it as a row of
-    /// its own, made in the transaction of this entry.
-    Remembered {
-        memory: Memory,
-    },
-    /// What is shown is in the log already, and not to be found a second time.
-    Recalled,
-}
-
-/// What the model keeps for later.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    pub kind: MemoryKind,
-    /// What it is about, in a few words. `None`: the model gave none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub topic: Option<String>,
-    pub text: String,
-}
-
-/// What sort of thing a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryKind {
-    /// What happened.
-    Episodic,
-    /// What is so.
-    Semantic,
-    /// How something is done.
-    Procedural,
-}
-
-impl MemoryKind {
-    /// The kind's name as it is stored: `episodic`, `semantic` or `procedural`.
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryKind::Episodic => "episodic",
-            MemoryKind::Semantic => "semantic",
-            MemoryKind::Procedural => "procedural",
-        }
-    }
-}
-
-/// What the model means to do. Each plan replaces the one before as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Plan {
-    pub steps: Vec<PlanStep>,
-    /// What is to be true in the end.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub goals: Vec<String>,
-}
-
-impl Plan {
-    /// The step that is being worked on.
-    pub fn current(&self) -> Option<&PlanStep> {
-        self.steps.iter().find(|s| s.state == StepState::Current)
-    }
-
-    /// A line for each step, then one for each goal. `None` for an empty plan.
-    pub fn to_text(&self) -> Option<String> {
-        const STEPS: usize = 30;
-        const CHARS: usize = 100;
-        if self.steps.is_empty() && self.goals.is_empty() {
-            return None;
-        }
-        let mut text = String::new();
-        for step in self.steps.iter().take(STEPS) {
-            let state = format!("{:?}", step.state).to_lowercase();
-            text.push_str(&format!("- [{state}] {}\n", one_line(&step.text, CHARS)));
-        }
-        for goal in self.goals.iter().take(STEPS) {
-            text.push_str(&format!("- goal: {}\n", one_line(goal, CHARS)));
-        }
-        Some(text)
-    }
-}
-
-/// One step of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanStep {
-    /// What is to be done, in the model's words.
-    pub text: String,
-    pub state: StepState,
-}
-
-/// How far a step of a plan is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepState {
-    /// It is done.
-    Done,
-    /// It is being worked on.
-    Current,
-    /// It is still to do.
-    Left,
 }
 
 /// Why a model call failed for good.
@@ -1038,44 +461,6 @@ pub struct ForkPoint {
     pub seq: Seq,
 }
 
-/// What may be done without asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Mode {
-    /// Reading inside the workspace runs without a question, and commands that only look.
-    #[default]
-    #[serde(rename = "default")]
-    Default,
-    /// That, and changing files inside the workspace.
-    #[serde(rename = "acceptEdits")]
-    AcceptEdits,
-    /// As `Default`, but what changes anything is denied, not asked about.
-    #[serde(rename = "plan")]
-    Plan,
-    /// Everything runs that no rule denies.
-    #[serde(rename = "bypassPermissions")]
-    BypassPermissions,
-}
-
-impl Mode {
-    /// All modes, in the order in which lists show them.
-    pub const ALL: [Mode; 4] = [
-        Mode::Default,
-        Mode::AcceptEdits,
-        Mode::Plan,
-        Mode::BypassPermissions,
-    ];
-
-    /// The mode's name in the config, in the log and on the screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Default => "default",
-            Mode::AcceptEdits => "acceptEdits",
-            Mode::Plan => "plan",
-            Mode::BypassPermissions => "bypassPermissions",
-        }
-    }
-}
-
 impl Entry {
     /// What the user typed: the words, or the command that stands for them.
     pub fn typed(&self) -> Option<Cow<'_, str>> {
@@ -1106,6 +491,8 @@ impl Entry {
             Entry::Continued { .. } => "continued",
             Entry::Freed { .. } => "freed",
             Entry::Saved { .. } => "saved",
+            Entry::Restoring { .. } => "restoring",
+            Entry::Restored { .. } => "restored",
             Entry::Forked { .. } => "forked",
             Entry::Checked { .. } => "checked",
             Entry::Chose(_) => "chose",

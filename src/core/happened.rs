@@ -43,25 +43,25 @@ pub(crate) fn line(
     max_chars: usize,
 ) -> String {
     let name = call.map_or_else(|| "a call".to_string(), name);
-    let text = match (outcome, fact) {
+    let came = match (outcome, fact) {
         (Outcome::Done { output }, Some(Fact::Ran { exit_code, .. })) => {
             let said = telling_line(&output.text, *exit_code != Some(0));
-            format!("{name}: {}{}", ended(&name, *exit_code), quoted(said))
+            format!("{}{}", ended(&name, *exit_code), quoted(said))
         }
-        // The result of a change says what was changed.
+        // The result of a change says which file was changed, and what of it.
         (Outcome::Done { output }, Some(Fact::Wrote { .. })) => {
-            format!("{name}: {}", one_line(&output.text, max_chars))
+            return one_line(&output.text, max_chars);
         }
-        (Outcome::Done { output }, _) => format!("{name}: {} bytes", output.text.len()),
+        (Outcome::Done { output }, _) => format!("{} bytes", output.text.len()),
         (other, _) => {
             let (text, _) = other.to_model_text();
-            format!(
-                "{name}: failed: {}",
-                telling_line(&text, true).unwrap_or("")
-            )
+            format!("failed: {}", telling_line(&text, true).unwrap_or(""))
         }
     };
-    one_line(&text, max_chars)
+    // What came of it says more than the end of a long command.
+    let room = max_chars.saturating_sub(came.chars().count() + 2);
+    let name = one_line(&name, room.max(max_chars / 2));
+    one_line(&format!("{name}: {came}"), max_chars)
 }
 
 /// The command itself, else tool and subject.
@@ -164,5 +164,20 @@ mod tests {
             "cargo t | tail: exit 0 of the last part, \"1 failed\""
         );
         assert_eq!(said("true", "", None), "true: ended without an exit code");
+    }
+
+    #[test]
+    fn of_a_long_command_the_end_is_left_out_and_not_what_came_of_it() {
+        let ran = Fact::Ran {
+            exit_code: Some(3),
+            took_ms: 1,
+            refused: false,
+        };
+        let call = command(&format!("make {}", "target ".repeat(20)));
+        let outcome = Outcome::done(format!("error: {}", "no rule ".repeat(20)));
+        let line = super::line(Some(&call), &outcome, Some(&ran), 90);
+        assert!(line.starts_with("make target target"), "{line}");
+        assert!(line.contains("…: exit 3, \"error: no rule"), "{line}");
+        assert!(line.chars().count() <= 90, "{line}");
     }
 }

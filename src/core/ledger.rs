@@ -37,7 +37,7 @@ pub struct Ledger {
 pub struct CallResult {
     pub seq: Seq,
     pub is_error: bool,
-    /// Tool, subject, and the beginning of what came back.
+    /// Tool, subject, and the beginning of what came back; of a command how it ended.
     pub about: String,
 }
 
@@ -75,7 +75,13 @@ impl Ledger {
 
     pub fn finished(&mut self, seq: Seq, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
         let (text, is_error) = outcome.to_model_text();
-        let about = format!("{}: {}", name(call), one_line(&text, LINE_CHARS));
+        let about = match (outcome, fact) {
+            // The first line that a command printed says little.
+            (Outcome::Done { .. }, Some(Fact::Ran { .. })) => {
+                happened::line(Some(call), outcome, fact, LINE_CHARS)
+            }
+            _ => format!("{}: {}", name(call), one_line(&text, LINE_CHARS)),
+        };
         self.results.push(CallResult {
             seq,
             is_error,

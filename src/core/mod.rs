@@ -34,6 +34,7 @@ pub mod policy;
 pub(crate) mod preface;
 pub mod prompt;
 pub mod request;
+pub mod rewind;
 pub mod rule;
 pub(crate) mod said_again;
 pub mod settings;

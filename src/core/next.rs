@@ -94,6 +94,8 @@ pub enum Step {
     Compact(Range),
     /// The request is too long however much is summarised: begin again from a note.
     Continue,
+    /// The files are being set back: do what is not done yet of it.
+    Restore,
     /// Do nothing until something comes from outside.
     Wait(Why),
 }
@@ -121,13 +123,19 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         return Step::RecordChoice;
     }
     let rest = rest(state, policy);
+    // A person asked for it, whatever else waits for one.
+    if state.restoring.is_some() && rest != Some(Why::CrashLoop) {
+        return Step::Restore;
+    }
     if pending.waits_for_person {
         let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {
         // The user's words lift it.
-        (None, Some(Why::CrashLoop)) if pending.message => Step::TakeMessage,
+        (None, Some(Why::CrashLoop)) if pending.message && state.restoring.is_none() => {
+            Step::TakeMessage
+        }
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
         (Some(open), _) => next_of_call(state, policy, open),
         (None, None) if state.unchecked().is_some() => {
@@ -144,7 +152,7 @@ pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
     }
-    if state.first_open().is_some() {
+    if state.first_open().is_some() || state.restoring.is_some() {
         return None;
     }
     if state.halted.is_some() {

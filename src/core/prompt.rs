@@ -11,6 +11,7 @@ use super::cut::{Source, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
 use super::request::{Message, Part, Request, Role};
+use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
 use super::unsent;
@@ -138,7 +139,7 @@ fn cut_of_entry(text: &str, inline: usize, seq: Seq, is_all: bool) -> String {
 
 /// A result that is too large. What was cut when it was recorded has its whole in a blob, and is
 /// cut around the same place.
-fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
+pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
     let output = match outcome {
         Outcome::Done { output }
         | Outcome::Error { output }
@@ -252,6 +253,18 @@ impl Messages {
                         inlined(text, self.inline, record.seq)
                     ))],
                 );
+            }
+            Entry::Restored { .. } => {
+                self.flush();
+                if let Some(text) = rewind::told(&record.entry) {
+                    self.push(
+                        Role::User,
+                        [plain(format!(
+                            "<note>\n{}\n</note>",
+                            inlined(&text, self.inline, record.seq)
+                        ))],
+                    );
+                }
             }
             Entry::Forked { .. } => {
                 self.close_all(

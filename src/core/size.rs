@@ -2,6 +2,7 @@
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
 use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
+use super::rewind;
 
 /// The user's own words are given more room than what a tool prints.
 pub(super) const SAID_FACTOR: usize = 4;
@@ -65,6 +66,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
             text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
         Entry::Noted { text: noted, .. } => text(noted.len()),
+        Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),
         Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
         _ => 0,

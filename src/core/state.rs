@@ -13,8 +13,9 @@ use super::access::Access;
 use super::choice::Effort;
 use super::entry::Choice;
 use super::entry::{
-    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Layers, Mode,
-    Outcome, Plan, Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage, Verdict,
+    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Kept, Layers,
+    Mode, Outcome, Plan, Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage,
+    Verdict,
 };
 use super::exchange;
 use super::freed::Freed;
@@ -130,6 +131,8 @@ pub struct State {
     pub may_differ_from_tree: bool,
     /// Why the files could not be kept, when that was so at last.
     pub files_not_kept: Option<String>,
+    /// The files are being set back: what is owed before all else.
+    pub restoring: Option<Restoring>,
     /// The context windows that were learnt from providers' errors, tokens.
     pub limits: BTreeMap<String, u64>,
     /// Models whose servers refused images, and which.
@@ -194,6 +197,16 @@ pub enum Halt {
     Stopped,
     /// The model call failed for good.
     Failed(Failure),
+}
+
+/// Files that are being set back: the names of the trees that they were and are to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restoring {
+    pub before: String,
+    pub target: String,
+    /// What stays as it is by the plan, and how many more.
+    pub kept: Vec<Kept>,
+    pub more_kept: u64,
 }
 
 /// A command that goes on in the background.
@@ -267,6 +280,7 @@ impl State {
             tree: None,
             may_differ_from_tree: false,
             files_not_kept: None,
+            restoring: None,
             limits: BTreeMap::new(),
             refused_images: BTreeMap::new(),
             ratios: BTreeMap::new(),
@@ -362,6 +376,9 @@ impl State {
     /// under a keeper, theirs too.
     /// Not when the user stopped it.
     pub fn unfinished(&self) -> bool {
+        if self.restoring.is_some() {
+            return true;
+        }
         if self.is_stopped() {
             return self.first_open().is_some();
         }
@@ -440,6 +457,20 @@ impl State {
             Entry::Opened { .. } if opened => Err("the session is open already".into()),
             Entry::Opened { .. } => Ok(()),
             _ if !opened => Err("the first entry of a session is `opened`".into()),
+            _ if self.restoring.is_some() => match entry {
+                Entry::Restored { .. }
+                | Entry::Chose(_)
+                | Entry::Stopped { .. }
+                | Entry::Saved { .. }
+                | Entry::Named { .. }
+                | Entry::Titled { .. }
+                | Entry::Dismissed
+                | Entry::Forked { .. }
+                | Entry::Resumed { .. } => Ok(()),
+                _ => Err("the files are being set back".into()),
+            },
+            Entry::Restored { .. } => Err("no files are being set back".into()),
+            Entry::Restoring { .. } => self.no_open_call(),
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
             Entry::Compacted {
                 first,
@@ -823,6 +854,25 @@ impl State {
             } => self.restarts = 0,
             Entry::Saved { why: Some(why), .. } => self.files_not_kept = Some(why.clone()),
             Entry::Saved { .. } => {}
+            Entry::Restoring {
+                before,
+                target,
+                kept,
+                more_kept,
+                ..
+            } => {
+                self.restoring = Some(Restoring {
+                    before: before.clone(),
+                    target: target.clone(),
+                    kept: kept.clone(),
+                    more_kept: *more_kept,
+                });
+            }
+            Entry::Restored { .. } => {
+                self.restoring = None;
+                self.progress();
+                self.keep(record);
+            }
             Entry::Forked { from } => self.forked(record, from),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
@@ -1133,6 +1183,8 @@ impl State {
         self.forked_from = Some(from.clone());
         self.background.clear();
         self.user_commands.clear();
+        // The other branch does it.
+        self.restoring = None;
         // They were allowed for that session.
         self.session_rules.clear();
         if self.first_open().is_some() {
@@ -1151,7 +1203,7 @@ impl State {
         }
         self.nonsense = 0;
         self.turns = 0;
-        let owing = self.owed || self.first_open().is_some();
+        let owing = self.owed || self.first_open().is_some() || self.restoring.is_some();
         self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,

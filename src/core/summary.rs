@@ -10,6 +10,7 @@ use super::exchange::Range;
 use super::freed::Freed;
 use super::happened;
 use super::request::{Message, Part, Request, Role};
+use super::rewind;
 use super::sharing;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
@@ -152,6 +153,10 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
             ..
         } => return None,
         Entry::Noted { text, .. } => format!("[{seq}] note: {}", cut(text)),
+        Entry::Restored { .. } => match rewind::told(&record.entry) {
+            Some(text) => format!("[{seq}] note: {}", cut(&text)),
+            None => return None,
+        },
         Entry::Checked {
             told: Some(told), ..
         } => format!("[{seq}] note: {}", cut(told)),
@@ -160,26 +165,29 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
     })
 }
 
-/// Stands above what a digest has of its own.
+/// Stands above what a digest has of its own, behind a summary that a model made …
 const SINCE: &str = "What came after that, from the log:";
+/// … and where there is none.
+const ALL: &str = "What was done, from the log:";
 
 /// The summary without a model: the last one that a model made, whole, and a line for each
 /// thing that came of the exchanges behind it, the oldest left out first. `max_bytes` is the
 /// room of a summary; a quarter of that is for lines in any case.
 pub fn digest(state: &State, records: &[Record], max_bytes: usize) -> String {
-    const HEAD: &str = "(The summary model could not be asked.)";
+    const HEAD: &str = "(The summary model gave no summary.)";
     let preface = state.preface.as_ref();
     let sound = preface.and_then(|p| p.sound.as_deref()).map(str::trim);
     let before = match preface.map(|p| (p.summary.as_deref(), p.by)) {
         // The lines of the digest before.
-        Some((Some(summary), SummaryBy::Digest)) => summary
-            .split_once(SINCE)
+        Some((Some(summary), SummaryBy::Digest)) => [SINCE, ALL]
+            .iter()
+            .find_map(|above| summary.split_once(above))
             .map_or(summary, |(_, lines)| lines),
         _ => "",
     };
     let head = match sound {
         Some(sound) => format!("{HEAD}\n{sound}\n\n{SINCE}\n"),
-        None => format!("{HEAD} {SINCE}\n"),
+        None => format!("{HEAD} {ALL}\n"),
     };
     let before = before.lines().map(str::trim).filter(|l| !l.is_empty());
     let mut lines: Vec<String> = before.map(str::to_string).collect();
@@ -362,6 +370,24 @@ mod tests {
                 "{text}"
             );
             assert_eq!(text.matches(SINCE).count(), 1, "{text}");
+            log.compacts(text, SummaryBy::Digest);
+        }
+    }
+
+    #[test]
+    fn a_digest_without_a_summary_before_it_speaks_of_none() {
+        let mut log = Log::new();
+        log.says("the task");
+        for round in 0..3 {
+            for n in 0..3 {
+                let path = format!(r#"{{"path":"{round}-{n}.rs"}}"#);
+                log.calls("read", &path, Outcome::done("text"), None);
+            }
+            let text = digest(&log.0, &log.0.context, 2_000);
+            assert_eq!(text.matches(ALL).count(), 1, "{text}");
+            assert!(!text.contains("came after"), "{text}");
+            assert!(text.contains("0-0.rs"), "{round}: {text}");
+            assert_eq!(text.matches("gave no summary").count(), 1, "{text}");
             log.compacts(text, SummaryBy::Digest);
         }
     }

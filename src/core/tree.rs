@@ -177,11 +177,16 @@ pub fn diff(a: &Tree, b: &Tree) -> Delta {
 /// not known there. Never a guess: once a call with an effect was begun, only a tree that was
 /// taken before the next one began says what the files were after it.
 pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
+    place_at(records, seq).map(|(_, tree)| tree)
+}
+
+/// The same, with the place in `records` of the entry that names the tree.
+pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     let (until, after) = records.split_at(records.partition_point(|r| r.seq <= seq));
     let mut is_changed = false;
-    for record in until.iter().rev() {
+    for (place, record) in until.iter().enumerate().rev() {
         match (named(&record.entry), &record.entry) {
-            (Some(tree), _) if !is_changed => return Some(tree),
+            (Some(tree), _) if !is_changed => return Some((place, tree)),
             (Some(_), _) => break,
             (None, entry) => is_changed |= may_change_files(entry),
         }
@@ -189,9 +194,9 @@ pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
     if !is_changed {
         return None;
     }
-    for record in after {
+    for (place, record) in after.iter().enumerate() {
         match (named(&record.entry), &record.entry) {
-            (Some(tree), _) => return Some(tree),
+            (Some(tree), _) => return Some((until.len() + place, tree)),
             (None, entry) if may_change_files(entry) => return None,
             (None, _) => {}
         }
@@ -199,18 +204,52 @@ pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
     None
 }
 
-/// Whether a call began with this entry that may change files. A command whose sandbox lets it
+/// Whether something began with this entry that may change files. A command whose sandbox lets it
 /// only read does not.
 pub fn may_change_files(entry: &Entry) -> bool {
-    matches!(entry, Entry::Started { access, .. } if *access != Some(Access::Read))
+    match entry {
+        Entry::Started { access, .. } => *access != Some(Access::Read),
+        Entry::Restoring { .. } => true,
+        _ => false,
+    }
 }
 
 /// The tree that an entry names.
 pub fn named(entry: &Entry) -> Option<&str> {
     match entry {
-        Entry::Finished { tree, .. } | Entry::Saved { tree, .. } => tree.as_deref(),
+        Entry::Finished { tree, .. } | Entry::Saved { tree, .. } | Entry::Restored { tree, .. } => {
+            tree.as_deref()
+        }
         _ => None,
     }
+}
+
+/// All trees that an entry speaks of.
+pub fn uses(entry: &Entry) -> impl Iterator<Item = &str> {
+    let both = match entry {
+        Entry::Restoring { before, target, .. } => [Some(before.as_str()), Some(target.as_str())],
+        _ => [named(entry), None],
+    };
+    both.into_iter().flatten()
+}
+
+/// A path for a person, on one line: what is no text in it as `\xNN`.
+pub fn path_text(path: &[u8]) -> String {
+    let is_plain = |c: &char| !c.is_control();
+    let bytes = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|b| format!("\\x{b:02x}"))
+            .collect::<String>()
+    };
+    let chunk = |chunk: std::str::Utf8Chunk<'_>| {
+        let valid = chunk.valid().chars().map(|c| match is_plain(&c) {
+            true => c.to_string(),
+            false => bytes(c.to_string().as_bytes()),
+        });
+        valid.collect::<String>() + &bytes(chunk.invalid())
+    };
+    path.utf8_chunks().map(chunk).collect()
 }
 
 impl Delta {

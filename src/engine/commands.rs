@@ -92,6 +92,11 @@ impl<W: World> Engine<W> {
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
             Command::KeepInput(text) => self.keep_input(text),
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
+            Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
+                let why = "the files are being set back";
+                let command = &command;
+                (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+            }
             Command::RunForUser {
                 command,
                 on_terminal,

@@ -36,7 +36,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn of(snapshot: Snapshot) -> Found {
+    pub(super) fn of(snapshot: Snapshot) -> Found {
         match snapshot {
             Snapshot::Off => Found::default(),
             Snapshot::Same(name) => Found {
@@ -111,7 +111,7 @@ impl<W: World> Engine<W> {
                     true => Cause::Call,
                     false => Cause::Outside,
                 };
-                let scope = written.map_or(Scope::All, Scope::AllAnd);
+                let scope = written.map_or(Scope::All, |path| Scope::AllAnd(vec![path]));
                 self.wish(cause, scope, Duration::MAX)
             }
         };
@@ -192,7 +192,7 @@ impl<W: World> Engine<W> {
     }
 
     /// The entry that says what was found, if that is new.
-    fn saved(&self, found: &Found) -> Option<Entry> {
+    pub(super) fn saved(&self, found: &Found) -> Option<Entry> {
         let is_new = match (&found.why, &found.name) {
             (Some(_), _) => found.why != self.state.files_not_kept,
             (None, Some(_)) => found.name != self.state.tree || self.state.may_differ_from_tree,
@@ -220,7 +220,7 @@ impl<W: World> Engine<W> {
         Ok(self.attend_quiet(step, stoppable).await?.map(Found::of))
     }
 
-    fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
+    pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
         let live: Vec<&str> = self.state.background.keys().map(String::as_str).collect();
         Wish {
             last: self.state.tree.clone(),

@@ -15,6 +15,7 @@ mod files;
 mod held;
 mod idle;
 mod recall;
+mod rewind;
 mod steps;
 mod structured;
 mod take_in;
@@ -25,6 +26,7 @@ pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
+pub use rewind::{Back, NotRewound, Rewind, Rewinding, stopped};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::core::access::Access;
 use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
-use crate::core::next::{Step, Why, next};
+use crate::core::next::{Step, Why, next, rest};
 use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
@@ -327,6 +329,12 @@ impl<W: World> Engine<W> {
         let mut rested = false;
         loop {
             self.refresh()?;
+            // Nothing else may be recorded meanwhile.
+            if self.state.restoring.is_some()
+                && rest(&self.state, &self.settings.policy) != Some(Why::CrashLoop)
+            {
+                self.restore().await?;
+            }
             self.take_commands().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
@@ -350,6 +358,7 @@ impl<W: World> Engine<W> {
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
+                Step::Restore => drop(self.restore().await?),
                 Step::Wait(_) if !rested && self.look_behind.is_running() => {
                     rested = true;
                     self.rest_of_look().await?;

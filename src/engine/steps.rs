@@ -16,6 +16,7 @@ use crate::core::choice::next_fallback;
 use crate::core::entry::{CallId, Entry, Fact, Failure, Guard, Outcome, Output};
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::fate::{Fate, fate, may_act_at, still_allowed};
+use crate::core::permission::Permission;
 use crate::core::prompt::{request, request_bytes};
 use crate::core::request::{Part, Request};
 use crate::core::told;
@@ -401,6 +402,17 @@ impl<W: World> Engine<W> {
 
     /// A call that was made to follow a change of a file ran without it: the model must know.
     fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
+        // What is kept in the log alone is the same with the change and without it.
+        let sees_files = match &call.described {
+            Ok(described) => !matches!(
+                described.permission,
+                Permission::None | Permission::LookBack { .. }
+            ),
+            Err(_) => false,
+        };
+        if !sees_files {
+            return;
+        }
         if let Some(failed) = self.state.failed_change_before(call.id) {
             let what = failed.call.in_one_line(LINE_CHARS);
             outcome.add_line(&format!(

@@ -93,6 +93,29 @@ pub enum Tone {
     Bad,
 }
 
+/// How what was done for a message came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Done,
+    Stopped,
+    Failed,
+}
+
+/// Whether what is done for a message ends with this entry. An answer without calls is the end.
+pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
+    match entry {
+        Entry::Replied { blocks, .. } => {
+            let calls = blocks
+                .iter()
+                .any(|block| matches!(block, Block::Call { .. }));
+            (!calls).then_some(How::Done)
+        }
+        Entry::Stopped { .. } => Some(How::Stopped),
+        Entry::Failed { .. } => Some(How::Failed),
+        _ => None,
+    }
+}
+
 /// What stands behind the title, in this order.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
@@ -221,6 +244,8 @@ impl Describer {
                 count(results.len() as u64, "old result")
             )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
+            Entry::Restoring { .. } => detail("files are being set back".to_string()),
+            Entry::Restored { .. } => restored(&record.entry),
             Entry::Forked { from } => {
                 let origin = short_id(&from.session);
                 let text = format!(
@@ -488,6 +513,51 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         .into_iter()
         .flatten();
     event(Tone::Calm, said.collect::<Vec<_>>().join(", "))
+}
+
+/// What was set back, and what was not.
+fn restored<'a>(entry: &'a Entry) -> Description<'a> {
+    let Entry::Restored {
+        written,
+        removed,
+        kept,
+        more_kept,
+        why,
+        ..
+    } = entry
+    else {
+        return detail("the files were set back".to_string());
+    };
+    if let Some(why) = why {
+        return event(Tone::Bad, format!("no file was set back: {why}"));
+    }
+    let left = kept.len() as u64 + more_kept;
+    let left = match left {
+        0 => String::new(),
+        left => format!(
+            ", {} left as {}",
+            count(left, "file"),
+            if left == 1 { "it is" } else { "they are" }
+        ),
+    };
+    let named = kept
+        .iter()
+        .map(|kept| format!("{}: {}", kept.path, kept.why.words()));
+    let named: Vec<String> = named.collect();
+    Description {
+        body: (!named.is_empty())
+            .then(|| Part::Output(named.join("\n").into()))
+            .into_iter()
+            .collect(),
+        ..event(
+            Tone::Calm,
+            format!(
+                "{} set back, {} removed{left}",
+                count(*written, "file"),
+                removed
+            ),
+        )
+    }
 }
 
 fn learned<'a>(

@@ -219,16 +219,20 @@ fn name(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// What commands may do here without a question, in each mode.
+/// What commands may do here without a question, in each mode: it may change in the session.
 fn unasked(sandbox: Sandbox) -> &'static str {
     match (sandbox.available, sandbox.read, sandbox.workspace) {
         (true, true, true) => {
-            "sandboxed; unasked: access read (acceptEdits: workspace; plan: no more)"
+            "sandboxed; unasked: access read (acceptEdits: workspace; bypassPermissions: full; plan: only read)"
         }
-        (true, true, false) => "sandboxed; unasked: access read (plan: no more)",
-        (true, false, _) => "sandboxed; unasked: plain commands that only look",
+        (true, true, false) => {
+            "sandboxed; unasked: access read (bypassPermissions: full; plan: only read)"
+        }
+        (true, false, _) => {
+            "sandboxed; unasked: plain commands that only look (bypassPermissions: all)"
+        }
         (false, ..) => {
-            "no sandbox (`access` means nothing); unasked: plain commands that only look"
+            "no sandbox (`access` means nothing); unasked: plain commands that only look (bypassPermissions: all)"
         }
     }
 }
@@ -298,7 +302,10 @@ mod tests {
             hides: true,
         };
         let told = |sandbox| unasked(sandbox);
-        assert!(told(whole).contains("acceptEdits: workspace"));
+        assert!(told(whole).contains("acceptEdits: workspace;"));
+        // Whatever the kernel has: it runs all, and what names no access has no sandbox.
+        assert!(told(whole).contains("bypassPermissions: full;"));
+        assert!(told(Sandbox::default()).ends_with("(bypassPermissions: all)"));
         assert!(
             !told(Sandbox {
                 workspace: false,

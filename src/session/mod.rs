@@ -23,6 +23,7 @@ mod permissions;
 mod reading;
 mod rename;
 mod resume_report;
+mod rewind;
 mod said;
 pub mod sandbox;
 mod skills;

@@ -45,6 +45,10 @@ pub struct Details {
     pub how: String,
     /// What the model may do without asking.
     pub mode: Mode,
+    /// The last message of the user.
+    pub request: Option<String>,
+    /// The beginning of what stands unsent in the input box.
+    pub typed: Option<String>,
     /// The last thing that it was about.
     pub doing: Option<String>,
     /// The step of the plan that was being worked on.
@@ -104,6 +108,19 @@ impl AppContext {
         }
     }
 
+    /// The commands that go on in each of these sessions.
+    pub fn still_running(
+        &self,
+        sessions: Vec<String>,
+    ) -> Result<Vec<(String, Vec<StillRunning>)>, SessionError> {
+        let runs = self.runs()?;
+        let of = |id: String| {
+            let found = running(&runs, &id);
+            (id, found)
+        };
+        Ok(sessions.into_iter().map(of).collect())
+    }
+
     /// A look into the log of what is offered.
     pub fn details(&self, store: &Store, info: &SessionInfo) -> Result<Details, SessionError> {
         let mut recent = Recent::new(true);
@@ -129,16 +146,21 @@ impl AppContext {
         if queued > 0 {
             recovered.push(count(queued, "queued message"));
         }
-        if drafts.input.is_some_and(|d| !d.trim().is_empty()) {
-            recovered.push("what you were typing".to_string());
-        }
         if self.edited(&info.id).is_some_and(|t| !t.trim().is_empty()) {
             recovered.push("what you wrote in your editor".to_string());
         }
+        let typed = drafts.input.filter(|d| !d.trim().is_empty());
+        let recent = recent.into_records();
+        let request = recent.iter().rev().find_map(|record| {
+            let typed = record.entry.typed()?;
+            Some(one_line(&typed, 200))
+        });
         Ok(Details {
+            request,
+            typed: typed.map(|typed| typed_words(&typed)),
             how: how(found.ending, last.as_ref(), &state),
             mode: found.mode,
-            doing: doing(&state, &recent.into_records()),
+            doing: doing(&state, &recent),
             plan_step: state
                 .plan
                 .as_ref()
@@ -149,6 +171,18 @@ impl AppContext {
             in_doubt: in_doubt(&state, &runs),
         })
     }
+}
+
+/// The words of a draft of the input box. What is pasted or dropped stands there as a
+/// character of private use.
+fn typed_words(draft: &str) -> String {
+    let draft = match serde_json::from_str::<serde_json::Value>(draft) {
+        Ok(value) => value["text"].as_str().unwrap_or_default().to_string(),
+        // Those of older versions are the words alone.
+        Err(_) => draft.to_string(),
+    };
+    let is_private = |c: char| matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..);
+    one_line(&draft.replace(is_private, "…"), 200)
 }
 
 fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
@@ -162,7 +196,7 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a copy nobody went on with".into(),
+            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
             _ => "left".into(),
         },
         Ending::Failed => match &state.halted {

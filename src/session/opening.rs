@@ -22,7 +22,9 @@ use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
-use crate::store::{NewFork, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
+use crate::store::{
+    NewFork, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError, new_id,
+};
 use crate::tools;
 
 /// Of blank sessions here so many are looked at: more are open at once only by chance.
@@ -295,20 +297,39 @@ impl AppContext {
         parting: Parting,
         now_ms: i64,
     ) -> Result<(String, SessionLock, Option<String>), SessionError> {
+        self.fork_with(store, origin, parting, now_ms, |_| (Vec::new(), None))
+    }
+
+    /// The same, with what follows at once from the state of the copy, and a tree that it names.
+    pub(super) fn fork_with(
+        &self,
+        store: &mut Store,
+        origin: &str,
+        parting: Parting,
+        now_ms: i64,
+        also: impl FnOnce(&State) -> (Vec<Entry>, Option<NewTree>),
+    ) -> Result<(String, SessionLock, Option<String>), SessionError> {
         let (mut state, warning) = readable(store, origin, parting)?;
         let from = ForkPoint {
             session: origin.to_string(),
             seq: state.next_seq() - 1,
         };
-        let forked = Record {
-            seq: state.next_seq(),
-            at_ms: now_ms,
-            entry: Entry::Forked { from: from.clone() },
+        let fold = |state: &mut State, entry: Entry| {
+            let record = Record {
+                seq: state.next_seq(),
+                at_ms: now_ms,
+                entry,
+            };
+            state.fold(&record).map_err(|why| SessionError::Illegal {
+                session: origin.to_string(),
+                why,
+            })
         };
-        state.fold(&forked).map_err(|why| SessionError::Illegal {
-            session: origin.to_string(),
-            why,
-        })?;
+        fold(&mut state, Entry::Forked { from: from.clone() })?;
+        let (also, tree) = also(&state);
+        for entry in &also {
+            fold(&mut state, entry.clone())?;
+        }
         let id = new_id();
         let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewFork {
@@ -316,7 +337,7 @@ impl AppContext {
             from,
             unfinished: state.unfinished(),
         };
-        store.fork(&new, now_ms)?;
+        store.fork_with(&new, &also, tree.as_ref(), now_ms)?;
         lock.recorded();
         Ok((id, lock, warning))
     }

@@ -92,7 +92,7 @@ impl ResumeReport {
         }
     }
 
-    /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)`
+    /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4 min 12 s)`
     pub fn line(&self) -> String {
         let title = &self.title;
         let entries = count(self.entries, "entry");
@@ -169,13 +169,14 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A running time: `4m12s`.
+/// A running time: `4 min 12 s`.
 pub fn clock(ms: i64) -> String {
     let s = ms / 1000;
     match s {
-        ..60 => format!("{s}s"),
-        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => format!("{}h{:02}m", s / 3600, s / 60 % 60),
+        ..60 => format!("{s} s"),
+        60..3600 if s % 60 == 0 => format!("{} min", s / 60),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        _ => format!("{} h {} min", s / 3600, s / 60 % 60),
     }
 }
 
@@ -189,8 +190,8 @@ mod tests {
         assert_eq!(ago(181_000), "3 min");
         assert_eq!(ago(3_600_000), "1 h");
         assert_eq!(ago(400_000_000), "4 days");
-        assert_eq!(clock(252_000), "4m12s");
-        assert_eq!(clock(3_720_000), "1h02m");
+        assert_eq!(clock(252_000), "4 min 12 s");
+        assert_eq!(clock(3_720_000), "1 h 2 min");
     }
 
     #[test]
@@ -210,7 +211,7 @@ mod tests {
         };
         assert_eq!(
             found.line(),
-            "resumed 0197a1b2-c3d4 \"fix the parser\", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4m12s)"
+            "resumed 0197a1b2-c3d4 \"fix the parser\", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4 min 12 s)"
         );
         let forked = ResumeReport {
             running: vec![],

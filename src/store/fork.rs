@@ -10,6 +10,7 @@ use super::follow::Recorded;
 use super::head::{Head, read_head};
 use super::row::int;
 use super::tips::tip_of;
+use super::trees::{self, NewTree};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, ForkPoint, Seq};
 
@@ -29,12 +30,25 @@ pub struct NewFork {
 impl Store {
     /// Records the session with its first entry of its own, `Forked`.
     pub fn fork(&mut self, new: &NewFork, at_ms: i64) -> Result<Head, StoreError> {
+        self.fork_with(new, &[], None, at_ms)
+    }
+
+    /// The same, and what follows at once: in one transaction. `tree` is one that an entry names
+    /// and that is not kept yet.
+    pub fn fork_with(
+        &mut self,
+        new: &NewFork,
+        also: &[Entry],
+        tree: Option<&NewTree>,
+        at_ms: i64,
+    ) -> Result<Head, StoreError> {
         let ForkPoint { session: from, seq } = &new.from;
         let (session, seq) = (new.id.clone(), *seq);
-        let forked = [Entry::Forked {
+        let mut entries = vec![Entry::Forked {
             from: new.from.clone(),
         }];
-        let batch = Prepared::new(&forked, &[])?;
+        entries.extend_from_slice(also);
+        let batch = Prepared::new(&entries, &[])?;
         // Before the writing begins: SQLite writes nothing more in a transaction that met a
         // damaged page, as the way back from the head may. What is found never changes.
         let (origin, row) = self.row_of(from, seq)?;
@@ -67,6 +81,9 @@ impl Store {
         };
         head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
         let before = head.clone();
+        if let Some(tree) = tree {
+            trees::insert(&tx, at_ms, tree).doing(WHAT)?;
+        }
         batch.record(&tx, &mut head, at_ms, new.unfinished)?;
         tx.commit().doing(WHAT)?;
         let recorded = Recorded {

@@ -30,6 +30,8 @@ pub struct Listed {
     pub key: SessionKey,
     /// As it was named, or the first words said. `None`: neither.
     pub title: Option<String>,
+    /// It belongs to the workspace that was asked about.
+    pub is_here: bool,
 }
 
 /// The newest place in a session where all words of a query are.
@@ -48,7 +50,7 @@ pub struct SaidIn {
 /// newest entry. In each the newest first. One in which nothing was said is not listed.
 fn listing_sql() -> String {
     format!(
-        "SELECT s.key, s.title FROM sessions s
+        "SELECT s.key, s.title, workspace = ?1 FROM sessions s
 WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK})
 ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head DESC"
     )
@@ -75,6 +77,7 @@ impl Store {
                     Ok(Listed {
                         key: SessionKey(row.get(0)?),
                         title: row.get(1)?,
+                        is_here: row.get(2)?,
                     })
                 })?
                 .collect()

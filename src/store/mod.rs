@@ -56,6 +56,7 @@ mod trees;
 mod untold;
 mod upkeep;
 mod usage;
+mod workspace_lock;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -85,6 +86,7 @@ pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree};
 pub use usage::Asked;
+pub use workspace_lock::WorkspaceLock;
 
 use error::Doing;
 

@@ -7,6 +7,7 @@
 //! Invariant: all of a session comes in, in one transaction, or none of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,8 +21,8 @@ use super::clock::now_ms;
 use super::error::{Doing, io as io_error};
 use super::follow::{Copies, highest};
 use super::head::{Head, read_head};
-use super::ids::{made_at_ms, new_id};
-use super::journal::{End, JournalPlace, Met, end, lines};
+use super::ids::{id_of_parted, made_at_ms};
+use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
 use super::row::int;
@@ -29,7 +30,7 @@ use super::tips::tip_behind;
 use super::untold::keep_untold;
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
-use crate::lines::line::EntryLine;
+use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 
 /// What came into the database from the journal.
@@ -41,6 +42,8 @@ pub struct Brought {
     pub parted: Vec<(String, String)>,
     /// Entries that were recorded and are nowhere.
     pub missing: u64,
+    /// Sessions of the journal that could not come in. They stay there.
+    pub skipped: u64,
 }
 
 impl Brought {
@@ -60,7 +63,22 @@ impl Brought {
                 "session {from} went another way in its journal: that is kept as session {new}"
             ));
         }
+        if self.skipped > 0 {
+            parts.push(format!(
+                "{} of the journal cannot be put back and stays there, for nothing here is what \
+                 it goes on from (rewake doctor --as-is moves the journal aside)",
+                crate::core::text::count(self.skipped, "session")
+            ));
+        }
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn skips(session: &str, why: &dyn Display) -> Brought {
+        tracing::warn!(%session, %why, "the journal of a session stays where it is");
+        Brought {
+            skipped: 1,
+            ..Brought::default()
+        }
     }
 
     fn add(&mut self, other: Brought) {
@@ -68,6 +86,7 @@ impl Brought {
             *self.entries.entry(session).or_default() += entries;
         }
         self.parted.extend(other.parted);
+        self.skipped += other.skipped;
     }
 }
 
@@ -104,12 +123,19 @@ impl Store {
         let is_whole = said.store == copies.store && said.highest <= row;
         let is_new = said.store.is_empty() && !place.folder.is_dir();
         if said.held.is_none() && !is_whole && !is_new {
-            let (mut brought, is_all) = self.bring_in_all(data_dir, &mut copies)?;
+            let Found {
+                mut brought,
+                is_all,
+                left,
+            } = self.bring_in_all(data_dir, &mut copies)?;
             let row = highest(&self.conn)?;
-            brought.missing = u64::try_from(said.highest - row).unwrap_or(0);
+            let missing = u64::try_from(said.highest - row).unwrap_or(0);
+            brought.missing = missing.saturating_sub(left);
             match brought.missing {
                 // Another process has one of the sessions: it is known when that is done.
                 _ if !is_all => copies.mark = None,
+                // It is looked for at the next start, too.
+                0 if brought.skipped > 0 => copies.mark = None,
                 0 => {}
                 missing => hold(&mut copies, missing),
             }
@@ -160,12 +186,8 @@ impl Store {
         Ok(())
     }
 
-    /// Those of all sessions. False: not all of them, for another process works in one.
-    fn bring_in_all(
-        &mut self,
-        data_dir: &Path,
-        copies: &mut Copies,
-    ) -> Result<(Brought, bool), StoreError> {
+    /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
+    fn bring_in_all(&mut self, data_dir: &Path, copies: &mut Copies) -> Result<Found, StoreError> {
         let mut names: Vec<String> = fs::read_dir(&copies.journal.folder)
             .into_iter()
             .flatten()
@@ -175,19 +197,44 @@ impl Store {
             .collect();
         // By the time they were made: a fork comes behind the session it parts from.
         names.sort_unstable();
-        let (mut all, mut is_all) = (Brought::default(), true);
+        let mut found = Found {
+            brought: Brought::default(),
+            is_all: true,
+            left: 0,
+        };
         for session in names {
             let Ok(mut lock) = SessionLock::take(data_dir, &session) else {
-                is_all = false;
+                found.is_all = false;
                 continue;
             };
-            let brought = self.bring_in_from(copies, &session)?;
+            let brought = match self.bring_in_from(copies, &session) {
+                Ok(brought) => brought,
+                Err(error) if is_of_the_journal(&error) => Brought::skips(&session, &error),
+                Err(error) => return Err(error),
+            };
             if !brought.entries.is_empty() {
                 lock.recorded();
             }
-            all.add(brought);
+            if brought.skipped > 0 {
+                found.left += self.left_of(copies, &session);
+            }
+            found.brought.add(brought);
         }
-        Ok((all, is_all))
+        Ok(found)
+    }
+
+    /// The entries of a session that is in the journal alone.
+    fn left_of(&self, copies: &Copies, session: &str) -> u64 {
+        let mut entries = 0;
+        if let Err(StoreError::NotFound { .. }) = read_head(&self.conn, session) {
+            let read = lines(&copies.journal.of(session), &mut |met| {
+                entries += u64::from(matches!(met, Met::Entry(_)));
+                Ok(())
+            });
+            // Those that could be read are there.
+            drop(read);
+        }
+        entries
     }
 
     fn bring_in_from(&mut self, copies: &mut Copies, session: &str) -> Result<Brought, StoreError> {
@@ -222,7 +269,13 @@ impl Store {
         if is_behind {
             return self.bring_in_behind(&folder, session, Head { tip, ..head });
         }
-        let brought = self.bring_in_new(&folder, session, &new_id(), common)?;
+        let id = id_of_parted(session, journal.tip);
+        let brought = match read_head(&self.conn, &id) {
+            // A kill came before the journal was moved aside.
+            Ok(_) => Brought::default(),
+            Err(StoreError::NotFound { .. }) => self.bring_in_new(&folder, session, &id, common)?,
+            Err(error) => return Err(error),
+        };
         copies.journal.move_aside(session, now_ms())?;
         Ok(brought)
     }
@@ -281,6 +334,34 @@ impl Store {
         })
     }
 
+    /// What a fork goes on from: the session that its journal names, or one that was made of what
+    /// that one's journal had. `None`: none of them has the same entries up to there.
+    fn forked_from(
+        &self,
+        parent: &str,
+        seq: Seq,
+        fork: &Header,
+    ) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM sessions WHERE id = ?1 UNION ALL
+          SELECT c.id FROM sessions p JOIN sessions c ON c.forked_from = p.key
+          WHERE p.id = ?1 AND c.forked_seq < ?2";
+        let ids: Vec<String> = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut s| {
+                s.query_map(params![parent, int(seq)], |row| row.get(0))?
+                    .collect()
+            })
+            .doing(WHAT)?;
+        for id in ids {
+            let is_long_enough = seq < read_head(&self.conn, &id)?.length;
+            if is_long_enough && tip_behind(&self.conn, &id, seq)? == fork.tip {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
     /// A session that the database does not have, or a second one that parts behind `common`.
     fn bring_in_new(
         &mut self,
@@ -289,24 +370,23 @@ impl Store {
         id: &str,
         common: Option<Seq>,
     ) -> Result<Brought, StoreError> {
-        let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT, e))? else {
+        let Some(header) = begin(folder).map_err(|e| io_error(WHAT, e))? else {
             return Ok(Brought::default());
         };
-        let first = lines_begin(folder)?;
-        let parent = match common {
-            Some(seq) => Some((session.to_string(), seq)),
-            None => {
-                let forked = journal.header.forked.as_ref();
-                forked.map(|forked| (forked.session.clone(), forked.seq))
-            }
+        let parent = match (common, &header.forked) {
+            (Some(seq), _) => Some((session.to_string(), seq)),
+            (None, None) => None,
+            (None, Some(forked)) => match self.forked_from(&forked.session, forked.seq, &header)? {
+                Some(parent) => Some((parent, forked.seq)),
+                None => return Ok(Brought::skips(session, &"its parent went another way")),
+            },
         };
         let mut head = Head::before_first(id.to_string(), 0);
         let mut from = (None, None);
         if let Some((parent, seq)) = parent {
             let of = match read_head(&self.conn, &parent) {
                 Ok(of) if seq < of.length => of,
-                // Neither is what it goes on from.
-                _ => return Ok(Brought::default()),
+                _ => return Ok(Brought::skips(session, &"its parent is not here")),
             };
             let rows = chain(&self.conn, &of, seq)?;
             rows.readable_upto(seq)?;
@@ -315,10 +395,9 @@ impl Store {
             head.tip = tip_behind(&self.conn, &parent, seq)?;
             from = (Some(of.key), Some(seq));
         }
-        if first.is_none_or(|(seq, _)| seq > head.length) {
-            return Ok(Brought::default());
+        if header.first > head.length {
+            return Ok(Brought::skips(session, &"it begins behind a gap"));
         }
-        let header = &journal.header;
         let tx = self.write(WHAT)?;
         tx.execute(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
@@ -361,29 +440,32 @@ impl Store {
     }
 }
 
+/// What was found when all journals were looked at.
+struct Found {
+    brought: Brought,
+    /// False: another process works in a session.
+    is_all: bool,
+    /// Entries of the skipped sessions: they are in the journal.
+    left: u64,
+}
+
+/// Not of the database, which others of its sessions need too.
+fn is_of_the_journal(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Damaged { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Unknown { .. }
+            | StoreError::Encode { .. }
+            | StoreError::Io { .. }
+    )
+}
+
 fn hold(copies: &mut Copies, missing: u64) {
     if let Some(mark) = &mut copies.mark
         && let Err(error) = mark.hold(missing, now_ms())
     {
         tracing::warn!(%error, "what is missing was not written down");
-    }
-}
-
-/// Where the lines of this journal begin.
-fn lines_begin(folder: &Path) -> Result<Option<(Seq, Tip)>, StoreError> {
-    let mut first = None;
-    let read = lines(folder, &mut |met| match met {
-        Met::Entry(line) => {
-            first = Some((line.seq, line.tip));
-            // The first is enough.
-            Err(io::ErrorKind::Interrupted.into())
-        }
-        Met::Blob(_) => Ok(()),
-    });
-    match (read, first) {
-        (_, Some(first)) => Ok(Some(first)),
-        (Ok(_), None) => Ok(None),
-        (Err(error), None) => Err(io_error(WHAT, error)),
     }
 }
 

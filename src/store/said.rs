@@ -54,8 +54,8 @@ impl Store {
             .and_then(|mut s| s.query_row((session, int(MAX_STEPS)), read).optional())
             .doing(WHAT_LAST)?;
         Ok(match found.flatten() {
-            Some(Entry::Said { text, .. }) => Some(text),
-            _ => None,
+            Some(said) => said.typed().map(|words| words.into_owned()),
+            None => None,
         })
     }
 
@@ -78,7 +78,14 @@ impl Store {
             let mut known = HashSet::new();
             let (mut found, mut bytes) = (Vec::new(), 0);
             while let Some(row) = rows.next()? {
-                let Ok(Entry::Said { text, via, .. }) = bodies.read(row.get_ref(0)?) else {
+                let Ok(said) = bodies.read(row.get_ref(0)?) else {
+                    continue;
+                };
+                // Of a custom command its name, and not what that stands for.
+                let Some(text) = said.typed().map(|words| words.into_owned()) else {
+                    continue;
+                };
+                let Entry::Said { via, .. } = said else {
                     continue;
                 };
                 let is_typed = matches!(via, Via::Prompt | Via::Queue);

@@ -3,7 +3,8 @@
 //! A tree's name is the hash of what is stored of it and of its parent's name, so a name stands
 //! for all that leads to it, and is checked when the tree is read.
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -14,7 +15,7 @@ use super::head::Head;
 use super::row::{count, int};
 use super::{Store, StoreError};
 use crate::core::entry::Entry;
-use crate::core::tree::{Delta, Tree, named};
+use crate::core::tree::{Delta, Tree, uses};
 
 const WHAT: &str = "read what the files were";
 
@@ -35,6 +36,10 @@ pub enum Cause {
     Call,
     /// The files changed while no call ran.
     Outside,
+    /// The files are to be as in it: they are set back.
+    Target,
+    /// The files were set back.
+    Restored,
 }
 
 impl Cause {
@@ -43,6 +48,8 @@ impl Cause {
             Cause::First => "first",
             Cause::Call => "call",
             Cause::Outside => "outside",
+            Cause::Target => "target",
+            Cause::Restored => "restored",
         }
     }
 }
@@ -181,6 +188,46 @@ impl Store {
         id.map(|id| read(&self.conn, id)).transpose()
     }
 
+    /// The root of the workspace that a tree is of.
+    pub fn tree_root(&self, name: &str) -> Result<Option<PathBuf>, StoreError> {
+        let Some(wanted) = parsed(name) else {
+            return Ok(None);
+        };
+        let root: Option<Vec<u8>> = self
+            .conn
+            .prepare_cached(
+                "SELECT p.root FROM trees t JOIN places p ON p.key = t.place WHERE t.name = ?1",
+            )
+            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
+            .doing(WHAT)?;
+        Ok(root.map(|root| PathBuf::from(OsString::from_vec(root))))
+    }
+
+    /// What the tree of this name is stored as, if that is what differs from the tree `parent`.
+    ///
+    /// # Errors
+    /// As [`Store::tree`].
+    pub fn delta_from(&self, name: &str, parent: &str) -> Result<Option<Delta>, StoreError> {
+        let Some(wanted) = parsed(name) else {
+            return Ok(None);
+        };
+        let id: Option<i64> = self
+            .conn
+            .prepare_cached("SELECT id FROM trees WHERE name = ?1")
+            .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
+            .doing(WHAT)?;
+        let Some(row) = id.map(|id| row(&self.conn, id)).transpose()? else {
+            return Ok(None);
+        };
+        let Some(of) = row.parent else {
+            return Ok(None);
+        };
+        match hex(&self::row(&self.conn, of)?.name) == parent {
+            true => delta(&row, Some(parent)).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// The last tree that was taken of a workspace, by any session.
     pub fn last_tree(&self, root: &Path) -> Result<Option<KnownTree>, StoreError> {
         let id: Option<i64> = self
@@ -315,15 +362,14 @@ pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqli
     Ok(())
 }
 
-/// That the session names the tree of an entry, if the tree is kept.
+/// That the session names the trees of an entry, of those that are kept.
 pub(super) fn note_use(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> rusqlite::Result<()> {
-    let Some(name) = named(entry).and_then(parsed) else {
-        return Ok(());
-    };
-    tx.prepare_cached(
-        "INSERT INTO tree_uses (session, tree) SELECT ?1, id FROM trees WHERE name = ?2
-         ON CONFLICT DO NOTHING",
-    )?
-    .execute(params![head.key, name])?;
+    for name in uses(entry).filter_map(parsed) {
+        tx.prepare_cached(
+            "INSERT INTO tree_uses (session, tree) SELECT ?1, id FROM trees WHERE name = ?2
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![head.key, name])?;
+    }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::{boolean, integer, object, one_of, string};
-use super::shown::{Body, Shown, ShownResult};
+use super::shown::{Body, Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::{ShellCommand, Work};
@@ -50,6 +50,7 @@ fn access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Access>, D::Error
 impl Tool for Args {
     const NAME: &'static str = "bash";
     const TEXT: &'static str = include_str!("../../assets/tools/bash.md");
+    const VERB: Verb = Verb::Run;
 
     fn schema() -> Value {
         let properties = json!({
@@ -80,6 +81,7 @@ impl Tool for Args {
                 background: self.background,
             },
             result: ShownResult::Printed,
+            ..Shown::default()
         }
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ran;
 use super::schema::{object, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::work::Work;
 use crate::command::{RunInfo, RunState, Runs, Stopped};
@@ -18,6 +19,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "bash_stop";
     const TEXT: &'static str = include_str!("../../assets/tools/bash_stop.md");
+    const VERB: Verb = Verb::Stop;
 
     fn schema() -> Value {
         object(json!({"id": string()}), &["id"])

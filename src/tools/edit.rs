@@ -7,7 +7,7 @@ use super::checked::{Content, FileChange, Replaced, Target};
 use super::paths;
 use super::replace::{self, Replacement};
 use super::schema::{array, boolean, object, string};
-use super::shown::{Body, Shown, ShownResult};
+use super::shown::{Body, Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::permission::{PathUse, Permission};
@@ -22,6 +22,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "edit";
     const TEXT: &'static str = include_str!("../../assets/tools/edit.md");
+    const VERB: Verb = Verb::Edit;
 
     fn schema() -> Value {
         let one = json!({"old": string(), "new": string(), "all": boolean()});
@@ -57,6 +58,7 @@ impl Tool for Args {
                 edits: self.edits,
             },
             result: ShownResult::InTheBody,
+            ..Shown::default()
         }
     }
 

@@ -70,7 +70,7 @@ impl Place {
         }
     }
 
-    /// As [`open`], no link followed.
+    /// The file, no link followed.
     pub(super) fn open(&self) -> io::Result<File> {
         open_in(&self.folder, Path::new(&self.name), &self.path)
     }

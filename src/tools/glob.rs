@@ -11,7 +11,7 @@ use super::file::{Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{object, string};
-use super::shown::{Shown, ShownResult};
+use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::work::Work;
@@ -29,6 +29,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "glob";
     const TEXT: &'static str = include_str!("../../assets/tools/glob.md");
+    const VERB: Verb = Verb::Look;
 
     fn schema() -> Value {
         object(json!({"pattern": string(), "path": string()}), &["pattern"])

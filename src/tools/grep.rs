@@ -20,7 +20,7 @@ use super::file::{Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, Hidden, ToolContext};
 use super::schema::{boolean, integer, object, string};
-use super::shown::{Shown, ShownResult};
+use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::walk::{FRAME_BYTES, PathGlob, Walk, hints};
 use super::whole::Whole;
@@ -61,6 +61,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "grep";
     const TEXT: &'static str = include_str!("../../assets/tools/grep.md");
+    const VERB: Verb = Verb::Look;
     const LEFT_OUT: &'static [&'static str] = &["ignore_case", "context", "files_only", "limit"];
 
     fn schema() -> Value {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Ran;
 use super::schema::{object, one_of, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::entry::{Fact, Memory, MemoryKind};
@@ -27,6 +28,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "memory_insert";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_insert.md");
+    const VERB: Verb = Verb::Remember;
     const LEFT_OUT: &'static [&'static str] = &["topic"];
     const IS_RARE: bool = true;
 

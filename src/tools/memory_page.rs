@@ -11,6 +11,7 @@ use super::outline::outline;
 use super::past::{Past, PastScope, error_text, when};
 use super::printable;
 use super::schema::{integer, object, one_of, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
@@ -44,6 +45,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "memory_page";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_page.md");
+    const VERB: Verb = Verb::Look;
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
 
     fn schema() -> Value {
@@ -108,6 +110,7 @@ fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result
         return Err(format!("blob {hash} is not text"));
     };
     let text = printable(&text);
+    is_within(&text, offset, "the blob")?;
     let (part, next) = cut(&text, offset, limit);
     Ok(match next {
         None => part.to_string(),
@@ -117,6 +120,17 @@ fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result
             text.len()
         ),
     })
+}
+
+/// An error where nothing is at the offset.
+fn is_within(text: &str, offset: usize, what: &str) -> Result<(), String> {
+    match offset > 0 && offset >= text.len() {
+        true => Err(format!(
+            "{what} has {} bytes: there is nothing at offset {offset}",
+            text.len()
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The part of the text from `offset`, and where the next one begins: behind a line's end
@@ -160,6 +174,7 @@ impl Range {
                 }
                 let text = whole(record, past)?;
                 let room = limit.saturating_sub(page.len()).max(1);
+                is_within(&text, skip, &format!("entry {}", record.seq))?;
                 let (part, next) = cut(&text, std::mem::take(&mut skip), room);
                 page.push_str(&heading(record));
                 page.push_str(part.trim_end_matches('\n'));
@@ -194,7 +209,9 @@ fn heading(record: &Record) -> String {
     let what = match &record.entry {
         Entry::Said { .. } => "user".to_string(),
         Entry::Replied { .. } => "agent".to_string(),
-        Entry::Finished { call, .. } => format!("result of call {call}"),
+        Entry::Finished { call, .. } => {
+            format!("result of call {} of entry {}", call.index + 1, call.reply)
+        }
         Entry::Noted { .. } => "note".to_string(),
         Entry::Compacted { first, last, .. } => format!("summary of entries {first}-{last}"),
         Entry::Continued { .. } => "continuation note".to_string(),
@@ -361,9 +378,33 @@ mod tests {
         );
         let ran = past.run("memory_page", json!({"address": "entry 9000"}));
         assert!(
-            text_of_error(&ran).contains("the nearest is 100"),
+            text_of_error(&ran).starts_with("there is no entry 9000 of session "),
             "{ran:?}"
         );
+        assert!(
+            text_of_error(&ran).ends_with("; the last is 100"),
+            "{ran:?}"
+        );
+    }
+
+    #[test]
+    fn an_offset_behind_the_end_is_an_error_and_no_empty_page() {
+        let mut past = Sessions::new();
+        past.says("four");
+        past.prints_much(&"much ".repeat(1_000));
+        let blob = past.done("memory_search", json!({"query": "much"}));
+        assert!(blob.contains("entry "), "{blob}");
+        for (offset, is_there) in [(0, true), (3, true), (4, false), (99, false)] {
+            let args = json!({"address": "entry 1", "offset": offset});
+            let ran = past.run("memory_page", args);
+            match is_there {
+                true => assert!(!ran.outcome.to_model_text().1, "{ran:?}"),
+                false => assert_eq!(
+                    text_of_error(&ran),
+                    format!("entry 1 has 4 bytes: there is nothing at offset {offset}")
+                ),
+            }
+        }
     }
 
     #[test]

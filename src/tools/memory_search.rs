@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::past::{Past, error_text, when};
 use super::schema::{array, integer, object, one_of, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
@@ -55,6 +56,7 @@ enum SearchKind {
 impl Tool for Args {
     const NAME: &'static str = "memory_search";
     const TEXT: &'static str = include_str!("../../assets/tools/memory_search.md");
+    const VERB: Verb = Verb::Look;
     const LEFT_OUT: &'static [&'static str] = &["scope", "kinds"];
 
     fn schema() -> Value {

@@ -63,7 +63,7 @@ pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::Replacement;
 use schema::Named;
-pub use shown::{Body, Shown, ShownResult};
+pub use shown::{Body, Shown, ShownResult, Verb};
 pub use work::{ShellCommand, Work};
 
 /// Every tool. The order is that of requests, whose bytes must not change without need.

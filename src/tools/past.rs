@@ -48,6 +48,11 @@ pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
 pub(super) fn error_text(error: StoreError) -> String {
     match &error {
         StoreError::NotFound {
+            what: "entry",
+            name,
+            near: Some(last),
+        } => format!("there is no entry {name}; the last is {last}"),
+        StoreError::NotFound {
             near: Some(near), ..
         } => format!("{error}; the nearest is {near}"),
         _ => error.to_string(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ran;
 use super::schema::{array, object, one_of, string};
-use super::shown::{Body, Shown, ShownResult};
+use super::shown::{Body, Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::entry::{Fact, Plan, PlanStep, StepState};
@@ -25,6 +25,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "plan";
     const TEXT: &'static str = include_str!("../../assets/tools/plan.md");
+    const VERB: Verb = Verb::Plan;
 
     fn schema() -> Value {
         let state = one_of(&["done", "current", "left"]);
@@ -48,6 +49,7 @@ impl Tool for Args {
         Shown {
             body: Body::Plan(self.plan()),
             result: ShownResult::LastLines,
+            ..Shown::default()
         }
     }
 
@@ -126,6 +128,14 @@ mod tests {
         };
         assert_eq!(plan.current().unwrap().text, "fix");
         assert_eq!(plan.goals, ["green"]);
+    }
+
+    #[test]
+    fn other_names_of_states_are_understood() {
+        let steps = ["completed", "in_progress", "pending", "todo"]
+            .map(|state| json!({"text": "a step", "state": state}));
+        let ran = Room::new().idempotent("plan", json!({ "steps": steps }));
+        assert_eq!(done(&ran), "plan: 1 done, 1 current, 2 left");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::file::{self, Kind, Place};
 use super::limit::{Stop, Watch};
 use super::paths::{self, ToolContext};
 use super::schema::{integer, object, string};
-use super::shown::{Shown, ShownResult};
+use super::shown::{Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
@@ -52,6 +52,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "read";
     const TEXT: &'static str = include_str!("../../assets/tools/read.md");
+    const VERB: Verb = Verb::Look;
 
     fn schema() -> Value {
         let properties = json!({"path": string(), "offset": integer(), "limit": integer()});

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::describe;
 use super::past::{Past, PastScope, error_text, when};
 use super::schema::{integer, object, one_of, string};
+use super::shown::Verb;
 use super::tool::Tool;
 use super::whole::Whole;
 use super::work::Work;
@@ -37,6 +38,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "review_history";
     const TEXT: &'static str = include_str!("../../assets/tools/review_history.md");
+    const VERB: Verb = Verb::Look;
     const LEFT_OUT: &'static [&'static str] = &["session", "scope"];
     const IS_RARE: bool = true;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::checked::{Content, FileChange, Target};
 use super::schema::{object, string};
-use super::shown::{Body, Shown, ShownResult};
+use super::shown::{Body, Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::permission::Permission;
@@ -22,6 +22,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "save_skill";
     const TEXT: &'static str = include_str!("../../assets/tools/save_skill.md");
+    const VERB: Verb = Verb::Write;
     const IS_RARE: bool = true;
 
     fn schema() -> Value {
@@ -53,6 +54,7 @@ impl Tool for Args {
             },
             // The person reads where it was kept.
             result: ShownResult::LastLines,
+            ..Shown::default()
         }
     }
 

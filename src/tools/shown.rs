@@ -7,8 +7,69 @@ use crate::core::entry::Plan;
 /// A call that is not understood is shown as the default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shown {
+    pub verb: Verb,
     pub body: Body,
     pub result: ShownResult,
+}
+
+/// What the call does, in the words of a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// Nothing is known of it but its name.
+    #[default]
+    Call,
+    /// It changes nothing, and what it finds is for the model.
+    Look,
+    Run,
+    Edit,
+    Write,
+    Plan,
+    Remember,
+    Stop,
+}
+
+impl Verb {
+    /// Before it is done: `run`.
+    pub fn to_do(self) -> &'static str {
+        match self {
+            Verb::Call => "call",
+            Verb::Look => "look at",
+            Verb::Run => "run",
+            Verb::Edit => "edit",
+            Verb::Write => "write",
+            Verb::Plan => "plan",
+            Verb::Remember => "remember",
+            Verb::Stop => "stop",
+        }
+    }
+
+    /// While it is done: `running`.
+    pub fn doing(self) -> &'static str {
+        match self {
+            Verb::Call => "calling",
+            Verb::Look => "looking at",
+            Verb::Run => "running",
+            Verb::Edit => "editing",
+            Verb::Write => "writing",
+            Verb::Plan => "planning",
+            Verb::Remember => "keeping",
+            Verb::Stop => "stopping",
+        }
+    }
+
+    /// When it was done: `ran`.
+    pub fn done(self) -> &'static str {
+        match self {
+            Verb::Call => "called",
+            Verb::Look => "looked at",
+            Verb::Run => "ran",
+            Verb::Edit => "edited",
+            Verb::Write => "wrote",
+            Verb::Plan => "planned",
+            Verb::Remember => "remembered",
+            Verb::Stop => "stopped",
+        }
+    }
 }
 
 /// What the call is made of, where that is more than its subject.

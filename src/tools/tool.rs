@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::schema;
-use super::shown::Shown;
+use super::shown::{Shown, Verb};
 use super::work::Work;
 use crate::core::entry::ToolSpec;
 use crate::core::permission::Permission;
@@ -17,6 +17,8 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     /// What the model reads of it: `assets/tools/NAME.md`. The first line says on its own what
     /// the tool does: in a small window it is all there is.
     const TEXT: &'static str;
+    /// What a person reads that a call of it does.
+    const VERB: Verb;
     /// Properties that the schema for a small window is without. They are understood all the
     /// same.
     const LEFT_OUT: &'static [&'static str] = &[];
@@ -76,7 +78,13 @@ impl Entry {
                     class: args.work().class(),
                 })
             },
-            shown: |value| Ok(arguments::<T>(value)?.shown()),
+            shown: |value| {
+                let shown = arguments::<T>(value)?.shown();
+                Ok(Shown {
+                    verb: T::VERB,
+                    ..shown
+                })
+            },
             work: |value| Ok(arguments::<T>(value)?.work()),
             #[cfg(test)]
             understood: |value| {

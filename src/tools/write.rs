@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::checked::{Content, FileChange, Target};
 use super::schema::{object, string};
-use super::shown::{Body, Shown, ShownResult};
+use super::shown::{Body, Shown, ShownResult, Verb};
 use super::tool::Tool;
 use super::work::Work;
 use crate::core::permission::{PathUse, Permission};
@@ -19,6 +19,7 @@ pub(super) struct Args {
 impl Tool for Args {
     const NAME: &'static str = "write";
     const TEXT: &'static str = include_str!("../../assets/tools/write.md");
+    const VERB: Verb = Verb::Write;
 
     fn schema() -> Value {
         object(
@@ -45,6 +46,7 @@ impl Tool for Args {
                 content: self.content,
             },
             result: ShownResult::InTheBody,
+            ..Shown::default()
         }
     }
 

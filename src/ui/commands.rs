@@ -62,9 +62,9 @@ impl Entry {
 pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Help, "help", &["h", "?"], "", "keys and commands"),
     entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
-    entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "go on with another session"),
-    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "go on from here, or behind an entry, in a copy"),
-    entry(SlashCommand::Rewind, "rewind", &["undo"], "", "go on from an earlier message, in a fork"),
+    entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "resume another session"),
+    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here, or from behind an entry"),
+    entry(SlashCommand::Rewind, "rewind", &["undo"], "", "fork from before an earlier message"),
     entry(SlashCommand::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
     entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
     entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),

@@ -21,7 +21,7 @@ use crate::core::visible::{MAX_BLANK_LINES, counted, figure};
 use crate::tools::Replacement;
 use alike::alike;
 
-const CONTEXT_LINES: usize = 3;
+const CONTEXT_LINES: usize = 1;
 /// What is found by then is right, only not the shortest.
 const MAX_TIME: Duration = Duration::from_millis(60);
 const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
@@ -37,8 +37,17 @@ pub(crate) struct Shape<'a> {
     pub theme: &'a Theme,
 }
 
+/// What changes, without the head that names the file.
+pub(crate) struct Changed {
+    pub added: usize,
+    pub removed: usize,
+    /// What it is, where that is not a part of a file.
+    pub what: Option<&'static str>,
+    pub lines: Vec<Line<'static>>,
+}
+
 /// The parts of a file that edits replace. Where they are in the file is not known.
-pub(crate) fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'static>> {
+pub(crate) fn edits(edits: &[Replacement], shape: &Shape<'_>) -> Changed {
     let mut sheet = Sheet::new(shape, None);
     for edit in edits {
         if edit.all {
@@ -46,21 +55,16 @@ pub(crate) fn edits(path: &str, edits: &[Replacement], shape: &Shape<'_>) -> Vec
         }
         sheet.compare(&edit.old, &edit.new);
     }
-    sheet.finish(path, None)
+    sheet.finish(None)
 }
 
 /// A whole file before (none: what it replaces, if anything, is not known) and after.
-pub(crate) fn file(
-    path: &str,
-    before: Option<&str>,
-    after: &str,
-    shape: &Shape<'_>,
-) -> Vec<Line<'static>> {
+pub(crate) fn file(before: Option<&str>, after: &str, shape: &Shape<'_>) -> Changed {
     let old = before.unwrap_or_default();
     let last = old.lines().count().max(after.lines().count());
     let mut sheet = Sheet::new(shape, Some(last.to_string().len()));
     sheet.compare(old, after);
-    sheet.finish(path, before.is_none().then_some("whole file"))
+    sheet.finish(before.is_none().then_some("whole file"))
 }
 
 /// A piece of a line, and whether it is what differs.
@@ -113,7 +117,8 @@ impl<'a> Sheet<'a> {
         }
         for (n, group) in groups.iter().enumerate() {
             let starts_late = group.first().is_some_and(|op| op.old_range().start > 0);
-            if !self.lines.is_empty() || (n == 0 && starts_late) {
+            let is_gap = !self.lines.is_empty() || (n == 0 && starts_late);
+            if is_gap && self.left_out == 0 {
                 self.note("⋯");
             }
             for op in group {
@@ -259,32 +264,52 @@ impl<'a> Sheet<'a> {
         self.lines.push(Line::from(span));
     }
 
-    /// Puts the head above: path, what it is, counts.
-    fn finish(mut self, path: &str, what: Option<&str>) -> Vec<Line<'static>> {
+    fn finish(mut self, what: Option<&'static str>) -> Changed {
         self.end_blank();
         match self.left_out {
             0 => {}
-            more => self.note(&format!("… {}", count(more, "more line"))),
+            more => self.note(&format!("+ {}", count(more, "line"))),
         }
-        let theme = self.shape.theme;
-        let counts = format!("+{} -{}", self.added, self.removed);
-        let what = what.map_or(String::new(), |what| format!("{what}  "));
-        let taken = counts.len() + what.len() + 2;
-        let room = usize::from(self.shape.width).saturating_sub(taken).max(8);
+        Changed {
+            added: self.added,
+            removed: self.removed,
+            what,
+            lines: self.lines,
+        }
+    }
+}
+
+impl Changed {
+    /// `+2 −1`
+    pub(crate) fn counts(&self, theme: &Theme) -> [Span<'static>; 2] {
+        [
+            Span::styled(format!("+{}", self.added), theme.ok),
+            Span::styled(format!(" −{}", self.removed), theme.dim),
+        ]
+    }
+
+    /// With the file above, as much of its name as there is room for.
+    pub(crate) fn with_head(self, path: &str, shape: &Shape<'_>) -> Vec<Line<'static>> {
+        let theme = shape.theme;
+        let what = self.what.map_or(String::new(), |what| format!("{what}  "));
+        let counts = self.counts(theme);
+        let taken = counts.iter().map(Span::width).sum::<usize>() + what.len() + 2;
+        let room = usize::from(shape.width).saturating_sub(taken).max(8);
         let path = clean_line(path);
-        let path = match self.shape.max_lines {
+        let path = match shape.max_lines {
             Some(_) => clip_middle(&path, room),
             None => counted(&path, false).into_owned(),
         };
+        let [added, removed] = counts;
         let spans = [
-            Span::styled(path, theme.accent),
+            Span::styled(path, theme.text),
             Span::styled(format!("  {what}"), theme.dim),
-            Span::styled(format!("+{}", self.added), theme.ok),
-            Span::styled(format!(" -{}", self.removed), theme.error),
+            added,
+            removed,
         ];
-        let columns = usize::from(self.shape.width);
+        let columns = usize::from(shape.width);
         let mut lines = wrap(&spans, columns, &[], &[], Break::Words);
-        lines.append(&mut self.lines);
+        lines.extend(self.lines);
         lines
     }
 }
@@ -347,6 +372,19 @@ mod tests {
         }
     }
 
+    fn edits(path: &str, pairs: &[Replacement], shape: &Shape<'_>) -> Vec<Line<'static>> {
+        super::edits(pairs, shape).with_head(path, shape)
+    }
+
+    fn file(
+        path: &str,
+        before: Option<&str>,
+        after: &str,
+        shape: &Shape<'_>,
+    ) -> Vec<Line<'static>> {
+        super::file(before, after, shape).with_head(path, shape)
+    }
+
     fn edit(old: &str, new: &str) -> Replacement {
         Replacement {
             old: old.to_string(),
@@ -375,16 +413,12 @@ mod tests {
             .replace("number 20\n", "number 20");
         let lines = file("src/a.rs", Some(&old), &new, &shape(&Theme::plain()));
         let want = [
-            "src/a.rs  +1 -1",
+            "src/a.rs  +1 −1",
             "   ⋯",
-            " 7   line number 7",
-            " 8   line number 8",
             " 9   line number 9",
             "10 - line [number] 10",
             "10 + line [figure] 10",
             "11   line number 11",
-            "12   line number 12",
-            "13   line number 13",
         ];
         assert_eq!(shown(&lines), want);
     }
@@ -394,7 +428,7 @@ mod tests {
         let pairs = [edit("let a = 1;", "let a = 2;"), edit("x\n", "")];
         let lines = edits("a.rs", &pairs, &shape(&Theme::plain()));
         let want = [
-            "a.rs  +1 -2",
+            "a.rs  +1 −2",
             "- let a = [1;]",
             "+ let a = [2;]",
             "⋯",
@@ -411,14 +445,14 @@ mod tests {
             ..shape(&theme)
         };
         let lines = file("a", None, "1\n2\n3\n4\n", &shape);
-        let want = ["a  whole file  +4 -0", "1 + 1", "2 + 2", "  … 2 more lines"];
+        let want = ["a  whole file  +4 −0", "1 + 1", "2 + 2", "  + 2 lines"];
         assert_eq!(shown(&lines), want);
     }
 
     #[test]
     fn line_ends_do_not_count() {
         let lines = file("a", Some("x\r\ny"), "x\ny\n", &shape(&Theme::plain()));
-        assert_eq!(shown(&lines), ["a  +0 -0", "  only line ends change"]);
+        assert_eq!(shown(&lines), ["a  +0 −0", "  only line ends change"]);
     }
 
     #[test]
@@ -428,7 +462,7 @@ mod tests {
             &[edit("one two three", "alpha")],
             &shape(&Theme::plain()),
         );
-        assert_eq!(shown(&lines), ["a  +1 -1", "- one two three", "+ alpha"]);
+        assert_eq!(shown(&lines), ["a  +1 −1", "- one two three", "+ alpha"]);
     }
 
     #[test]
@@ -438,7 +472,7 @@ mod tests {
         let new = "check(first)?;\nlet total = first + third;\nreturn Ok(total) // now;";
         let lines = edits("a", &[edit(old, new)], &shape(&Theme::plain()));
         let want = [
-            "a  +3 -2",
+            "a  +3 −2",
             "- let total = first + [second;]",
             "- return total;",
             "+ check(first)?;",
@@ -481,7 +515,7 @@ mod tests {
         );
         let lines = file("a", None, &content, &shape(&Theme::plain()));
         let want = [
-            "a  whole file  +125 -0",
+            "a  whole file  +125 −0",
             "  1 + ls⟨3,000 spaces⟩rm x",
             "  2 + ⟨120 blank lines⟩",
             "122 + end",

@@ -215,7 +215,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(Main, Conversation, Interrupt, &[key(K::Esc)], "interrupt"),
         bind(Main, Conversation, CycleMode, &[shift(K::BackTab)], "next permission mode"),
         bind(Queued, Conversation, EditQueued, &[key(K::Up)], "edit the queued message (nothing typed)"),
-        bind(Idle, Conversation, Rewind, &[ESC_ESC], "go on from an earlier message (nothing typed)"),
+        bind(Idle, Conversation, Rewind, &[ESC_ESC], "fork from an earlier message (nothing typed)"),
         bind(Main, Conversation, CopyAnswer, &[after_x('y')], "copy the last answer"),
 
         bind(Main, View, ToggleExpand, &[ctrl_char('o')], "unfold and fold"),

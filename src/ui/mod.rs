@@ -50,6 +50,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
+use input::Heard;
 
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -116,6 +117,8 @@ const MOVING: Duration = Duration::from_millis(100);
 const LEFT: Duration = Duration::from_millis(5);
 /// While nothing does.
 const STILL: Duration = Duration::from_millis(1_000);
+/// The first frame, and the end, wait so long for the terminal to say what its background is.
+const BACKGROUND: Duration = Duration::from_millis(100);
 /// What came meanwhile is taken in for so long before it is drawn.
 const TAKE_IN: Duration = Duration::from_millis(10);
 /// A config that is being written is not read: half of it, or nothing, would lift its rules.
@@ -153,6 +156,9 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
     effects.begin(start, &mut app);
+    if app.follows_background() {
+        effects.ask_background(&mut app, &mut screen);
+    }
     let mut looping = Loop {
         app: &mut app,
         effects: &mut effects,
@@ -197,6 +203,9 @@ impl Loop<'_> {
         let mut tails_at = Instant::now();
         let mut branch_at = Instant::now();
         let mut title = String::new();
+        if let Some(ended) = self.hear_background() {
+            return ended;
+        }
         loop {
             let drawn_at = Instant::now();
             if self.screen.draw(self.app).is_err() {
@@ -266,43 +275,8 @@ impl Loop<'_> {
                 Err(RecvTimeoutError::Timeout) => return None,
                 Err(RecvTimeoutError::Disconnected) => return Some(Ended::TerminalGone),
             };
-            let ended = match wake {
-                Wake::Msg(msg) => self.msg(msg),
-                Wake::Config => {
-                    self.effects.look_at_config();
-                    self.config_changed = Some(Instant::now());
-                    None
-                }
-                Wake::Found {
-                    engine,
-                    which,
-                    take_over,
-                } => {
-                    self.effects.found(engine, which, take_over, self.app);
-                    None
-                }
-                Wake::InUse(ctx) => {
-                    self.effects.use_settings(ctx, self.app);
-                    None
-                }
-                Wake::ForEngine { engine, command } => {
-                    self.effects.for_engine(engine, command, self.app);
-                    None
-                }
-                Wake::NoMoreLines => {
-                    use std::io::IsTerminal;
-                    // Ctrl+D leaves; of a pipe, what it said is done first.
-                    if std::io::stdin().is_terminal() {
-                        return Some(Ended::Left);
-                    }
-                    self.no_more_lines = Some(Instant::now());
-                    None
-                }
-                Wake::NotBegun(why, hint) => Some(Ended::NotBegun(why, hint)),
-                Wake::Gone => Some(Ended::TerminalGone),
-            };
-            if ended.is_some() {
-                return ended;
+            if let Some(ended) = self.wake(wake) {
+                return Some(ended);
             }
             let until = *until.get_or_insert_with(|| (drawn_at + FRAME).max(Instant::now()));
             if Instant::now() >= until + TAKE_IN {
@@ -322,6 +296,55 @@ impl Loop<'_> {
         since.elapsed() >= ON_ITS_WAY
     }
 
+    /// What happens until the terminal says what its background is, for a moment at most: the
+    /// first frame has the right colours then.
+    fn hear_background(&mut self) -> Option<Ended> {
+        let end = Instant::now() + BACKGROUND;
+        while self.app.awaits_background() {
+            let left = end.checked_duration_since(Instant::now())?;
+            match self.wakes.recv_timeout(left) {
+                Ok(wake) => {
+                    if let Some(ended) = self.wake(wake) {
+                        return Some(ended);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => return Some(Ended::TerminalGone),
+            }
+        }
+        None
+    }
+
+    fn wake(&mut self, wake: Wake) -> Option<Ended> {
+        match wake {
+            Wake::Msg(msg) => return self.msg(msg),
+            Wake::Config => {
+                self.effects.look_at_config();
+                self.config_changed = Some(Instant::now());
+            }
+            Wake::Found {
+                engine,
+                which,
+                take_over,
+            } => self.effects.found(engine, which, take_over, self.app),
+            Wake::InUse(ctx) => self.effects.use_settings(ctx, self.app),
+            Wake::ForEngine { engine, command } => {
+                self.effects.for_engine(engine, command, self.app);
+            }
+            Wake::NoMoreLines => {
+                use std::io::IsTerminal;
+                // Ctrl+D leaves; of a pipe, what it said is done first.
+                if std::io::stdin().is_terminal() {
+                    return Some(Ended::Left);
+                }
+                self.no_more_lines = Some(Instant::now());
+            }
+            Wake::NotBegun(why, hint) => return Some(Ended::NotBegun(why, hint)),
+            Wake::Gone => return Some(Ended::TerminalGone),
+        }
+        None
+    }
+
     /// Until everything is in the log, for as long as that may take. The person need not wait for
     /// it: the keys that leave count again once the screen says so. False when it was not waited
     /// out.
@@ -336,14 +359,17 @@ impl Loop<'_> {
             }
         }
         let end = Instant::now() + LEAVING;
+        // The shell must not read what is an answer to us.
+        let heard_by = Instant::now() + BACKGROUND;
         let mut draw_at = Instant::now() + MOVING;
         let mut is_said = false;
         self.effects.leave(reason);
         loop {
-            if self.effects.has_left() {
+            let now = Instant::now();
+            let may_hear = self.app.awaits_background() && now < heard_by;
+            if self.effects.has_left() && !may_hear {
                 return true;
             }
-            let now = Instant::now();
             if now >= end {
                 return false;
             }
@@ -428,7 +454,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
     let background = app.now.background.len() + of_user.count();
     note_background(background);
     note(&format!(
-        "to go on: rewake -c, or rewake -r {}",
+        "to resume: rewake -c, or rewake -r {}",
         short_id(id)
     ));
 }
@@ -439,7 +465,11 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
 }
 
 /// What the terminal sent, as a message. What nobody listens to is none.
-fn message(event: Event) -> Option<Msg> {
+fn message(heard: Heard) -> Option<Msg> {
+    let event = match heard {
+        Heard::Background(rgb) => return Some(Msg::Background(rgb)),
+        Heard::Event(event) => event,
+    };
     match event {
         Event::Key(key) => Some(Msg::Key(key, Instant::now())),
         Event::Paste(text) => Some(Msg::Paste(text, Instant::now())),

@@ -23,7 +23,7 @@ pub struct Start {
     pub which: Option<Which>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
-    /// What is picked there is copied.
+    /// What is picked there is forked.
     pub fork: bool,
     /// What was dismissed is offered too.
     pub all: bool,
@@ -39,12 +39,12 @@ pub struct Start {
 
 /// The screen before anything is looked up.
 pub(super) fn app(ctx: &AppContext) -> App {
-    let (theme, trouble) = match style::theme(ctx, None) {
-        Ok(theme) => (theme, None),
-        Err(why) => (
-            Theme::named("dark").unwrap_or_else(|_| Theme::plain()),
-            Some(why),
-        ),
+    let (palette, trouble) = match style::palette(ctx, None) {
+        Ok(palette) => (palette, None),
+        Err(why) => {
+            let dark = Theme::named("dark").unwrap_or_else(|_| Theme::plain());
+            (dark.into(), Some(why))
+        }
     };
     let launch = LaunchInfo {
         folder: ctx.here.folder.to_string_lossy().into_owned(),
@@ -52,7 +52,10 @@ pub(super) fn app(ctx: &AppContext) -> App {
         home: ctx.env.home().map(|h| h.to_string_lossy().into_owned()),
         version: VERSION,
     };
-    let mut app = App::new(launch, theme, Figures::new(ctx.config()), now_ms());
+    let mut app = App::new(launch, palette, Figures::new(ctx.config()), now_ms());
+    app.stand_on(style::ground(ctx));
+    app.is_ascii = style::is_ascii(ctx);
+    app.zone = jiff::tz::TimeZone::system();
     app.notify = ctx.config().notify.clone();
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();

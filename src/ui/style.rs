@@ -1,19 +1,55 @@
 //! Which colours: the config's theme, the user's own files, and what the terminal can show.
 
 use crate::session::AppContext;
-use crate::ui::theme::{Depth, Theme};
+use crate::ui::theme::{Depth, Ground, Palette, Theme};
 
 /// A theme of this size is none.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The theme of this name, else the config's. `NO_COLOR` wins over both.
-pub(super) fn theme(ctx: &AppContext, name: Option<&str>) -> Result<Theme, String> {
+/// The theme that follows the terminal's background.
+const AUTO: &str = "auto";
+
+/// The theme of this name, else the config's. `NO_COLOR` and a terminal without colours win
+/// over both.
+pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, String> {
     let env = &ctx.env;
-    if env.var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) {
-        return Ok(Theme::plain());
+    if env.var_os("NO_COLOR").is_some() || env.var("TERM") == Some("dumb") {
+        return Ok(Theme::plain().into());
     }
     let name = name.unwrap_or(&ctx.config().theme);
-    let depth = Depth::of(env.var("COLORTERM"), env.var("TERM"));
+    if name == AUTO {
+        return Ok(Palette::Auto {
+            dark: Box::new(theme(ctx, "dark")?),
+            light: Box::new(theme(ctx, "light")?),
+        });
+    }
+    theme(ctx, name).map(Palette::from)
+}
+
+/// The background as the environment has it: dark where it says nothing.
+pub(super) fn ground(ctx: &AppContext) -> Ground {
+    let said = ctx.env.var("COLORFGBG").and_then(Ground::of_colorfgbg);
+    said.unwrap_or_default()
+}
+
+/// Whether the locale says that the terminal shows no UTF-8. One that says nothing is believed to.
+pub(super) fn is_ascii(ctx: &AppContext) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let Some(locale) = said.iter().find_map(|name| ctx.env.var(name)) else {
+        return false;
+    };
+    let locale = locale.to_ascii_lowercase();
+    !locale.contains("utf-8") && !locale.contains("utf8")
+}
+
+/// Whether the terminal understands the question what its background is. The console of Linux
+/// prints it.
+pub(super) fn may_ask(ctx: &AppContext) -> bool {
+    !matches!(ctx.env.var("TERM"), None | Some("linux" | "dumb"))
+}
+
+fn theme(ctx: &AppContext, name: &str) -> Result<Theme, String> {
+    let depth = Depth::of(ctx.env.var("COLORTERM"), ctx.env.var("TERM"));
     let theme = match Theme::names().any(|built_in| built_in == name) {
         true => Theme::named(name),
         false => own(ctx, name)?,
@@ -49,7 +85,8 @@ fn own(
 
 /// All themes there are, the built-in ones first.
 pub(super) fn names(ctx: &AppContext) -> Vec<String> {
-    let mut names: Vec<String> = Theme::names().map(str::to_string).collect();
+    let built_in = std::iter::once(AUTO).chain(Theme::names());
+    let mut names: Vec<String> = built_in.map(str::to_string).collect();
     let own = std::fs::read_dir(ctx.paths.config_dir.join("themes"));
     let mut files: Vec<String> = own
         .into_iter()

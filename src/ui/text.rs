@@ -93,6 +93,17 @@ pub fn clip_middle(text: &str, max: usize) -> String {
     }
 }
 
+/// At most `max` columns: the end of the text, with `…` for what was cut.
+pub fn clip_start(text: &str, max: usize) -> String {
+    if width(text) <= max {
+        return text.to_string();
+    }
+    match max.checked_sub(1) {
+        Some(room) => format!("{ELLIPSIS}{}", tail(text, room)),
+        None => String::new(),
+    }
+}
+
 fn head(text: &str, max: usize) -> &str {
     &text[..fitting(text.graphemes(true), max)]
 }
@@ -112,6 +123,15 @@ fn fitting<'a>(graphemes: impl Iterator<Item = &'a str>, max: usize) -> usize {
         bytes += grapheme.len();
     }
     bytes
+}
+
+/// `12.3k`
+pub fn short(n: u64) -> String {
+    match n {
+        ..1_000 => n.to_string(),
+        1_000..1_000_000 => format!("{:.1}k", n as f64 / 1e3),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
 }
 
 /// Appends to the last span when the style is the same.

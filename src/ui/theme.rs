@@ -1,8 +1,11 @@
-//! Colours and attributes by what they mean.
+//! Colours and attributes by their role: a colour means a state, never a category. Eight roles
+//! paint everything but code and diffs: `text`, `dim`, `accent`, `running`, `ok`, `warn`,
+//! `error` and `border`.
 //!
 //! A theme is a TOML file: one key for each field of [`Theme`]. Its value is a colour (of the
 //! text), or a table of `fg`, `bg` and attributes. A colour is a name of the 16 ANSI colours,
 //! an index of the 256 or `"#rrggbb"`. Keys that a file leaves out are those of `base`.
+//! [`OLD_KEYS`] are read and paint nothing: files of earlier versions have them.
 //!
 //! Invariant: nothing here reads the environment or a file; a theme is a value.
 
@@ -15,6 +18,20 @@ use toml::{Table, Value};
 const BUILT_IN: [(&str, &str); 2] = [
     ("dark", include_str!("../../assets/themes/dark.toml")),
     ("light", include_str!("../../assets/themes/light.toml")),
+];
+
+/// Keys of earlier versions.
+const OLD_KEYS: [&str; 10] = [
+    "user",
+    "heading",
+    "link",
+    "quote",
+    "selection",
+    "border_focus",
+    "gauge_system",
+    "gauge_summary",
+    "gauge_recent",
+    "gauge_free",
 ];
 
 const ATTRIBUTES: [(&str, Modifier); 6] = [
@@ -101,27 +118,17 @@ theme!(
     text,
     dim,
     accent,
-    user,
-    heading,
-    link,
+    running,
+    ok,
+    warn,
+    error,
+    border,
     code,
     code_bg,
-    quote,
-    error,
-    warn,
-    ok,
-    running,
     diff_add,
     diff_del,
     diff_add_word,
     diff_del_word,
-    selection,
-    border,
-    border_focus,
-    gauge_system,
-    gauge_summary,
-    gauge_recent,
-    gauge_free,
     syntax_comment,
     syntax_keyword,
     syntax_string,
@@ -152,30 +159,35 @@ impl Theme {
     pub fn plain() -> Theme {
         let plain = Style::new();
         let (bold, dim) = (plain.bold(), plain.dim());
-        let (underline, reverse) = (plain.underlined(), plain.reversed());
         Theme {
             dim,
             accent: bold,
-            user: bold,
-            heading: bold,
-            link: underline,
-            code: bold,
-            quote: dim,
             error: bold,
             warn: bold,
             running: bold,
+            code: bold,
             diff_del: dim,
-            diff_add_word: underline,
+            diff_add_word: plain.underlined(),
             diff_del_word: dim.underlined(),
-            selection: reverse,
             border: dim,
-            border_focus: bold,
-            gauge_system: reverse,
-            gauge_summary: reverse.dim(),
-            gauge_recent: reverse.bold(),
-            gauge_free: dim,
             ..Theme::default()
         }
+    }
+
+    /// Titles and headings: text in bold. Nothing else is bold by itself.
+    pub fn heading(&self) -> Style {
+        self.text.bold()
+    }
+
+    /// An address that can be followed.
+    pub fn link(&self) -> Style {
+        self.text.underlined()
+    }
+
+    /// Words that were searched for and found, everywhere and at the place that is shown.
+    pub fn found(&self) -> (Style, Style) {
+        let everywhere = self.accent.underlined();
+        (everywhere, everywhere.reversed())
     }
 
     /// A theme file; `name` is its name in errors.
@@ -199,6 +211,10 @@ impl Theme {
         };
         for (key, value) in &table {
             if key == "base" {
+                continue;
+            }
+            if OLD_KEYS.contains(&key.as_str()) {
+                parse_style(name, key, value)?;
                 continue;
             }
             let Some(style) = theme.style_mut(key) else {
@@ -227,6 +243,68 @@ impl Theme {
     /// What is shown of a colour that is not the theme's.
     pub fn foreign(&self, colour: Color) -> Option<Color> {
         self.depth.map(|depth| downgrade(colour, depth))
+    }
+}
+
+/// Whether the terminal's background is dark or light.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ground {
+    #[default]
+    Dark,
+    Light,
+}
+
+impl Ground {
+    /// Of a background of this colour.
+    pub fn of([r, g, b]: [u8; 3]) -> Ground {
+        let [r, g, b] = [r, g, b].map(u32::from);
+        match 299 * r + 587 * g + 114 * b >= 128_000 {
+            true => Ground::Light,
+            false => Ground::Dark,
+        }
+    }
+
+    /// From the value of COLORFGBG: `15;0`, the background last, as one of the 16 colours.
+    /// `None` when it does not say.
+    pub fn of_colorfgbg(value: &str) -> Option<Ground> {
+        match value.rsplit(';').next()?.parse().ok()? {
+            7 | 9..=15 => Some(Ground::Light),
+            0..=6 | 8 => Some(Ground::Dark),
+            16..=u8::MAX => None,
+        }
+    }
+}
+
+/// The themes that may be shown: one, or one for each background.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Palette {
+    Fixed(Box<Theme>),
+    /// `theme = "auto"`.
+    Auto {
+        dark: Box<Theme>,
+        light: Box<Theme>,
+    },
+}
+
+impl Palette {
+    /// The theme for this background.
+    pub fn on(&self, ground: Ground) -> &Theme {
+        match (self, ground) {
+            (Palette::Fixed(theme), _) => theme,
+            (Palette::Auto { dark, .. }, Ground::Dark) => dark,
+            (Palette::Auto { light, .. }, Ground::Light) => light,
+        }
+    }
+
+    /// Whether the terminal's background decides.
+    pub fn is_auto(&self) -> bool {
+        matches!(self, Palette::Auto { .. })
+    }
+}
+
+impl From<Theme> for Palette {
+    fn from(theme: Theme) -> Palette {
+        Palette::Fixed(Box::new(theme))
     }
 }
 
@@ -353,11 +431,88 @@ mod tests {
 
     #[test]
     fn a_theme_may_change_a_few_keys_of_another() {
-        let text = "base = \"dark\"\nerror = \"#ff0000\"\nlink = { fg = 33, underline = true }";
+        let text = "base = \"dark\"\nerror = \"#ff0000\"\ncode = { fg = 33, underline = true }";
         let theme = Theme::parse("mine", text).unwrap();
         assert_eq!(theme.error, Style::new().fg(Color::Rgb(255, 0, 0)));
-        assert_eq!(theme.link, Style::new().fg(Color::Indexed(33)).underlined());
-        assert_eq!(theme.heading, Theme::named("dark").unwrap().heading);
+        assert_eq!(theme.code, Style::new().fg(Color::Indexed(33)).underlined());
+        assert_eq!(theme.warn, Theme::named("dark").unwrap().warn);
+    }
+
+    #[test]
+    fn a_theme_file_of_an_earlier_version_still_loads() {
+        let old = include_str!("../../tests/golden/theme-0.1.toml");
+        let theme = Theme::parse("old", old).unwrap();
+        assert_eq!(theme.warn, Style::new().fg(Color::Rgb(255, 158, 100)));
+        // A mistake in a key that paints nothing is a mistake all the same.
+        assert!(Theme::parse("old", "user = \"purplish\"").is_err());
+    }
+
+    /// The relative luminance of WCAG 2.
+    fn luminance([r, g, b]: [u8; 3]) -> f64 {
+        let part = |c: u8| {
+            let c = f64::from(c) / 255.0;
+            match c <= 0.04045 {
+                true => c / 12.92,
+                false => ((c + 0.055) / 1.055).powf(2.4),
+            }
+        };
+        0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b)
+    }
+
+    fn contrast(a: [u8; 3], b: [u8; 3]) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    fn rgb(colour: Option<Color>) -> [u8; 3] {
+        match colour {
+            Some(Color::Rgb(r, g, b)) => [r, g, b],
+            Some(Color::Indexed(index @ 16..)) => rgb_of_256(index),
+            other => panic!("{other:?} is not the same on every terminal"),
+        }
+    }
+
+    #[test]
+    fn every_role_can_be_read_on_the_backgrounds_of_its_theme() {
+        // The plain one, and the ones that common terminal themes have.
+        let grounds = [
+            ("dark", [[0, 0, 0], [0x1e, 0x1e, 0x2e], [0x28, 0x2c, 0x34]]),
+            (
+                "light",
+                [[255, 255, 255], [0xfa, 0xfa, 0xfa], [0xfd, 0xf6, 0xe3]],
+            ),
+        ];
+        for (name, grounds) in grounds {
+            for depth in [Depth::True, Depth::Ansi256] {
+                let theme = Theme::named(name).unwrap().at_depth(depth);
+                // The terminal's own: what its user chose to read.
+                assert_eq!(theme.text, Style::new(), "{name}");
+                for ground in grounds {
+                    for (role, style, least) in [
+                        ("dim", theme.dim, 4.5),
+                        ("accent", theme.accent, 4.5),
+                        ("running", theme.running, 4.5),
+                        ("ok", theme.ok, 4.5),
+                        ("warn", theme.warn, 4.5),
+                        ("error", theme.error, 4.5),
+                        ("border", theme.border, 2.5),
+                        ("code", theme.code, 4.5),
+                    ] {
+                        let found = contrast(rgb(style.fg), ground);
+                        assert!(found >= least, "{name} {depth:?} {role}: {found:.2}");
+                    }
+                }
+                for (part, style) in [
+                    ("diff_add", theme.diff_add),
+                    ("diff_del", theme.diff_del),
+                    ("diff_add_word", theme.diff_add_word),
+                    ("diff_del_word", theme.diff_del_word),
+                ] {
+                    let found = contrast(rgb(style.fg), rgb(style.bg));
+                    assert!(found >= 4.5, "{name} {depth:?} {part}: {found:.2}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -428,6 +583,28 @@ mod tests {
             assert_eq!(downgrade(colour, Depth::True), colour);
             assert_eq!(downgrade(colour, Depth::Ansi256), at_256, "{colour:?}");
             assert_eq!(downgrade(colour, Depth::Ansi16), at_16, "{colour:?}");
+        }
+    }
+
+    #[test]
+    fn a_background_is_dark_or_light() {
+        for (rgb, ground) in [
+            ([0, 0, 0], Ground::Dark),
+            ([0x28, 0x2c, 0x34], Ground::Dark),
+            ([0xfd, 0xf6, 0xe3], Ground::Light),
+            ([255, 255, 255], Ground::Light),
+        ] {
+            assert_eq!(Ground::of(rgb), ground, "{rgb:?}");
+        }
+        for (value, ground) in [
+            ("15;0", Some(Ground::Dark)),
+            ("0;15", Some(Ground::Light)),
+            ("0;default;7", Some(Ground::Light)),
+            ("default", None),
+            ("", None),
+            ("0;99", None),
+        ] {
+            assert_eq!(Ground::of_colorfgbg(value), ground, "{value}");
         }
     }
 

@@ -26,6 +26,8 @@ const OF_USER: &str = "commands";
 const MAX_COMMANDS: usize = 500;
 /// Names of files and folders that are looked at.
 const MAX_NAMES: usize = 20_000;
+/// Files that are read, those included that are no commands then.
+const MAX_READ: usize = 1_000;
 const MAX_DEPTH: usize = 8;
 /// More warnings say nothing new.
 const MAX_WARNINGS: usize = 20;
@@ -58,6 +60,7 @@ pub fn commands(here: &Here, config_dir: &Path, is_taken: impl Fn(&str) -> bool)
         names: BTreeSet::new(),
         files: BTreeSet::new(),
         looked_at: 0,
+        read: 0,
         left_out: 0,
         is_taken: &is_taken,
     };
@@ -76,6 +79,7 @@ struct Search<'a> {
     /// A file or folder that is reached twice counts once.
     files: BTreeSet<PathBuf>,
     looked_at: usize,
+    read: usize,
     /// Warnings that found no room.
     left_out: usize,
     is_taken: &'a dyn Fn(&str) -> bool,
@@ -138,16 +142,23 @@ impl Search<'_> {
             return self.skip(path, &format!("there are {MAX_COMMANDS} already"));
         }
         let name = format!("{before}{stem}");
-        let command = custom::check_name(stem).and_then(|()| match (self.is_taken)(&name) {
+        let place = custom::check_name(stem).and_then(|()| match (self.is_taken)(&name) {
             true => Err(format!("/{name} is rewake's own")),
             false if self.names.contains(&name) => Err(format!("another one is named /{name}")),
-            false => read(path, inside),
+            false => place(path, inside),
         });
+        let command = match place {
+            // A thousand links to one file cost one look at it.
+            Ok(canonical) if !self.files.insert(canonical.clone()) => return,
+            Ok(_) if self.read == MAX_READ => Err(format!("{MAX_READ} files were read already")),
+            Ok(canonical) => {
+                self.read += 1;
+                read(&canonical)
+            }
+            Err(why) => Err(why),
+        };
         match command {
-            Ok((canonical, template, hash)) => {
-                if !self.files.insert(canonical) {
-                    return;
-                }
+            Ok((template, hash)) => {
                 self.names.insert(name.clone());
                 let below = inside.and_then(|root| path.strip_prefix(root).ok());
                 self.commands.found.push(CustomCommand {
@@ -183,19 +194,24 @@ impl Search<'_> {
     }
 }
 
-type Read = (PathBuf, Template, String);
+type Read = (Template, String);
 
-fn read(path: &Path, inside: Option<&Path>) -> Result<Read, String> {
+/// Where a file really lies.
+fn place(path: &Path, inside: Option<&Path>) -> Result<PathBuf, String> {
     let canonical = path
         .canonicalize()
         .map_err(|e| format!("the link leads nowhere ({e})"))?;
     if inside.is_some_and(|root| !canonical.starts_with(root)) {
         return Err("it is a link that leads out of the workspace".to_string());
     }
-    let text = read_text(&canonical, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
+    Ok(canonical)
+}
+
+fn read(canonical: &Path) -> Result<Read, String> {
+    let text = read_text(canonical, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
     let template = custom::parse(&text)?;
     let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
-    Ok((canonical, template, hash))
+    Ok((template, hash))
 }
 
 #[cfg(test)]
@@ -341,6 +357,26 @@ mod tests {
         for (got, want) in got.iter().zip(&want) {
             assert!(got.starts_with(want), "{got} | {want}");
         }
+    }
+
+    #[test]
+    fn files_that_are_no_commands_are_not_all_read() {
+        let f = Fixture::new().write("root/.rewake/commands/x", "");
+        let folder = f.path.join("root/.rewake/commands");
+        for n in 0..MAX_READ + 9 {
+            // Front matter without an end.
+            fs::write(folder.join(format!("c{n:05}.md")), "---\n").unwrap();
+        }
+        let found = f.find();
+        assert_eq!(found.found, []);
+        let search = found.warnings.last().unwrap();
+        assert_eq!(
+            search,
+            &format!("{} more commands are not used", MAX_READ + 9 - MAX_WARNINGS)
+        );
+        // One that is valid and comes behind them is not reached.
+        fs::write(folder.join("z.md"), "say it").unwrap();
+        assert_eq!(f.find().found, []);
     }
 
     #[test]

@@ -105,6 +105,37 @@ impl Folder {
         }
     }
 
+    /// The same into another folder of the same file system.
+    pub(crate) fn move_new(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+        match sys::renameat_with(&self.0, from, &folder.0, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match folder.stat(to) {
+                Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+                Err(_) => self.move_over(from, folder, to),
+            },
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// What had the name `to` there has it no more.
+    pub(crate) fn move_over(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+        Ok(sys::renameat(&self.0, from, &folder.0, to)?)
+    }
+
+    /// Each gets the other's name. Not every file system can do that.
+    pub(crate) fn exchange(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        Ok(sys::renameat_with(&self.0, from, &folder.0, to, flags)?)
+    }
+
+    pub(crate) fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(sys::symlinkat(target, &self.0, name)?)
+    }
+
+    /// `DirectoryNotEmpty` when there is anything in it.
+    pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }

@@ -1,7 +1,7 @@
 //! The store, for tools that look back: a handle of its own, since the engine's belongs to
 //! the thread that writes the log.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::store::Store;
@@ -22,6 +22,11 @@ impl Archive {
             session,
             store: Arc::default(),
         }
+    }
+
+    /// Of the store.
+    pub(super) fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 
     /// Blocks. Calls wait for each other.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, diff};
 use crate::store::contents::{self, Gathered, NewContent, Place};
-use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store};
+use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store, WorkspaceLock};
 use crate::workspace::files::{
     Cache, Content, Coverage, Pending, Progress, Stopped, guard, item_at, one, verify,
 };
@@ -57,8 +57,8 @@ pub struct Keeping {
 pub enum Scope {
     /// All that is covered.
     All,
-    /// The same, and the file that a tool is about to write, wherever it is.
-    AllAnd(PathBuf),
+    /// The same, and these files, wherever they are: those that tools wrote, or are about to.
+    AllAnd(Vec<PathBuf>),
     /// The file that a tool wrote, wherever it is. Absolute, its links followed. Of the others it
     /// is known what they were before.
     Written(PathBuf),
@@ -73,7 +73,7 @@ pub struct Wish {
     pub scope: Scope,
     /// The commands that run meanwhile, to be named with it.
     pub live: Option<String>,
-    /// It is given up after this time, should that be less than an effect waits.
+    /// It is given up after this time.
     pub at_most: Duration,
 }
 
@@ -136,7 +136,11 @@ impl Files {
 
     /// What the files are now.
     pub async fn snapshot(&self, wish: Wish) -> Snapshot {
-        let wait = self.wait.min(wish.at_most);
+        let wait = match wish.cause {
+            // A person waits for it, and nothing is done without it.
+            Cause::Target | Cause::Restored => wish.at_most,
+            Cause::First | Cause::Call | Cause::Outside => self.wait.min(wish.at_most),
+        };
         let (reply, answer) = oneshot::channel();
         let reply = Some(reply);
         if self.requests.send(Request { wish, reply }).is_err() {
@@ -220,6 +224,9 @@ impl Keeper {
     }
 
     fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
+        // While another session sets files back, they are neither one nor the other.
+        let lock = WorkspaceLock::shared(&self.keeping.data_dir, &self.keeping.coverage.root);
+        drop(lock.map_err(|e| e.to_string())?);
         self.prepare(wish)?;
         let looked = match &wish.scope {
             Scope::Written(path) if self.is_looked_at() => self.look_at(path),
@@ -230,7 +237,12 @@ impl Keeper {
             return Err(why);
         }
         looked?;
-        if let Scope::Written(path) | Scope::AllAnd(path) = &wish.scope {
+        let written = match &wish.scope {
+            Scope::All => &[][..],
+            Scope::AllAnd(paths) => paths,
+            Scope::Written(path) => std::slice::from_ref(path),
+        };
+        for path in written {
             self.written(path)?;
         }
         self.shed()?;

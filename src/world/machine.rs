@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::archive::Archive;
 use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, Wish};
+use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::{BackgroundEnd, Images, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
@@ -394,6 +395,14 @@ impl World for Machine {
             Some(files) => files.snapshot(wish).await,
             None => Snapshot::Off,
         }
+    }
+
+    async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
+        restore::restore(self.archive.data_dir().to_path_buf(), order).await
+    }
+
+    fn changed_ms(&self, path: &Path) -> Option<i64> {
+        restore::changed_ms(path)
     }
 
     fn look_ahead(&self, wish: Wish) {

@@ -7,6 +7,7 @@ mod archive;
 pub(crate) mod confine;
 mod files;
 pub mod machine;
+mod restore;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,6 +25,7 @@ use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
+pub use restore::{RestoreEnd, RestoreOrder};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -66,6 +68,8 @@ pub enum Boundary {
     AfterPrepare,
     BeforeSnapshot,
     AfterSnapshot,
+    BeforeRestore,
+    AfterRestore,
     BeforeAct,
     AfterAct,
     BeforeSettle,
@@ -134,6 +138,16 @@ pub trait World: 'static {
     /// What the workspace's files are now. A tree that it gives is kept once it is recorded.
     fn snapshot(&self, _wish: Wish) -> impl Future<Output = Snapshot> {
         std::future::ready(Snapshot::Off)
+    }
+
+    /// Sets files back, or does on what was begun of it. What it says of a path is durable.
+    fn restore(&self, _order: RestoreOrder) -> impl Future<Output = RestoreEnd> {
+        std::future::ready(RestoreEnd::nothing("nothing looks after the files"))
+    }
+
+    /// When what lies at an absolute path last changed: UTC, milliseconds since 1970.
+    fn changed_ms(&self, _path: &Path) -> Option<i64> {
+        None
     }
 
     /// Looks at the files while nobody waits for it, to be quicker when somebody does.

@@ -29,6 +29,7 @@ mod output;
 mod refused;
 mod results;
 mod resume;
+mod rewind;
 mod sessions;
 mod start;
 mod stats;

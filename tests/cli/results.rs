@@ -155,12 +155,19 @@ fn calls_behind_a_refused_edit_say_that_they_ran_without_it() {
         ("read", json!({"path": "a.txt"})),
         // What never ran says no more than that.
         ("read", json!({"limit": 1})),
+        // What no file has a part in is the same without the change.
+        ("memory_search", json!({"query": "nowhere"})),
+        (
+            "plan",
+            json!({"steps": [{"text": "look", "state": "current"}]}),
+        ),
     ]);
     std::fs::write(home.path("a.txt"), "one\n").unwrap();
     let told = crate::tool_results(&home, &["--yolo"]);
     let note = "[edit a.txt, before this call in the same answer, was refused: this is without its change]";
     assert!(told[1].1.contains("was not found"), "{}", told[1].1);
-    for (at, has_note) in [(0, false), (1, false), (2, true), (3, true), (4, false)] {
+    let has_note = [false, false, true, true, false, false, false];
+    for (at, has_note) in has_note.into_iter().enumerate() {
         assert_eq!(told[at].1.contains(note), has_note, "{}", told[at].1);
     }
 }

@@ -176,7 +176,11 @@ fn a_command_that_does_not_run_is_a_result_like_any_other() {
     let home = calling(&[
         bash("no-such-program"),
         bash("kill -9 $$"),
-        ("bash", json!({"command": "sleep 100", "timeout_ms": 100})),
+        // It does not end at once, and the limit is told as it was set all the same.
+        (
+            "bash",
+            json!({"command": "trap 'sleep 0.4; exit' TERM; sleep 100 & wait", "timeout_ms": 1_500}),
+        ),
         bash(""),
     ]);
     let tool_results = tool_results(&home, &["--yolo"]);
@@ -185,7 +189,8 @@ fn a_command_that_does_not_run_is_a_result_like_any_other() {
         "{tool_results:?}"
     );
     assert!(tool_results[1].1.contains("signal 9"), "{tool_results:?}");
-    assert!(tool_results[2].1.contains("time limit"), "{tool_results:?}");
+    let limit = "[ended by rewake: it ran longer than its time limit of 1.5 s]";
+    assert!(tool_results[2].1.contains(limit), "{tool_results:?}");
 }
 
 #[test]

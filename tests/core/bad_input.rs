@@ -98,8 +98,15 @@ fn a_message_that_is_larger_than_the_window() {
     const LAST: &str = "Only then push.";
     for window in WINDOWS {
         for size in [window as usize * 4, 3_000_000] {
-            let filler = "so it went on and on. ".repeat(size / 20);
-            let text = format!("{FIRST} {filler}{LAST}");
+            // The rules are in what is cut of it, behind its first words and before its last.
+            let filler = |bytes: usize| "so it went on and on. ".repeat(bytes / 20);
+            let (ends, middle) = (size / 8, size);
+            let ends = ends.min(100_000);
+            let text = format!(
+                "{0}{FIRST} {1}{LAST} {0}",
+                filler(ends),
+                filler(middle - 2 * ends)
+            );
             let say_it = |session: &mut Session, said: &mut Vec<Said>| {
                 let seq = session.state.next_seq();
                 says(session, said, &text, false);
@@ -202,7 +209,8 @@ fn a_window_that_is_smaller_than_was_thought() {
         for n in 0..60 {
             work(&mut session, &[4_000]);
             if n % 20 == 7 {
-                say(&mut session, &mut said, 200, Some(n % 8));
+                // In the smallest of these windows they take more than their share.
+                say(&mut session, &mut said, 3_000, Some(n % 8));
             }
         }
         for limit in [100_000, 32_000, 8_000, 4_000] {

@@ -880,6 +880,8 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None, why: None }),
         1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
+        1 => Just(restoring()),
+        2 => Just(restored(None)),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
         1 => Just(Entry::Chose(Choice { fallback: Some(FallbackModel {
             model: "fallback/model".into(),
@@ -1057,6 +1059,7 @@ proptest! {
                     let entry = freeing::entry(&state, &results).expect("results of the context");
                     prop_assert!(state.check(&entry).is_ok());
                 }
+                Step::Restore => prop_assert!(state.check(&restored(None)).is_ok()),
                 Step::Compact(_) | Step::Continue | Step::Wait(_) => {}
             }
         }
@@ -1158,6 +1161,102 @@ fn while_a_person_is_waited_for_only_what_they_asked_for_is_done() {
     assert_eq!(next_of(&open, true), Step::Wait(Why::Idle));
     let stopped = state(vec![said("go"), stopped()]);
     assert_eq!(next_of(&stopped, false), Step::Wait(Why::Halted));
+}
+
+fn restoring() -> Entry {
+    Entry::Restoring {
+        before: "0".repeat(32),
+        target: "1".repeat(32),
+        to: Some(1),
+        whole: false,
+        kept: vec![],
+        more_kept: 0,
+    }
+}
+
+fn restored(why: Option<&str>) -> Entry {
+    Entry::Restored {
+        tree: Some("1".repeat(32)),
+        written: 1,
+        removed: 0,
+        paths: vec!["a".into()],
+        kept: vec![],
+        more_kept: 0,
+        why: why.map(str::to_string),
+    }
+}
+
+#[test]
+fn files_that_are_half_set_back_are_done_before_all_else() {
+    let half = state(vec![said("go"), restoring()]);
+    assert!(half.unfinished());
+    for waits_for_person in [false, true] {
+        let pending = Pending {
+            waits_for_person,
+            message: true,
+            compaction: true,
+            ended: Some("bg_2_0".into()),
+            ..Pending::default()
+        };
+        assert_eq!(next(&half, &policy(true), &pending), Step::Restore);
+    }
+    for entry in [said("more"), replied(vec![]), noted(), restoring()] {
+        assert!(half.check(&entry).is_err(), "{entry:?}");
+    }
+    assert!(half.check(&stopped()).is_ok());
+    // Starts that come to nothing are counted, and end.
+    let mut entries = vec![said("go"), restoring()];
+    entries.extend((0..MAX_RESTARTS).map(|_| Entry::Resumed {
+        by: By::Start,
+        found: String::new(),
+        draft: None,
+    }));
+    let looping = state(entries.clone());
+    let message = Pending {
+        message: true,
+        ..Pending::default()
+    };
+    assert_eq!(
+        next(&looping, &policy(true), &message),
+        Step::Wait(Why::CrashLoop)
+    );
+    entries.push(Entry::Resumed {
+        by: By::Person,
+        found: String::new(),
+        draft: None,
+    });
+    assert_eq!(
+        next(&state(entries), &policy(true), &message),
+        Step::Restore
+    );
+    // An open call goes first, and nothing is set back that was not begun.
+    assert!(
+        state(vec![said("go"), replied(vec![bash("x")])])
+            .check(&restoring())
+            .is_err()
+    );
+    assert!(state(vec![said("go")]).check(&restored(None)).is_err());
+}
+
+#[test]
+fn behind_it_the_session_goes_on_as_it_stood_and_a_copy_has_nothing_to_do() {
+    let owing = state(vec![said("go"), restoring(), restored(None)]);
+    assert_eq!(what_next(&owing, &policy(true)), Step::CallModel);
+    let held = state(vec![said("go"), stopped(), restoring(), restored(None)]);
+    assert_eq!(what_next(&held, &policy(true)), Step::Wait(Why::Halted));
+    assert!(!held.unfinished());
+    let told = messages(&owing, usize::MAX);
+    let text = format!("{told:?}");
+    assert!(text.contains("The user set 1 file back"), "{text}");
+    let forked = Entry::Forked {
+        from: ForkPoint {
+            session: "other".into(),
+            seq: 2,
+        },
+    };
+    let copy = state(vec![said("go"), restoring(), forked]);
+    assert_eq!(copy.restoring, None);
+    assert_eq!(what_next(&copy, &policy(true)), Step::CallModel);
 }
 
 #[test]

@@ -268,25 +268,18 @@ fn a_freed_result_that_is_read_again_is_counted() {
     assert_eq!(session.state.freed.read_again, before + 2);
 }
 
-/// A note has the commands that did something with what they printed last, and leaves room.
-#[test]
-fn a_note_in_a_small_window_leaves_room_for_three_exchanges() {
-    let mut session = Session::new(5_000, windows(), crate::context::Summariser::Fails);
-    let mut said = Vec::new();
-    say(&mut session, &mut said, 60, Some(0));
-    for (command, printed, code) in [
-        ("ls", "a.rs", 0),
-        (
-            "cargo test 2>&1 | tail -3",
-            "test result: FAILED. 3 failed",
-            0,
-        ),
-        ("make", "make: *** error 2\nend", 2),
-    ] {
-        session.make_room();
-        let arguments = serde_json::json!({ "command": command }).to_string();
-        session.reply(vec![Block::call("bash", arguments)]);
-        let call = session.state.calls[0].call.id;
+/// An answer that asks for these commands, each with what it printed and its exit code.
+fn runs(session: &mut Session, commands: &[(&str, &str, i32)]) {
+    session.make_room();
+    let call = |(command, ..): &(&str, &str, i32)| {
+        Block::call(
+            "bash",
+            serde_json::json!({ "command": command }).to_string(),
+        )
+    };
+    session.reply(commands.iter().map(call).collect());
+    for (_, printed, code) in commands {
+        let call = session.state.first_open().expect("an open call").call.id;
         let guard = Guard::Supervised {
             run: "r".into(),
             boot: "b".into(),
@@ -297,13 +290,68 @@ fn a_note_in_a_small_window_leaves_room_for_three_exchanges() {
             guard,
             access: None,
         });
-        let fact = Fact::Ran {
-            exit_code: Some(code),
-            took_ms: 1,
-            refused: false,
-        };
-        finish(&mut session, vec![Outcome::done(printed)], Some(fact));
+        session.push(Entry::Finished {
+            call,
+            outcome: Outcome::done(*printed),
+            fact: Some(Fact::Ran {
+                exit_code: Some(*code),
+                took_ms: 1,
+                refused: false,
+            }),
+            tree: None,
+        });
     }
+}
+
+/// How each command of the last answer ended, and whole lines of what was printed or none.
+#[test]
+fn a_note_says_how_the_commands_of_the_last_answer_ended() {
+    let printed: String = (0..400).map(|n| format!("printed {n}.\n")).collect();
+    for (window, has_parts) in [(5_000, false), (200_000, true)] {
+        let mut session = Session::new(window, windows(), crate::context::Summariser::Fails);
+        let mut said = Vec::new();
+        say(&mut session, &mut said, 60, Some(0));
+        let all: Vec<String> = (0..6)
+            .map(|n| format!("{printed}all {n} are well\n"))
+            .collect();
+        let mut commands: Vec<(&str, &str, i32)> = all
+            .iter()
+            .map(|text| ("make all", text.as_str(), 0))
+            .collect();
+        commands.push(("make check", "in a.c\nerror: no b.c\nthe end", 2));
+        runs(&mut session, &commands);
+        let budget = session.budget();
+        let entry = compacting::continued(&session.state, &budget, None, &|_| true, vec![]);
+        let Entry::Continued { note, .. } = &entry else {
+            panic!("{entry:?}");
+        };
+        let results = note.split("## Results of the last answer").nth(1);
+        let results = results.and_then(|text| text.split("\n## ").next());
+        let results = results.expect("a section of results");
+        for part in ["exit 0, \"all 5 are well\"", "exit 2, \"error: no b.c\""] {
+            assert!(results.contains(part), "{part}: {results}");
+        }
+        assert_eq!(results.contains(" in part:"), has_parts, "{results}");
+        let of_printed = results.lines().filter(|line| line.contains("printed"));
+        for line in of_printed {
+            assert!(
+                printed.lines().any(|whole| whole == line),
+                "{line}: {results}"
+            );
+        }
+    }
+}
+
+/// A note has the commands that did something with what they printed last, and leaves room.
+#[test]
+fn a_note_in_a_small_window_leaves_room_for_three_exchanges() {
+    let mut session = Session::new(5_000, windows(), crate::context::Summariser::Fails);
+    let mut said = Vec::new();
+    say(&mut session, &mut said, 60, Some(0));
+    runs(&mut session, &[("ls", "a.rs", 0)]);
+    let piped = "cargo test 2>&1 | tail -3";
+    runs(&mut session, &[(piped, "test result: FAILED. 3 failed", 0)]);
+    runs(&mut session, &[("make", "make: *** error 2\nend", 2)]);
     work(&mut session, &[3_000, 3_000, 3_000]);
     let budget = session.budget();
     let entry = compacting::continued(&session.state, &budget, None, &|_| true, vec![]);

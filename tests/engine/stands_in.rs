@@ -101,7 +101,8 @@ fn work(
 fn a_summary_model_may_answer_anything() {
     let calls = || Says::call("bash", json!({"command": "touch summary-was-obeyed"})).into();
     let foreign = || Answer::text("用户要求修复解析器；步骤一已完成，条目 4 有结果。");
-    let long = || Answer::text("many words in a row, and none of them matters\n".repeat(500));
+    const MANY: &str = "many words in a row, and none of them matters";
+    let long = || Answer::text(format!("{MANY}\n").repeat(500));
     let nothing = || Answer::text("");
     type Summary = fn() -> Answer;
     let all: [(&str, Summary, bool); 4] = [
@@ -124,6 +125,13 @@ fn a_summary_model_may_answer_anything() {
             last.contains("<summary>") || last.contains("<continuation>"),
             "{what}"
         );
+        // Of what is too long, as much is taken as a summary may have.
+        let most = asked
+            .iter()
+            .map(|body| body.to_string().matches(MANY).count());
+        let most = most.max().unwrap_or_default();
+        let is_long = what == "ten times the size";
+        assert_eq!((1..100).contains(&most), is_long, "{what}: {most}");
         let is_said = run.stderr.contains("the summary model failed");
         assert_eq!(is_said, fails, "{what}: {}", run.stderr);
     }

@@ -22,6 +22,7 @@
 )]
 
 mod random;
+mod restore;
 mod script;
 mod stream;
 mod task;

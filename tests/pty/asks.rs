@@ -22,9 +22,9 @@ fn nothing_was_decided(terminal: &Terminal, home: &Home) {
 fn what_is_typed_ahead_is_for_the_box() {
     let home = asks_once("touch made");
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     terminal.types("yyya");
-    terminal.sees("> yyya");
+    terminal.sees("› yyya");
     terminal.sees("Tab puts your words aside");
     nothing_was_decided(&terminal, &home);
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
@@ -33,14 +33,14 @@ fn what_is_typed_ahead_is_for_the_box() {
     terminal.answers("Enter chooses", "y");
     terminal.sees("It is over.");
     assert!(home.path("made").exists());
-    terminal.sees("> yyya");
+    terminal.sees("› yyya");
 }
 
 #[test]
 fn every_byte_of_a_command_is_seen_and_exported() {
     let home = asks_once(OSC);
     let mut terminal = Terminal::start(&home, &["go"]);
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     terminal.sees(SEEN);
     terminal.answers("Enter chooses", "n");
     terminal.types(ENTER);
@@ -83,7 +83,7 @@ fn blanks_hide_nothing() {
     ] {
         let home = asks_once(&format!("true;{blank}touch made"));
         let mut terminal = Terminal::start(&home, &["go"]);
-        terminal.sees("bash asks · 2 commands");
+        terminal.sees("Run this? · 2 commands");
         terminal.sees(mark);
         terminal.sees("touch made");
         terminal.answers("Enter chooses", "y");
@@ -133,14 +133,14 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
     terminal.types("\t");
     terminal.answers("Enter resume", ENTER);
     terminal.sees("[cut off here]");
-    terminal.sees("> f");
+    terminal.sees("› f");
 }
 
 #[test]
 fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     let home = killed(FREE);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("mode bypassPermissions");
+    terminal.sees("asks nothing");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
     terminal.answers("y or Enter goes on", "n");

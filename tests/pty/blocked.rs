@@ -84,7 +84,7 @@ fn a_start_draws_before_it_knows_what_to_offer() {
     let holder = Holder::of(&home);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     // There is no session yet that it could go into.
     terminal.types(ENTER);
     terminal.sees("your words are said when it is open");
@@ -103,11 +103,11 @@ fn leaving_a_session_draws() {
     let holder = Holder::of(&home);
     terminal.says("/new");
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     holder.lets_go();
     terminal.no_longer_sees("First answer.");
-    terminal.sees("say what is to be done");
-    terminal.sees("> abc");
+    terminal.sees("Every step is on disk");
+    terminal.sees("› abc");
     terminal.types("\x03\x04");
     terminal.ends();
     // What was left is in the log, and so is that it was left.
@@ -129,7 +129,7 @@ fn taking_up_another_session_draws() {
     let holder = Holder::of(&home);
     terminal.says(&format!("/resume {id}"));
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     holder.lets_go();
     terminal.sees("▌ remember me");
 }
@@ -145,10 +145,10 @@ fn closing_the_history_draws() {
     terminal.types(ESC);
     terminal.no_longer_sees("remember me");
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     holder.lets_go();
     terminal.sees("saved");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn typing_and_sending_draw() {
     let holder = Holder::of(&home);
     terminal.says("and now?");
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     holder.lets_go();
     terminal.sees("▌ and now?");
     terminal.sees("Second answer.");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
 }
 
 /// 3 x 2 pixels.
@@ -219,7 +219,7 @@ fn writing_the_config_draws() {
     terminal.answers("Enter chooses", "e");
     terminal.sees("Done.");
     terminal.types("abc");
-    terminal.sees("> abc");
+    terminal.sees("› abc");
     let config = || std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(!config().contains("touch"), "it was not held up");
     other.unlock().unwrap();

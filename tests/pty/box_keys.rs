@@ -37,9 +37,9 @@ fn characters_of_several_code_points_leave_nothing_behind() {
     terminal.types(CLEAR);
     terminal.no_longer_sees("end of it");
     terminal.types("plain");
-    terminal.sees("> plain");
+    terminal.sees("› plain");
     terminal.waits("the row of the box is not clean", |screen| {
-        screen.lines().any(|row| row.trim_end() == "> plain")
+        screen.lines().any(|row| row.trim() == "› plain")
     });
     // All that is drawn anew is what was there.
     let before = rows(&terminal);
@@ -47,7 +47,7 @@ fn characters_of_several_code_points_leave_nothing_behind() {
     assert!(answer_before.is_some_and(|row| row.ends_with(" here.")));
     terminal.types(REDRAW);
     terminal.types("!");
-    terminal.sees("> plain!");
+    terminal.sees("› plain!");
     // A frame may be half read.
     let conversation = &before[..before.len() - 5];
     let is_as_before = |screen: &str| {
@@ -57,7 +57,7 @@ fn characters_of_several_code_points_leave_nothing_behind() {
     };
     terminal.waits("drawn anew, it is another", is_as_before);
     terminal.waits("the row of the box is not clean", |screen| {
-        screen.lines().any(|row| row.trim_end() == "> plain!")
+        screen.lines().any(|row| row.trim() == "› plain!")
     });
     // Another text in its place: nothing of it is left beside or below.
     terminal.types("\x1bOP");
@@ -77,7 +77,7 @@ fn with_clipboard(home: &Home, script: &str) -> Terminal {
     command.env("WAYLAND_DISPLAY", "wayland-0");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     let terminal = Terminal::of(command);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal
 }
 
@@ -100,7 +100,7 @@ fn an_image_in_the_clipboard_goes_with_the_message() {
     let mut terminal = with_clipboard(&home, &script);
     terminal.types("look at ");
     terminal.types(PASTE);
-    terminal.sees("> look at [Image #1 clipboard-");
+    terminal.sees("› look at [Image #1 clipboard-");
     terminal.types(ENTER);
     terminal.sees("[1 image]");
     terminal.sees("I see it.");
@@ -112,7 +112,7 @@ fn a_clipboard_that_hangs_or_is_too_large_does_not_hold_up_the_keys() {
     let mut terminal = with_clipboard(&home, "sleep 1000");
     terminal.types(PASTE);
     terminal.types("words");
-    terminal.sees("> words");
+    terminal.sees("› words");
     terminal.sees("wl-paste gave nothing within 5 s");
     drop(terminal);
     let home = scripted(&[step("As you say.", &[])]);
@@ -121,7 +121,7 @@ fn a_clipboard_that_hangs_or_is_too_large_does_not_hold_up_the_keys() {
     terminal.types(PASTE);
     terminal.sees("the image in the clipboard has more than 3932160 bytes");
     terminal.types("words");
-    terminal.sees("> words");
+    terminal.sees("› words");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn the_mouse_is_left_to_the_terminal_when_that_is_wished() {
     let home = scripted(&[]);
     let shown = |home: &Home, args: &[&str]| {
         let terminal = Terminal::start(home, args);
-        terminal.sees("say what is to be done");
+        terminal.sees("Say what is to be done");
         terminal.raw()
     };
     assert!(shown(&home, &[]).contains(CAPTURE));

@@ -22,7 +22,7 @@ fn working(exit_code: i32) -> Home {
 fn a_command_outlives_a_kill_and_gives_its_real_end() {
     let home = working(3);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.says("build the thing");
     terminal.sees("it began");
     terminal.kill();
@@ -31,9 +31,9 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("unfinished work here");
     terminal.sees("build the thing");
     terminal.sees("killed");
-    terminal.sees("still running");
+    terminal.sees("runs on");
     terminal.sees("it runs without asking");
-    terminal.sees("its last line: it began");
+    terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
     terminal.sees("1 command still running");
@@ -52,7 +52,7 @@ fn the_offer_can_be_left_alone_for_something_new() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", "n");
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     open_gate(&home);
 }
 
@@ -67,10 +67,10 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     wait_until_kept(&home, "half a thought");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("what you were typing");
+    terminal.sees("typed half a thought");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     open_gate(&home);
 }
 
@@ -80,20 +80,20 @@ fn words_typed_in_a_finished_session_are_offered_after_a_kill() {
     let mut terminal = Terminal::start(&home, &["begin"]);
     terminal.sees("As you say.");
     terminal.types("half a thought");
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     wait_until_kept(&home, "half a thought");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("what you were typing");
+    terminal.sees("half a thought");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("> half a thought");
+    terminal.sees("› half a thought");
     // Taken back, they are offered no more.
     terminal.types("\x03");
-    terminal.no_longer_sees("> half a thought");
+    terminal.no_longer_sees("› half a thought");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
     let home = scripted(&[step("So it is.", &[]), step("The other one.", &[])]);
     for words in ["begin one", "begin two"] {
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("say what is to be done");
+        terminal.sees("Say what is to be done");
         terminal.says(words);
         terminal.sees("So it is.");
         if words == "begin two" {
             terminal.types("along with me");
-            terminal.sees("> along with me");
+            terminal.sees("› along with me");
             wait_until_kept(&home, "along with me");
             // F2, the older one, Enter.
             terminal.types("\x1bOQ");
@@ -117,7 +117,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
             terminal.sees("Tab conversation");
             terminal.types(ENTER);
             terminal.sees("▌ begin one");
-            terminal.sees("> along with me");
+            terminal.sees("› along with me");
             terminal.types(ENTER);
             terminal.sees("The other one.");
         }
@@ -125,7 +125,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
         assert_eq!(terminal.ends().code(), Some(0));
     }
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn an_open_question_is_open_again() {
         step("It is written.", &[]),
     ]);
     let terminal = Terminal::start(&home, &["write it"]);
-    terminal.sees("write asks");
+    terminal.sees("Write ");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("write asks");
+    terminal.sees("Write ");
     assert!(!home.path("new.txt").exists());
     terminal.answers("Enter chooses", "y");
     terminal.sees("It is written.");

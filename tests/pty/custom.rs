@@ -41,7 +41,7 @@ fn a_command_of_the_folder_is_asked_about_and_then_said() {
     terminal.types("/git");
     terminal.sees("/git:commit [message]  commit as we do (project)");
     terminal.types("\tparser");
-    terminal.sees("> /git:commit parser");
+    terminal.sees("› /git:commit parser");
     terminal.types(ENTER);
     terminal.sees("comes with this folder. Do you trust");
     terminal.sees("Commit $1, see @rules.md.");

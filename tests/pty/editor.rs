@@ -18,17 +18,17 @@ fn start(home: &Home, editor: &str) -> Terminal {
     let mut command = home.rewake::<&str>([]);
     command.env("EDITOR", editor);
     let terminal = Terminal::of(command);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal
 }
 
 /// The screen is rewake's, and what is typed comes into the box and is sent from there.
 #[track_caller]
 fn goes_on(terminal: &mut Terminal, draft: &str) {
-    terminal.sees(&format!("> {draft}"));
+    terminal.sees(&format!("› {draft}"));
     assert!(terminal.is_on_other_screen() && !terminal.is_cooked());
     terminal.types(" and more");
-    terminal.sees(&format!("> {draft} and more"));
+    terminal.sees(&format!("› {draft} and more"));
     terminal.types(ENTER);
     terminal.sees("As you say.");
     terminal.types("\x04");
@@ -50,7 +50,7 @@ fn an_editor_has_the_terminal_and_gives_back_the_draft() {
                   printf '%s, %s\\n' \"$(cat seen)\" \"$line\" > \"$1\"";
     let mut terminal = with_editor(&home, script);
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("the editor is there");
     assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
@@ -62,16 +62,25 @@ fn an_editor_has_the_terminal_and_gives_back_the_draft() {
 
 #[test]
 fn an_editor_that_fails_leaves_the_draft_as_it_was() {
-    for (end, said) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
-        let home = answering("first words and more");
-        let mut terminal = with_editor(&home, &format!("echo other > \"$1\"; {end}"));
-        terminal.types("first words");
-        terminal.sees("> first words");
-        terminal.types(EDIT);
-        terminal.sees(said);
-        terminal.sees("the text is as it was");
-        goes_on(&mut terminal, "first words");
-    }
+    let home = answering("first words and more");
+    let mut terminal = with_editor(&home, "echo other > \"$1\"; exit 3");
+    terminal.types("first words");
+    terminal.sees("› first words");
+    terminal.types(EDIT);
+    terminal.sees("exit status: 3");
+    terminal.sees("the text is as it was");
+    goes_on(&mut terminal, "first words");
+}
+
+#[test]
+fn what_an_editor_saved_before_it_was_killed_is_in_the_box() {
+    let home = answering("saved words and more");
+    let mut terminal = with_editor(&home, "echo saved words > \"$1\"; kill -9 $$");
+    terminal.types("first words");
+    terminal.sees("› first words");
+    terminal.types(EDIT);
+    terminal.sees("› saved words");
+    goes_on(&mut terminal, "saved words");
 }
 
 /// Rewake is killed while the editor has the words, and the editor writes them all the same.
@@ -83,7 +92,7 @@ fn what_an_editor_wrote_is_offered_after_a_kill() {
     terminal.says("begin");
     terminal.sees("As you say.");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     crate::wait_until_kept(&home, "first words");
     terminal.types(EDIT);
     crate::wait_for(&home, "written");
@@ -91,9 +100,9 @@ fn what_an_editor_wrote_is_offered_after_a_kill() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("what you wrote in your editor");
     terminal.answers("Enter resume", ENTER);
-    terminal.sees("> words from the editor");
+    terminal.sees("› words from the editor");
     terminal.types("\x1f");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     // Nothing of it is left when it is in the draft.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let left = || {
@@ -123,7 +132,7 @@ fn an_editor_that_is_not_there_is_said_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = start(&home, "/no/such/editor");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("cannot start the editor \"/no/such/editor\"");
     terminal.sees("$VISUAL or $EDITOR names another");
@@ -135,7 +144,7 @@ fn an_editor_that_removes_the_file_is_said_and_the_draft_stays() {
     let home = answering("first words and more");
     let mut terminal = with_editor(&home, "rm \"$1\"");
     terminal.types("first words");
-    terminal.sees("> first words");
+    terminal.sees("› first words");
     terminal.types(EDIT);
     terminal.sees("cannot read back what the editor wrote");
     goes_on(&mut terminal, "first words");

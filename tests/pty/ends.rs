@@ -25,7 +25,7 @@ fn a_signal_restores_the_screen_and_says_how_to_go_on() {
         let (home, mut terminal) = working();
         terminal.signal(signal);
         assert_eq!(terminal.ends().code(), Some(code));
-        terminal.sees("to go on: rewake -c");
+        terminal.sees("to resume: rewake -c");
         assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
         let again = Terminal::start(&home, &["-c"]);
         again.sees("1 command still running");
@@ -43,10 +43,10 @@ fn a_closed_window_loses_nothing() {
     assert_eq!(terminal.ends().code(), Some(129));
     let mut again = Terminal::start(&home, &[]);
     again.sees("left on a signal");
-    again.sees("still running");
+    again.sees("runs on");
     again.answers("Enter resume", ENTER);
     again.answers("y or Enter goes on", "y");
-    again.sees("> unsent words");
+    again.sees("› unsent words");
     open_gate(&home);
     again.sees("So it ended.");
 }
@@ -56,12 +56,12 @@ fn it_sleeps_and_comes_back() {
     let home = scripted(&[step("I am awake.", &[])]);
     let script = "\"$0\"; echo it sleeps; read line; fg";
     let mut terminal = Terminal::of(under_shell(&home, script));
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("words\x1a");
     terminal.sees("it sleeps");
     assert!(!terminal.is_on_other_screen());
     terminal.types(ENTER);
-    terminal.sees("> words");
+    terminal.sees("› words");
     assert!(terminal.is_on_other_screen());
     terminal.types(ENTER);
     terminal.sees("I am awake.");

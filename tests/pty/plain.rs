@@ -155,11 +155,9 @@ fn commands_print_what_the_screen_shows() {
     terminal.sees("/quit : leave; everything is saved");
     terminal.types("/mode plan\r");
     terminal.sees("Note: mode plan");
+    // The session that is open is not among those to be resumed.
     terminal.types("/resume\r");
-    terminal.sees("Question: ");
-    terminal.sees("1. hello");
-    terminal.types("\r");
-    terminal.sees("nothing is chosen");
+    terminal.sees("no other session");
     terminal.types("/nonsense\r");
     terminal.sees("there is no command /nonsense");
     terminal.types("!echo it is m''ine > mine; cat mine\r");

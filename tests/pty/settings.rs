@@ -11,7 +11,7 @@ fn a_rule_that_is_written_meanwhile_holds() {
         step("Both are there.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     home.write_config(&format!(
         "{CONFIG}[permissions]\nallow = [\"Bash(touch second)\"]\n"
     ));
@@ -32,7 +32,7 @@ fn a_config_that_is_broken_meanwhile_says_what_is_wrong() {
     home.write_config(&format!("theme = \"light\"\n{CONFIG}"));
     terminal.sees("the config was read again");
     terminal.types("still typing");
-    terminal.sees("> still typing");
+    terminal.sees("› still typing");
 }
 
 /// A home whose rules let the model put another config, which allows all, in the place of the
@@ -60,7 +60,7 @@ fn what_the_session_changed_is_not_taken_over_until_a_person_says_so() {
         step("And that.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     assert!(!home.path("unasked").exists());
     terminal.sees("is not used: /reload reads it");
     terminal.answers("Enter chooses", "y");
@@ -80,7 +80,7 @@ fn a_person_may_change_the_config_while_nothing_runs_and_always_holds_at_any_tim
         step("Both are there.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     terminal.sees("is not used: /reload reads it");
     // "Always" is a person's: it holds, and the rest of the file does not come with it.
     terminal.answers("Enter chooses", "e");
@@ -110,7 +110,7 @@ fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said()
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     terminal.sees("it changed since it was trusted");
     terminal.says("make it");
-    terminal.sees("bash asks");
+    terminal.sees("Run this?");
     assert!(!home.path("unasked").exists());
     terminal.answers("Enter chooses", "n");
     // Trusted elsewhere, it holds at once.

@@ -77,7 +77,7 @@ fn a_lost_database_without_a_journal_is_spoken_of() {
     terminal.types("\x04");
     terminal.ends();
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     assert!(!terminal.screen().contains("recorded here"));
 }
 
@@ -129,6 +129,30 @@ fn a_first_run_knows_every_provider_by_name() {
 }
 
 #[test]
+fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
+    let home = scripted(&[step("Hello.", &[])]);
+    let mut command = home.rewake::<&str>([]);
+    command.env("COLORTERM", "truecolor");
+    let mut terminal = Terminal::of(command);
+    terminal.sees("Say what is to be done");
+    assert!(terminal.raw().contains("\u{1b}]11;?"));
+    // The answer comes long after the first frame, in two pieces.
+    terminal.types("\x1b]11;rgb:ffff/ff");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    terminal.types("ff/ffff\x1b\\");
+    terminal.types("words");
+    terminal.sees("words");
+    assert!(
+        terminal.raw().contains("38;2;95;99;112;"),
+        "dim is not the light theme's"
+    );
+    for piece in ["ff/", "rgb", "]11"] {
+        assert!(!terminal.screen().contains(piece), "{}", terminal.screen());
+    }
+    terminal.kill();
+}
+
+#[test]
 fn trust_is_asked_once() {
     let home = scripted(&[step("Hello.", &[])]);
     std::fs::create_dir(home.path(".rewake")).unwrap();
@@ -136,7 +160,7 @@ fn trust_is_asked_once() {
     config("theme = \"light\"\n");
     let mut terminal = Terminal::start(&home, &[]);
     // Nothing in it needs trust.
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("\x04");
     terminal.ends();
     config("theme = \"light\"\nmax_turns = 9\n");
@@ -173,7 +197,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     terminal.ends();
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     assert!(!terminal.screen().contains("Do you trust"));
 }
 
@@ -210,8 +234,8 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
     terminal.types(ENTER);
-    terminal.sees("go on");
-    terminal.types("r");
+    terminal.sees("└─");
+    terminal.types("\x12");
     terminal.sees("▌ remember me");
     terminal.says("and now?");
     terminal.sees("Second answer.");
@@ -226,7 +250,7 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     terminal.types(ENTER);
     terminal.sees("First answer.");
     terminal.types("\x1b[H");
-    terminal.types("f");
+    terminal.types("\x06");
     terminal.sees(&format!("forked from {id}"));
     assert!(!terminal.screen().contains("a wrong way"));
     terminal.says("another way");
@@ -264,9 +288,9 @@ fn what_is_picked_for_a_copy_is_copied() {
     let mut terminal = Terminal::start(&home, &args);
     terminal.sees("remember me");
     terminal.types("\x1b[B");
-    terminal.types("r");
+    terminal.types("\x12");
     terminal.sees("forked from");
-    terminal.sees("· plan ·");
+    terminal.sees("plans only");
     let history = home.run(["history"]).expect(0).stdout;
     assert_eq!(history.lines().count(), 2, "{history}");
 }
@@ -278,13 +302,13 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
     terminal.sees("First answer.");
     // What was said before is read beside the start.
     terminal.types("\x12remem");
-    terminal.sees("> remember me");
+    terminal.sees("› remember me");
     terminal.types("\x1b");
     terminal.types("\x1b[A\x1b[A");
-    terminal.sees("> remember me");
+    terminal.sees("› remember me");
     terminal.types("\x03");
     terminal.says("/resume");
-    terminal.sees("go on with");
+    terminal.sees("resume");
     terminal.sees("remember me");
     // What one is in already is not offered.
     assert!(!terminal.screen().contains("open elsewhere"));

@@ -20,9 +20,9 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     ]);
     std::fs::write(home.path("a.txt"), "one\n").unwrap();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.says("mend a.txt");
-    terminal.sees("edit asks");
+    terminal.sees("Change ");
     assert_eq!(
         home.read("a.txt"),
         "one\n",
@@ -34,7 +34,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     terminal.sees("as you wished.");
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
-    terminal.sees("to go on: rewake -c");
+    terminal.sees("to resume: rewake -c");
     assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
 }
 
@@ -74,7 +74,7 @@ fn touches() -> Home {
 fn always_is_for_this_project_and_asks_no_second_time() {
     let home = touches();
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("and Bash(touch:*) always in this project");
+    terminal.sees("always in this project allows Bash(touch:*)");
     terminal.answers("Enter chooses", "a");
     terminal.sees("is allowed from now on in this project");
     terminal.sees("Both are there.");
@@ -131,7 +131,7 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
         step("As you say.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("and Bash(touch:*) for this session");
+    terminal.sees("for this session allows Bash(touch:*)");
     terminal.answers("Enter chooses", "s");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
@@ -190,7 +190,7 @@ fn escape_stops_and_what_was_said_stays() {
 fn a_shell_command_of_the_user_is_run() {
     let home = home(&[step("I saw it.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.says("!echo from-$((40+2))");
     terminal.sees("from-42");
 }
@@ -200,7 +200,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
     for key in [ESC, "\x03"] {
         let home = home(&[]);
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("say what is to be done");
+        terminal.sees("Say what is to be done");
         terminal.says("!sleep 1000 & echo $! > child; echo be''gun; echo > ready; sleep 1000");
         terminal.sees("Esc ends it");
         crate::wait_for(&home, "ready");
@@ -221,7 +221,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
 fn all_keys_are_shown_and_the_size_may_change() {
     let home = home(&[]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("?");
     terminal.sees("keys and commands");
     terminal.resize(40, 12);
@@ -230,19 +230,19 @@ fn all_keys_are_shown_and_the_size_may_change() {
     });
     terminal.types(ESC);
     terminal.resize(120, 40);
-    terminal.sees("say what is to be done · ? keys");
+    terminal.sees("Every step is on disk");
     terminal.resize(3, 2);
     terminal.sees("too");
     terminal.resize(100, 30);
     terminal.says("/status");
-    terminal.sees("to go on later");
+    terminal.sees("to resume later");
 }
 
 #[test]
 fn a_paste_without_its_end_does_not_swallow_the_keyboard() {
     let home = home(&[step("I heard you.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("\x1b[200~half a paste");
     terminal.sees("half a paste");
     terminal.says(" and more");
@@ -253,10 +253,10 @@ fn a_paste_without_its_end_does_not_swallow_the_keyboard() {
 fn a_paste_is_not_sent_by_its_line_ends() {
     let home = home(&[step("I heard you.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types("\x1b[200~one\rtwo\rthree\x1b[201~");
     terminal.waits("the lines are not in the box", |screen| {
-        ["> one", "  two", "  three"]
+        ["› one", "  two", "  three"]
             .iter()
             .all(|line| screen.contains(line))
     });

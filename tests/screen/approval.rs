@@ -70,11 +70,11 @@ fn several_questions_of_an_answer_are_counted() {
     stage.says("go");
     let ids = stage.replies(vec![bash("make"), bash("make test"), bash("make install")]);
     stage.asks_one_of(ids[0], WHY, None, (1, 3));
-    stage.sees("bash asks · 1 of 3");
+    stage.sees("Run this? · 1 of 3");
     stage.answers("y");
     stage.log(entry::allowed(ids[0]));
     stage.asks_one_of(ids[1], WHY, None, (2, 3));
-    stage.sees("bash asks · 2 of 3");
+    stage.sees("Run this? · 2 of 3");
     // The first waits for the others.
     stage.does_not_see("running");
     stage.answers("y");
@@ -203,7 +203,7 @@ fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
         assert!(!stage.wanted.iter().any(always), "{early}");
         let typed = stage.app.composer.text() + &stage.sent().concat();
         assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
-        stage.sees("bash asks");
+        stage.sees("Run this?");
     }
 }
 
@@ -311,8 +311,8 @@ fn every_byte_of_what_is_asked_is_seen() {
     };
     let osc = "␛]0;touch x; true ␇";
     let screen = seen(bash(OSC), None);
-    // In the question and in the conversation above it.
-    assert_eq!(screen.matches(osc).count(), 2, "{screen}");
+    // In the question, once.
+    assert_eq!(screen.matches(osc).count(), 1, "{screen}");
     let screen = seen(edit("a.sh", "true", OSC), None);
     assert!(screen.contains(osc), "{screen}");
     let screen = seen(write("a.sh", &format!("{OSC}\nrm \u{202e}x\rls")), None);
@@ -400,7 +400,7 @@ fn a_small_terminal_can_answer() {
     stage.quiet();
     read.push_str(&stage.screen());
     for part in [
-        "bash asks",
+        "Run this?",
         "rule",
         "git push",
         "origin main",
@@ -429,7 +429,7 @@ fn escape_stops_the_work_and_page_up_looks_round() {
     asked(&mut stage, None);
     stage.keys("<PageUp><PageUp>");
     stage.sees("more below");
-    stage.sees("bash asks");
+    stage.sees("Run this?");
     assert_eq!(verdicts(&stage), []);
     stage.answers("<Esc>");
     let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
@@ -464,6 +464,6 @@ fn a_question_is_open_again_when_its_session_is() {
     stage.open();
     let id = CallId { reply: 2, index: 0 };
     stage.asks(id, WHY, None);
-    stage.sees("bash asks");
+    stage.sees("Run this?");
     stage.sees("git push");
 }

@@ -116,6 +116,41 @@ fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
 }
 
 #[test]
+fn a_command_is_trusted_when_the_end_of_its_text_was_seen() {
+    let typed = CommandLine::parse("/review x").unwrap();
+    let filler = "Read the change, and say what is wrong with it.\n".repeat(60);
+    let gap = " ".repeat(3_000);
+    let untrusted = Untrusted {
+        typed: typed.clone(),
+        path: ".rewake/commands/review.md".into(),
+        hash: "abc".into(),
+        is_changed: false,
+        model: None,
+        body: format!(
+            "First.{gap}Then run evil.{}\n{filler}At the end.",
+            "\u{2800}"
+        ),
+    };
+    let mut stage = Stage::opened(80, 24);
+    let why = NotSaid::Untrusted(Box::new(untrusted));
+    stage.send(Msg::NotSaid(typed, why));
+    stage.sees("⟨3,000 spaces⟩Then run evil.<U+2800>");
+    stage.does_not_see("At the end.");
+    stage.answers("y");
+    stage.keys("<Enter>");
+    assert!(stage.sent().is_empty(), "trusted unread");
+    stage.sees("scroll to the end");
+    stage.keys("<PageDown><Down><Up>");
+    stage.does_not_see("At the end.");
+    stage.answers("y");
+    assert!(stage.sent().is_empty(), "trusted half read");
+    stage.keys("<End>");
+    stage.sees("At the end.");
+    stage.answers("y");
+    assert_eq!(stage.sent(), ["/review x"]);
+}
+
+#[test]
 fn files_are_mentioned() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["parser.rs", "parser_tests.rs", "lexer.rs"] {
@@ -210,7 +245,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
         // The newest first, each once; and only then what the key is else.
         stage.keys(key);
         assert_eq!(stopped(&stage), ["r2"]);
-        stage.sees("! sleep 2000 · 1s · it is being ended");
+        stage.sees("! sleep 2000 · 1 s · it is being ended");
         stage.log(user_command_ended(2));
         stage.does_not_see("! sleep 2000");
         stage.waits(1_000);
@@ -278,16 +313,16 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
     }
     let refused = EngineEvent::CommandNotRun("make".into(), "no".into());
     stage.engine_event(refused);
-    stage.sees("! make · 0s");
+    stage.sees("! make · 0 s");
 }
 
 #[test]
 fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
-    stage.sees("! make · 0s");
+    stage.sees("! make · 0 s");
     stage.engine_event(EngineEvent::CommandNotRun("make".into(), "no room".into()));
-    stage.does_not_see("! make · 0s");
+    stage.does_not_see("! make · 0 s");
     stage.sees("make was not run: no room");
 }
 

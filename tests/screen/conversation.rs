@@ -1,11 +1,11 @@
 //! The conversation: words, thinking, and what happened to the session itself.
 
-use rewake::core::entry::{Failure, FailureClass, Mode, StepState};
+use rewake::core::entry::{Fact, Failure, FailureClass, Mode, Outcome, StepState};
 use rewake::model::Delta;
 use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
-use crate::log::{bash, call, entry, steps, text, thinking};
+use crate::log::{bash, call, edit, entry, steps, text, thinking};
 use crate::stage::{Stage, scene};
 
 const ANSWER: &str = "\
@@ -143,11 +143,12 @@ fn a_plan_ticks() {
         stage.log(entry::planned(id, &plan));
         stage.keys("/plan<Enter>");
     });
-    let mut stage = Stage::opened(80, 24);
+    let mut stage = Stage::new(80, 24);
+    stage.open();
     stage.says("mend it");
     let id = stage.replies(vec![call("plan", steps(&plan))])[0];
     stage.log(entry::planned(id, &plan));
-    stage.sees("▸ 2/3 mend the loop");
+    stage.sees("plan 2 of 3 · mend the loop");
     let later = [
         ("read the tests", Done),
         ("mend the loop", Done),
@@ -155,8 +156,11 @@ fn a_plan_ticks() {
     ];
     let id = stage.replies(vec![call("plan", steps(&later))])[0];
     stage.log(entry::planned(id, &later));
-    stage.sees("▸ 3/3 run everything");
+    stage.sees("plan 3 of 3 · run everything");
     stage.sees("✓ mend the loop");
+    // While it works, and no longer.
+    stage.rest();
+    stage.does_not_see("plan 3 of 3");
 }
 
 #[test]
@@ -202,4 +206,111 @@ fn a_call_that_is_no_call_is_shown_as_it_is() {
     ));
     stage.sees("teleport");
     stage.sees("there is no tool teleport");
+}
+
+#[test]
+fn a_turn_ends_with_a_line_that_says_what_was_done() {
+    let mut stage = Stage::opened(100, 24);
+    stage.says("mend it");
+    let call = edit("src/parser.rs", "one\ntwo", "one\n2\nthree");
+    let id = stage.replies(vec![call])[0];
+    // It was asked for a minute: that is not what it took.
+    stage.asks(id, "an edit of a file", None);
+    stage.log.waits(60_000);
+    stage.log(entry::decided(id));
+    stage.log(entry::checked(id, "/home/ann/parser/src/parser.rs"));
+    let wrote = Fact::Wrote {
+        path: "/home/ann/parser/src/parser.rs".into(),
+        hash: "0".into(),
+    };
+    let done = Outcome::Done {
+        output: rewake::core::entry::Output::text("ok"),
+    };
+    stage.log(entry::finished(id, done, Some(wrote)));
+    stage.runs(bash("cargo test"), 1, "no");
+    stage.does_not_see("done in");
+    stage.replies(vec![text("It is mended.")]);
+    stage.rest();
+    stage.sees("src/parser.rs +2 −1 · 1 command failed · 13.1k tokens · $0.02 · 12:01");
+    let line = stage.rows().into_iter().find(|row| row.contains("done in"));
+    let line = line.unwrap();
+    // Seven entries, a second each.
+    assert!(line.starts_with("  done in 7 s · "), "{line}");
+    // A session that is opened again says the same.
+    let mut again = Stage::new(100, 24);
+    again.log = stage.log;
+    again.open();
+    again.rest();
+    again.sees(line.trim());
+    // What the person stopped says so once.
+    again.says("more");
+    again.log(entry::stopped("I was"));
+    again.sees("◌ stopped by you after 1 s");
+}
+
+#[test]
+fn calls_that_look_stand_in_one_block_until_it_is_unfolded() {
+    let mut stage = Stage::opened(100, 40);
+    stage.says("look round");
+    let ids = stage.replies(vec![
+        call("read", json!({ "path": "a.rs" })),
+        call("glob", json!({ "pattern": "*.md" })),
+    ]);
+    // They may end in another order.
+    stage.log(entry::done(ids[1], "README.md"));
+    stage.log(entry::done(ids[0], "1\tfn main() {}"));
+    stage.calls(
+        call("grep", json!({ "pattern": "fn next" })),
+        "a.rs:1:fn next",
+    );
+    stage.sees("· looked at  a.rs · *.md · fn next");
+    // One that failed stands alone.
+    let id = stage.replies(vec![call("read", json!({ "path": "gone.rs" }))])[0];
+    stage.log(entry::finished(
+        id,
+        Outcome::error("there is no gone.rs"),
+        None,
+    ));
+    stage.sees("· looked at  a.rs · *.md · fn next");
+    stage.sees("✗ looked at  gone.rs");
+    stage.does_not_see("README.md");
+    stage.keys("<C-o>");
+    for seen in ["fn main() {}", "README.md", "a.rs:1:fn next"] {
+        stage.sees(seen);
+    }
+    stage.keys("<C-o>");
+    stage.does_not_see("README.md");
+    stage.sees("· looked at  a.rs · *.md · fn next");
+}
+
+#[test]
+fn the_source_of_a_table_is_not_seen_while_it_streams() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("compare");
+    stage.streams("They differ:\n\n| file | lines |\n|---");
+    stage.sees("They differ:");
+    stage.does_not_see("file");
+    stage.streams("|---|\n| a | 1 |\n");
+    stage.sees("file │ lines");
+    stage.streams("\nIn code:\n\n``");
+    stage.does_not_see("``");
+    stage.streams("`sh\nls\n");
+    stage.sees("ls");
+    stage.does_not_see("```");
+}
+
+#[test]
+fn thinking_is_one_line_while_it_lasts_and_how_long_after_it() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("why?");
+    let thinks = |text: &str| EngineEvent::Delta(Delta::Thinking(text.into()));
+    stage.engine_event(thinks("Where does it"));
+    stage.waits(4_000);
+    stage.engine_event(thinks(" end?"));
+    stage.sees("thinking 4 s  Where does it end?");
+    stage.streams("So.");
+    stage.sees("  thought 4 s");
+    stage.does_not_see("Where does it end?");
+    stage.replies(vec![thinking("Where does it end?"), text("So.")]);
+    stage.sees("  thought 4 s");
 }

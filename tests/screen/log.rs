@@ -19,6 +19,7 @@ pub const FOLDER: &str = "/home/ann/parser";
 pub struct Log {
     pub state: State,
     pub records: Vec<Record>,
+    later_ms: i64,
 }
 
 impl Default for Log {
@@ -26,6 +27,7 @@ impl Default for Log {
         let mut log = Log {
             state: State::new(rewake::tools::describe),
             records: Vec::new(),
+            later_ms: 0,
         };
         log.push(Entry::Opened {
             folder: FOLDER.into(),
@@ -84,7 +86,7 @@ impl Log {
         let seq = self.state.next_seq();
         let record = Record {
             seq,
-            at_ms: NOON_MS + i64::try_from(seq).unwrap() * 1_000,
+            at_ms: NOON_MS + i64::try_from(seq).unwrap() * 1_000 + self.later_ms,
             entry,
         };
         if let Err(illegal) = self.state.fold(&record) {
@@ -95,6 +97,11 @@ impl Log {
     }
 
     /// When the last entry was recorded.
+    /// So much time goes by before the next entry.
+    pub fn waits(&mut self, ms: i64) {
+        self.later_ms += ms;
+    }
+
     pub fn now_ms(&self) -> i64 {
         self.records.last().map_or(NOON_MS, |r| r.at_ms)
     }
@@ -159,6 +166,18 @@ pub mod entry {
         Entry::Started {
             call,
             guard,
+            access: None,
+        }
+    }
+
+    /// A person says yes, this once.
+    pub fn decided(call: CallId) -> Entry {
+        Entry::Decided {
+            at: None,
+            call,
+            verdict: Verdict::Allow,
+            by: By::Person,
+            rule: None,
             access: None,
         }
     }

@@ -1,8 +1,8 @@
 //! Themes, no colour, foreign scripts, hostile text, and terminals that are too small.
 
 use ratatui::style::Color;
-use rewake::ui::app::Msg;
-use rewake::ui::theme::Theme;
+use rewake::ui::app::{Intent, Msg};
+use rewake::ui::theme::{Palette, Theme};
 use serde_json::json;
 
 use crate::log::{bash, call, edit, text};
@@ -25,7 +25,7 @@ fn without_colour_nothing_has_one_and_the_words_are_the_same() {
         let mut stage = Stage::opened(width, height);
         talk(&mut stage);
         let coloured = stage.screen();
-        stage.send(Msg::Restyled(Box::new(Theme::plain())));
+        stage.send(Msg::Restyled(Box::new(Theme::plain().into())));
         assert_eq!(stage.screen(), coloured);
         let buffer = stage.draw();
         for cell in buffer.content() {
@@ -45,7 +45,9 @@ fn another_theme_is_seen_at_once() {
     talk(&mut stage);
     let dark = (stage.style_of("mend the parser"), stage.style_of("fn new"));
     let words = stage.screen();
-    stage.send(Msg::Restyled(Box::new(Theme::named("light").unwrap())));
+    stage.send(Msg::Restyled(Box::new(
+        Theme::named("light").unwrap().into(),
+    )));
     let light = (stage.style_of("mend the parser"), stage.style_of("fn new"));
     assert_ne!(dark, light);
     assert_eq!(stage.screen(), words);
@@ -139,4 +141,36 @@ fn a_box_over_a_small_screen_still_shows_its_keys() {
     for answer in ["y once", " s ", " a ", " e ", "n no"] {
         stage.sees(answer);
     }
+}
+
+#[test]
+fn the_colours_follow_the_background_of_the_terminal() {
+    let mut stage = Stage::opened(80, 24);
+    talk(&mut stage);
+    let [dark, light] = ["dark", "light"].map(|name| Theme::named(name).unwrap());
+    let auto = Palette::Auto {
+        dark: Box::new(dark.clone()),
+        light: Box::new(light.clone()),
+    };
+    stage.send(Msg::Restyled(Box::new(auto)));
+    assert_eq!(stage.app.theme, dark);
+    stage.send(Msg::Background([255, 255, 255]));
+    assert_eq!(stage.app.theme, light);
+    // It is asked again when one comes back: the terminal may have turned dark meanwhile.
+    let asked = |stage: &Stage| {
+        let asks = |intent: &&Intent| matches!(intent, Intent::AskBackground);
+        stage.wanted.iter().filter(asks).count()
+    };
+    let before = asked(&stage);
+    stage.send(Msg::Focus(false));
+    assert_eq!(asked(&stage), before);
+    stage.send(Msg::Focus(true));
+    assert_eq!(asked(&stage), before + 1);
+    stage.send(Msg::Background([0, 0, 0]));
+    assert_eq!(stage.app.theme, dark);
+    // A theme that was chosen stays.
+    stage.send(Msg::Restyled(Box::new(light.clone().into())));
+    stage.send(Msg::Focus(true));
+    assert_eq!(asked(&stage), before + 1);
+    assert_eq!(stage.app.theme, light);
 }

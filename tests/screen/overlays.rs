@@ -72,7 +72,7 @@ fn an_earlier_message_is_gone_back_to() {
     let mut stage = Stage::new(80, 24);
     talk(&mut stage);
     stage.keys("words<Esc><Esc>");
-    stage.does_not_see("go on from before");
+    stage.does_not_see("fork from before");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     let answered = |i: &Intent| matches!(i, Intent::Engine(Command::Decide { .. }));
     assert!(!stage.wanted.iter().any(answered));
     stage.keys("<Esc>");
-    stage.sees("bash asks");
+    stage.sees("Run this?");
     stage.answers("y");
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;

@@ -40,6 +40,8 @@ fn details() -> Details {
     Details {
         how: "killed".into(),
         mode: Mode::Default,
+        request: Some("mend the parser, then test it".into()),
+        typed: Some("and mention the rounding".into()),
         doing: Some("bash cargo test --workspace".into()),
         plan_step: Some("mend the loop".into()),
         running: vec![StillRunning {
@@ -258,9 +260,43 @@ fn one_that_was_named_at_the_start_was_meant() {
 }
 
 #[test]
+fn what_runs_on_is_looked_at_again_on_the_card() {
+    let mut stage = Stage::new(80, 24);
+    let id = offer(0, "").info.id;
+    offers(&mut stage, vec![offer(0, "mend it"), offer(1, "the docs")]);
+    stage.send(Msg::Details(id.clone(), Some(details())));
+    let looks = |stage: &Stage| {
+        let again = |i: &&Intent| matches!(i, Intent::LookAgain(of) if *of == [id.as_str()]);
+        stage.wanted.iter().filter(again).count()
+    };
+    stage.waits(999);
+    assert_eq!(looks(&stage), 0);
+    stage.waits(1);
+    stage.waits(1_000);
+    // One look at a time.
+    assert_eq!(looks(&stage), 1);
+    let running = StillRunning {
+        command: format!("cargo test {}", "--package parser ".repeat(20)),
+        age_ms: 300_000,
+        last_line: Some("test parser::wide ... ok".into()),
+    };
+    stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![running])])));
+    stage.sees("test parser::wide ... ok");
+    stage.does_not_see("last_token");
+    // However long it is, the command has one line, with its time at the end.
+    stage.sees("… 5 min");
+    stage.waits(1_000);
+    assert_eq!(looks(&stage), 2);
+    stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![])])));
+    stage.does_not_see("runs on");
+    stage.waits(5_000);
+    assert_eq!(looks(&stage), 2);
+}
+
+#[test]
 fn the_card_says_what_is_asked_for_in_a_session() {
     for (mode, want) in [
-        (Mode::Plan, "mode plan"),
+        (Mode::Plan, "plans only"),
         (Mode::BypassPermissions, "it runs without asking"),
     ] {
         let mut stage = Stage::new(80, 24);
@@ -472,6 +508,27 @@ fn trust_is_asked_for_before_anything_else() {
         stage.send(Msg::TrustSettled);
         assert!(matches!(stage.wanted[1], Intent::Open { .. }));
     }
+}
+
+#[test]
+fn a_folder_is_trusted_when_the_end_of_its_config_was_seen() {
+    let mut project = greedy(60, Standing::Untrusted);
+    let address = format!("\"http://{}.evil\"", "a".repeat(100));
+    let given = project.content.keys.get_mut("providers.openai.base_url");
+    given.unwrap().shown = address;
+    let then = Box::new(Begin::Open {
+        which: Which::New,
+        prompt: None,
+    });
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Begin(Box::new(Begin::Trust { project, then })));
+    stage.sees(".evil\"");
+    stage.answers("y");
+    assert!(stage.wanted.is_empty(), "trusted unread");
+    stage.sees("scroll to the end");
+    stage.keys("<End>");
+    stage.answers("y");
+    assert!(matches!(stage.wanted[..], [Intent::Trust(_)]));
 }
 
 fn first_run() -> FirstRun {

@@ -11,13 +11,75 @@ fn status(stage: &mut Stage) -> String {
 }
 
 #[test]
-fn what_is_kept_is_said_with_its_age() {
+fn what_would_be_lost_is_said_only_while_something_is_pending() {
     let mut stage = Stage::opened(120, 40);
     stage.says("hello");
+    stage.waits(30_000);
+    assert!(status(&mut stage).ends_with("all saved"));
+    stage.streams("an ans");
     stage.waits(300);
     assert!(status(&mut stage).ends_with("saved 0.3 s ago"));
-    stage.waits(30_000);
-    assert!(status(&mut stage).ends_with("saved 30 s ago"));
+    stage.engine_event(EngineEvent::Kept(Ok(())));
+    assert!(status(&mut stage).ends_with("all saved"));
+    // At rest nothing moves, so nothing is drawn again and again.
+    stage.replies(vec![text("an answer")]);
+    stage.rest();
+    stage.waits(300);
+    assert!(!stage.app.moves());
+}
+
+#[test]
+fn the_clock_stands_still_while_a_person_is_asked() {
+    let mut stage = Stage::opened(120, 40);
+    stage.open();
+    stage.says("push it");
+    let id = stage.replies(vec![crate::log::bash("git push")])[0];
+    stage.asks(id, "a command that no rule allows", None);
+    stage.quiet();
+    assert!(!stage.app.moves());
+    let before = stage.app.now_ms;
+    stage.waits(600_000);
+    let waited = stage.app.now_ms - before;
+    assert!(waited >= 600_000);
+    stage.log(entry::decided(id));
+    stage.log(entry::started(id));
+    stage.sees("working ");
+    let line = stage
+        .rows()
+        .into_iter()
+        .find(|row| row.contains("working "));
+    assert!(!line.unwrap().contains("min"));
+}
+
+#[test]
+fn waiting_for_an_answer_and_getting_it_are_told_apart() {
+    let mut stage = Stage::new(120, 40);
+    stage.open();
+    stage.says("hello");
+    stage.waits(2_000);
+    stage.does_not_see("first byte");
+    stage.waits(10_000);
+    stage.sees("waiting for the first byte 12 s");
+    stage.streams(&"word ".repeat(64));
+    stage.waits(2_000);
+    stage.sees("streaming about 40 tok/s");
+    stage.does_not_see("first byte");
+}
+
+#[test]
+fn a_terminal_without_utf_8_gets_ascii_alone() {
+    for (width, height) in [(120, 40), (80, 24), (20, 5)] {
+        let mut stage = Stage::opened(width, height);
+        stage.app.is_ascii = true;
+        stage.says("漢字 and é");
+        stage.runs(crate::log::bash("make"), 1, "no");
+        let id = stage.replies(vec![crate::log::bash("git push")])[0];
+        let screen = stage.screen();
+        assert!(screen.is_ascii(), "{screen}");
+        stage.asks(id, "a command that no rule allows", None);
+        let screen = stage.screen();
+        assert!(screen.is_ascii(), "{screen}");
+    }
 }
 
 #[test]
@@ -37,14 +99,14 @@ fn what_cannot_be_kept_is_said_in_red() {
         None,
     ));
     let error = stage.app.theme.error;
-    assert_eq!(stage.style_of("not saved").fg, error.fg);
+    assert_eq!(stage.style_of("NOT SAVED").fg, error.fg);
     assert_eq!(stage.style_of("nothing can be saved").fg, error.fg);
     stage.engine_event(EngineEvent::GoesOn);
-    stage.does_not_see("not saved");
+    stage.does_not_see("NOT SAVED");
     stage.engine_event(EngineEvent::Kept(Err("cannot keep what is typed".into())));
-    stage.sees("not saved");
+    stage.sees("NOT SAVED");
     stage.engine_event(EngineEvent::Kept(Ok(())));
-    stage.does_not_see("not saved");
+    stage.does_not_see("NOT SAVED");
 }
 
 #[test]
@@ -83,8 +145,11 @@ fn what_matters_most_stays_where_there_is_no_room() {
         stage.says("hello");
         stage.replies(vec![text("Hello.")]);
         let line = status(&mut stage);
-        assert!(line.contains("saved 0.0 s"), "{width}: {line:?}");
-        assert!(line.contains("default"), "{width}: {line:?}");
+        assert!(line.contains("all saved"), "{width}: {line:?}");
+        assert!(line.contains("% full"), "{width}: {line:?}");
+        if width >= 60 {
+            assert!(line.contains("asks first"), "{width}: {line:?}");
+        }
         assert!(rewake::ui::text::width(&line) <= usize::from(width));
     }
 }
@@ -102,15 +167,8 @@ fn the_price_is_said_where_it_is_known() {
 }
 
 #[test]
-fn only_what_is_inside_the_home_is_said_to_be() {
-    for (home, said) in [
-        ("/home/ann", "~/parser"),
-        ("/home/an", "/home/ann/parser"),
-        ("/home/ann/parser", "· ~ (main)"),
-    ] {
-        let mut stage = Stage::opened(120, 40);
-        stage.app.launch.home = Some(home.into());
-        let line = status(&mut stage);
-        assert!(line.contains(said), "{line}");
-    }
+fn the_folder_is_named_without_its_path() {
+    let mut stage = Stage::opened(120, 40);
+    let line = status(&mut stage);
+    assert!(line.contains("· parser main"), "{line}");
 }

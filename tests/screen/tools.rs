@@ -100,7 +100,7 @@ fn a_running_command_shows_its_time_and_the_end_of_what_it_printed() {
     stage.log(entry::started(id));
     assert_eq!(stage.app.transcript.running().len(), 1);
     stage.log(entry::ran(id, 0, "all is well"));
-    stage.sees("4.2 s · exit 0");
+    stage.sees("4.2 s");
     assert_eq!(stage.app.transcript.running().len(), 0);
 }
 
@@ -171,14 +171,14 @@ fn counts_of_what_is_not_shown_are_true() {
     let mut stage = Stage::opened(80, 40);
     stage.says("go");
     stage.replies(vec![crate::log::write("a.txt", &content)]);
-    stage.sees("4976 more lines");
+    stage.sees("+ 4976 lines");
     // A result that was cut stands for all of its lines.
     let cut = "one\ntwo\n[lines 3-4996 of 5000 left out (99 bytes); memory_page reads the whole at address 7]\n\
                a\nb\nc\nd";
     let mut stage = Stage::opened(80, 40);
     stage.says("go");
     stage.runs(bash("make"), 0, cut);
-    stage.sees("4996 more lines");
+    stage.sees("+ 4997 lines");
 }
 
 #[test]

@@ -331,6 +331,209 @@ fn a_journal_that_cannot_be_written_is_said_once_and_caught_up_with() {
     assert_eq!(log(&scene.open(), &id), whole);
 }
 
+/// A journal that went another way than its database, from its fourth entry on, and a fork of what
+/// it went to. The ids of both, and the log of the fork.
+fn parted(scene: &Scene) -> ([String; 2], Vec<Record>) {
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 2);
+    let id = head.session().to_string();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    say(&mut store, &mut head, "in the journal");
+    // Ids sort by the millisecond.
+    std::thread::sleep(Duration::from_millis(3));
+    let mut branch = fork(&mut store, &id, 3, 9).unwrap();
+    say(&mut store, &mut branch, "another way");
+    let branch = branch.session().to_string();
+    let forked = log(&store, &branch);
+    drop(store);
+    scene.replace_database(Some(&older));
+    // A version without a journal went on with it.
+    let mut store = Store::open(&scene.data()).unwrap();
+    let (mut head, _) = store.load(&id).unwrap();
+    say(&mut store, &mut head, "in the database");
+    drop(store);
+    ([id, branch], forked)
+}
+
+#[test]
+fn a_fork_of_what_the_journal_went_to_comes_in_behind_that() {
+    let scene = Scene::new();
+    let ([id, branch], forked) = parted(&scene);
+    let store = scene.open();
+    let [(other, from)] = &store.brought().parted[..] else {
+        panic!("{:?}", store.brought());
+    };
+    assert_eq!(*from, id);
+    assert_eq!(log(&store, &branch), forked);
+    let origin = store.find(&branch).unwrap().forked_from.unwrap();
+    assert_eq!(origin.session, *other);
+    let other = other.clone();
+    drop(store);
+    assert_eq!(scene.open().brought().line(), None);
+    // Its journal names the session that it was forked from.
+    let mut store = scene.open();
+    for id in [&id, &other, &branch] {
+        store.bring_in(id).unwrap();
+        while store.maintain().unwrap() {}
+    }
+    drop(store);
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &branch), forked);
+}
+
+#[test]
+fn a_fork_that_fits_nothing_is_told_and_keeps_no_store_from_opening() {
+    let scene = Scene::new();
+    let ([id, branch], forked) = parted(&scene);
+    fs::remove_dir_all(scene.place().folder.join(&id)).unwrap();
+    let mark = || {
+        let marks = fs::read_dir(scene.place().state_dir.join("marks")).unwrap();
+        marks
+            .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+            .collect::<String>()
+    };
+    let before = mark();
+    for _ in 0..2 {
+        let mut store = scene.open();
+        assert_eq!(store.brought().skipped, 1);
+        let said = store.brought().line().unwrap();
+        assert!(said.contains("1 session of the journal"), "{said}");
+        assert!(store.find(&branch).is_err());
+        // What is here is gone on with.
+        store.not_back_in_time(&id).unwrap();
+        let (mut head, _) = store.load(&id).unwrap();
+        store.bring_in(&id).unwrap();
+        say(&mut store, &mut head, "and on");
+        drop(store);
+        assert_eq!(mark(), before);
+    }
+    // It lies where it lay.
+    scene.replace_database(None);
+    assert!(scene.files(&branch).contains(&"tail.jsonl".to_string()));
+    assert_eq!(forked.len(), 6);
+}
+
+/// What is made of a journal that went another way is committed before the journal is renamed.
+#[test]
+fn a_kill_before_the_journal_is_moved_aside_makes_no_second_session() {
+    let scene = Scene::new();
+    let ([id, _], _) = parted(&scene);
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    let other = store.brought().parted[0].0.clone();
+    assert!(other > id, "{other} sorts behind {id}");
+    let whole = log(&store, &other);
+    let sessions = || {
+        raw(&scene.data())
+            .query_row("SELECT count(*) FROM sessions", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .unwrap()
+    };
+    let before = sessions();
+    drop(store);
+    let folder = scene.place().folder;
+    let _ = fs::remove_dir_all(folder.join(&id));
+    let aside = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path());
+    let aside: Vec<PathBuf> = aside
+        .filter(|p| p.to_string_lossy().contains(".old-"))
+        .collect();
+    fs::rename(&aside[0], folder.join(&id)).unwrap();
+
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    assert_eq!(store.brought().line(), None);
+    assert_eq!(sessions(), before);
+    assert_eq!(log(&store, &other), whole);
+    let own = log(&store, &id);
+    drop(store);
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), own);
+}
+
+/// As it lies when the frame of one tail failed, and those behind it were made.
+#[test]
+fn a_tail_without_its_frame_is_read_in_its_place() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let id = talk(&mut store, 12).session().to_string();
+    let whole = log(&store, &id);
+    drop(store);
+    let folder = scene.place().folder.join(&id);
+    let text = fs::read_to_string(folder.join("tail.jsonl")).unwrap();
+    let (header, lines) = text.split_once('\n').unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), 13);
+    let part = |from: usize, upto: usize| {
+        let mut header: serde_json::Value = serde_json::from_str(header).unwrap();
+        if let Some(before) = from.checked_sub(1) {
+            let before: serde_json::Value = serde_json::from_str(lines[before]).unwrap();
+            header["first"] = from.into();
+            header["tip"] = before["tip"].clone();
+        }
+        format!("{header}\n{}\n", lines[from..upto].join("\n"))
+    };
+    for (from, upto) in [(0, 2), (7, 10), (10, 12)] {
+        let frame = zstd::encode_all(part(from, upto).as_bytes(), 3).unwrap();
+        fs::write(folder.join(format!("{from:08}.jsonl.zst")), frame).unwrap();
+    }
+    fs::write(folder.join("00000002.closed.jsonl"), part(2, 7)).unwrap();
+    fs::write(folder.join("tail.jsonl"), part(12, 13)).unwrap();
+    scene.replace_database(None);
+    let mut store = scene.open();
+    assert_eq!(log(&store, &id), whole);
+    // The frame that is made of it now has a file of its own: there is more behind it.
+    let (mut head, _) = store.load(&id).unwrap();
+    for n in 0..40 {
+        say(
+            &mut store,
+            &mut head,
+            &format!("{n} {}", "words ".repeat(800)),
+        );
+    }
+    let whole = log(&store, &id);
+    drop(store);
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), whole);
+}
+
+#[test]
+fn a_frame_that_failed_is_made_later() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let in_the_way = scene.place().folder.join(&id).join("00000000.jsonl.zst");
+    fs::create_dir(&in_the_way).unwrap();
+    let mut talk_on = |store: &mut Store| {
+        for n in 0..40 {
+            say(store, &mut head, &format!("{n} {}", "words ".repeat(800)));
+        }
+    };
+    let wait_for = |what: &str, is_so: &mut dyn FnMut() -> bool| {
+        for _ in 0..300 {
+            if is_so() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{what}: {:?}", scene.files(&id));
+    };
+    talk_on(&mut store);
+    wait_for("it failed", &mut || store.journal_trouble().is_some());
+    talk_on(&mut store);
+    fs::remove_dir(&in_the_way).unwrap();
+    wait_for("it is made", &mut || {
+        !scene.files(&id).iter().any(|f| f.contains("closed"))
+    });
+    let whole = log(&store, &id);
+    drop(store);
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), whole);
+}
+
 /// More than one step of it, with a fork whose journal begins behind what it shares.
 #[test]
 fn a_session_of_an_older_version_gets_its_journal() {

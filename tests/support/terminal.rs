@@ -134,8 +134,11 @@ impl Terminal {
     #[track_caller]
     pub fn answers(&mut self, begins: &str, keys: &str) {
         self.waits(&format!("nothing listens with {begins:?}"), |screen| {
-            let mut cells = screen.lines().flat_map(|line| line.split('│'));
-            cells.any(|cell| cell.trim_start().starts_with(begins))
+            let mut cells = screen.lines().flat_map(|line| line.split(['│', '┃']));
+            // Keys may stand in columns.
+            let words = |cell: &str| cell.split_whitespace().collect::<Vec<_>>().join(" ");
+            let listens = !screen.contains("a moment …") && !screen.contains("Tab first");
+            listens && cells.any(|cell| words(cell).starts_with(begins))
         });
         self.types(keys);
     }

@@ -150,3 +150,9 @@ fn the_tree_of_a_place_is_the_one_that_is_known_there() {
     known("SF1", "111");
     known("SFSF1", "--111");
 }
+
+#[test]
+fn a_path_is_one_line() {
+    assert_eq!(path_text(b"a\nb\xff\x1b"), "a\\x0ab\\xff\\x1b");
+    assert_eq!(path_text("ä/b".as_bytes()), "ä/b");
+}

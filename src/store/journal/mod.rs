@@ -26,7 +26,7 @@ use crate::core::entry::Seq;
 use crate::lines::line::{BlobLine, EntryLine, Header};
 use crate::lines::tip::Tip;
 
-pub(super) use read::{End, Met, end, lines};
+pub(super) use read::{End, Met, begin, end, lines};
 use worker::{Job, Worker};
 
 const TAIL: &str = "tail.jsonl";
@@ -140,9 +140,10 @@ impl Journal {
         if !closed.is_empty() {
             let worker = self.worker()?;
             for path in closed {
+                // Others may have been made behind it: a file of its own.
                 worker.give(Job::Closed {
                     path,
-                    ends_file: false,
+                    ends_file: true,
                 });
             }
         }

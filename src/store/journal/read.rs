@@ -70,17 +70,40 @@ pub(in crate::store) fn lines(
     Ok(walk.end)
 }
 
-/// Those with frames by their first entry, then the closed tails, then the tail.
+/// What it begins with. `None`: nothing can be read of it.
+///
+/// # Errors
+/// A file could not be read.
+pub(in crate::store) fn begin(folder: &Path) -> io::Result<Option<Header>> {
+    for file in files(folder)? {
+        let mut walk = Walk::default();
+        // The header comes before the first of them.
+        let read = walk.file(&file, &mut |_| Err(io::ErrorKind::Interrupted.into()));
+        match walk.end {
+            Some(end) => return Ok(Some(end.header)),
+            None => read?,
+        }
+    }
+    Ok(None)
+}
+
+/// By their first entry, then the tail. A closed tail whose frame failed lies between frames; one
+/// that has its frame too comes behind it, and its lines are known by then.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut names: Vec<(u8, PathBuf)> = Vec::new();
+    let mut names: Vec<((u64, u8), PathBuf)> = Vec::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let order = match &*name {
-            name if name.ends_with(FRAMES) => 0,
-            name if name.ends_with(CLOSED) => 1,
-            TAIL => 2,
-            _ => continue,
+        // A name without a number is read last of its kind.
+        let first = |digits: &str| digits.parse().unwrap_or(u64::MAX);
+        let order = if *name == *TAIL {
+            (u64::MAX, 2)
+        } else if let Some(digits) = name.strip_suffix(FRAMES) {
+            (first(digits), 0)
+        } else if let Some(digits) = name.strip_suffix(CLOSED) {
+            (first(digits), 1)
+        } else {
+            continue;
         };
         names.push((order, path));
     }

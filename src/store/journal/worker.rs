@@ -4,8 +4,9 @@
 //! Invariant: a closed tail is removed only when its frame is synced.
 //! Invariant: frames are appended only to a file that this thread began, so never behind a torn
 //! one.
+//! Invariant: no frame is made before that of an earlier tail of its session, so a file has no gap.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -81,6 +82,8 @@ struct Work {
     closed: Vec<(PathBuf, bool)>,
     /// By the folder of the session.
     frames: HashMap<PathBuf, Frames>,
+    /// Folders in which a frame failed: it is said once until one is made there.
+    failing: HashSet<PathBuf>,
 }
 
 /// The file that frames of a session are appended to.
@@ -96,6 +99,7 @@ impl Work {
             written: None,
             closed: Vec::new(),
             frames: HashMap::new(),
+            failing: HashSet::new(),
         }
     }
 
@@ -132,11 +136,32 @@ impl Work {
             return;
         }
         let mut made: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut waits: HashSet<PathBuf> = HashSet::new();
         for (path, ends_file) in std::mem::take(&mut self.closed) {
             let folder = path.parent().unwrap_or(&path).to_path_buf();
+            if waits.contains(&folder) {
+                self.closed.push((path, ends_file));
+                continue;
+            }
             match self.append(&folder, &path) {
-                Ok(()) => made.push((folder.clone(), path)),
-                Err(error) => self.failed("make a frame of the journal", &error),
+                Ok(()) => {
+                    self.failing.remove(&folder);
+                    made.push((folder.clone(), path));
+                }
+                Err(error) => {
+                    // Nothing is appended behind what may be half a frame.
+                    self.sync(&folder, &mut made);
+                    self.frames.remove(&folder);
+                    if self.failing.insert(folder.clone()) {
+                        self.failed("make a frame of the journal", &error);
+                    }
+                    // One that is gone was moved aside with its session.
+                    if error.kind() != io::ErrorKind::NotFound {
+                        self.closed.push((path, ends_file));
+                        waits.insert(folder);
+                    }
+                    continue;
+                }
             }
             let is_full = self
                 .frames
@@ -192,11 +217,7 @@ impl Work {
         let Some(frames) = self.frames.get_mut(folder) else {
             return Ok(());
         };
-        if let Err(error) = frames.file.write_all(&frame) {
-            // Nothing is appended behind what may be half a frame.
-            self.frames.remove(folder);
-            return Err(error);
-        }
+        frames.file.write_all(&frame)?;
         frames.bytes += frame.len() as u64;
         Ok(())
     }

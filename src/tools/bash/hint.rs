@@ -155,6 +155,7 @@ mod tests {
         Ended {
             how,
             took_ms: 1,
+            limit_ms: None,
             ended_at_ms: 1,
             bytes_total: 0,
             bytes_kept: 0,

@@ -145,7 +145,7 @@ pub(crate) fn background_end(
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
             let (output, blobs) = fit(text, TOLD_BYTES);
-            (format!("its output:\n{}", output.text), blobs)
+            (format!("its output:\n{}", output.text.trim_end()), blobs)
         }
         Err(why) => (why, Vec::new()),
     };
@@ -225,7 +225,7 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
 
 /// How a command that is over is told in one line, and whether it did what it was to do.
 fn how(ended: &Ended) -> (String, Option<i32>) {
-    let (line, exit_code) = ending(&ended.how, ended.took_ms);
+    let (line, exit_code) = ending(ended);
     match ended.is_output_lost {
         false => (line, exit_code),
         true => (format!("{line}; {OUTPUT_LOST}"), exit_code),
@@ -236,17 +236,20 @@ fn how(ended: &Ended) -> (String, Option<i32>) {
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
      parts; look at what it did before you repeat it";
 
-fn ending(how: &How, took_ms: u64) -> (String, Option<i32>) {
-    match how {
+fn ending(ended: &Ended) -> (String, Option<i32>) {
+    match &ended.how {
         How::Exited(code) => (format!("exit code {code}"), Some(*code)),
         How::Signalled(signal) => (format!("ended by signal {signal}"), None),
-        How::TimedOut => (
-            format!(
-                "ended by rewake after {} s: it ran longer than its time limit",
-                took_ms / 1_000
-            ),
-            None,
-        ),
+        How::TimedOut => {
+            let limit_ms = ended.limit_ms.unwrap_or(ended.took_ms);
+            (
+                format!(
+                    "ended by rewake: it ran longer than its time limit of {} s",
+                    limit_ms as f64 / 1_000.0
+                ),
+                None,
+            )
+        }
         How::Stopped => ("stopped".into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (

@@ -116,7 +116,7 @@ impl App {
             self.hint = Some("nothing was said yet".into());
             return;
         }
-        let mut picker = Picker::new(For::Rewind, "go on from before", items);
+        let mut picker = Picker::new(For::Rewind, "fork from before", items);
         picker.note =
             Some("in a copy, with its words in the box; files are not changed back yet".into());
         self.overlay = Overlay::Picker(picker);
@@ -353,32 +353,32 @@ impl App {
         for line in keys::help() {
             if group != Some(line.group) {
                 group = Some(line.group);
-                lines.push(Line::styled(line.group.title(), theme.heading));
+                lines.push(Line::styled(line.group.title(), theme.heading()));
             }
             lines.push(row(&line.keys, line.text));
         }
-        lines.push(Line::styled("Commands", theme.heading));
+        lines.push(Line::styled("Commands", theme.heading()));
         for command in COMMANDS {
             lines.push(row(
                 &format!("/{} {}", command.name, command.argument),
                 command.help,
             ));
         }
-        lines.push(Line::styled("History (F2)", theme.heading));
+        lines.push(Line::styled("History (F2)", theme.heading()));
         for (keys, what) in crate::ui::history::help() {
             lines.push(row(keys, what));
         }
         let custom = self.commands.iter().flatten();
         for (at, command) in custom.enumerate() {
             if at == 0 {
-                lines.push(Line::styled("Custom commands", theme.heading));
+                lines.push(Line::styled("Custom commands", theme.heading()));
             }
             lines.push(row(
                 &format!("/{} {}", command.name, command.argument),
                 &command.help,
             ));
         }
-        lines.push(Line::styled("In the box", theme.heading));
+        lines.push(Line::styled("In the box", theme.heading()));
         lines.push(row("@", "names a file or a folder; also @~/, @../ and @/"));
         lines.push(row(
             "!",

@@ -1,10 +1,11 @@
 //! Events of the engine, shown.
 
-use super::{App, Intent, Overlay, Phase, Yes};
+use super::{App, Intent, Kept, Overlay, Phase, Yes};
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
+use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
@@ -28,7 +29,13 @@ impl App {
             }
             EngineEvent::Recorded(record, now) => return self.recorded(&record, *now),
             EngineEvent::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
-            EngineEvent::Delta(delta) => self.transcript.delta(&delta),
+            EngineEvent::Delta(delta) => {
+                if matches!(delta, Delta::Text(_)) && !self.kept.is_pending {
+                    self.kept.is_pending = true;
+                    self.kept.at_ms = Some(self.now_ms);
+                }
+                self.transcript.delta(&delta, self.now_ms);
+            }
             EngineEvent::Queued(queued) => self.queued.push(queued),
             EngineEvent::Requeued(queued) => self.queued = queued,
             EngineEvent::Asked {
@@ -45,10 +52,7 @@ impl App {
                 }
                 return self.call(NotifyOn::Approval, "asks").into_iter().collect();
             }
-            EngineEvent::Kept(Ok(())) => {
-                self.kept.at_ms = Some(self.now_ms);
-                self.kept.trouble = None;
-            }
+            EngineEvent::Kept(Ok(())) => self.keeps(),
             EngineEvent::InputKept(draft) => return self.input_kept(&draft),
             EngineEvent::Kept(Err(why)) => self.kept.trouble = Some(why),
             EngineEvent::JournalFails(why) => {
@@ -87,7 +91,7 @@ impl App {
     }
 
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
-        self.transcript = Transcript::of(&opening.recent);
+        self.transcript = Transcript::with_prices(&opening.recent, Some(self.figures.clone()));
         for warning in &opening.warnings {
             self.transcript.add_notice(Tone::Warn, warning.clone());
         }
@@ -99,8 +103,7 @@ impl App {
         self.user_commands.clear();
         self.follow_user_commands();
         self.queued = opening.queued;
-        self.kept.at_ms = Some(self.now_ms);
-        self.kept.trouble = None;
+        self.keeps();
         self.phase = Phase::Working {
             since_ms: self.now_ms,
         };
@@ -179,8 +182,7 @@ impl App {
     }
 
     fn recorded(&mut self, record: &Record, now: Now) -> Vec<Intent> {
-        self.kept.at_ms = Some(self.now_ms);
-        self.kept.trouble = None;
+        self.keeps();
         self.count(record);
         match &record.entry {
             Entry::Said { .. } => self.said(),
@@ -190,6 +192,14 @@ impl App {
         self.transcript.fold(record);
         self.now = now;
         self.user_commands_recorded(record)
+    }
+
+    /// What came so far is on the disk.
+    fn keeps(&mut self) {
+        self.kept = Kept {
+            at_ms: Some(self.now_ms),
+            ..Kept::default()
+        };
     }
 
     /// It was the oldest that was queued; it is in the log now.
@@ -216,6 +226,7 @@ impl App {
         self.transcript.asked(id);
         let call = self.transcript.call(id)?.call.clone();
         self.close_question();
+        self.asked_ms = Some(self.now_ms);
         self.asking += 1;
         let asked = Approval::new(self.asking, id, call, why, rule);
         Some(self.asked.insert(asked))
@@ -247,7 +258,7 @@ impl App {
             Why::CrashLoop => {
                 "crash loop: the last starts all ended without getting anywhere; Enter goes on"
             }
-            Why::Turns => "the number of turns is used up; say something to go on",
+            Why::Turns => "the number of turns is used up; say something to resume",
             Why::Unfit => {
                 "no answer fits the JSON Schema of this session; say what is wanted, or /schema drop"
             }

@@ -24,6 +24,9 @@ const QUIT_WAIT_MS: i64 = 2_000;
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
 
+/// What is said to a yes before the end of a question was on the screen.
+pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -79,7 +82,7 @@ impl App {
                 Vec::new()
             }
             Some(Answer::Unread) => {
-                self.hint = Some("scroll to the end of the question first, then answer".into());
+                self.hint = Some(UNREAD.into());
                 Vec::new()
             }
             Some(answer) => self.answer(answer),
@@ -113,6 +116,9 @@ impl App {
     /// A key for the box, which is not seen below a card: only what types gets there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        if !self.has_words_in_front() && self.page.scrolled(key) {
+            return Vec::new();
+        }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let did = match key.code {
             KeyCode::Char('c' | 'd')
@@ -530,6 +536,12 @@ impl App {
 
     /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
     pub(super) fn close_question(&mut self) {
+        if let Some(at) = self.asked_ms.take()
+            && let Phase::Working { since_ms } = &mut self.phase
+        {
+            // The clock stood still.
+            *since_ms += self.now_ms - at;
+        }
         let reason = self.asked.take().and_then(|asked| asked.reason);
         if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
             self.in_box(|composer, around| composer.paste(&reason, around));

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyEvent, MouseEvent};
+use jiff::tz::TimeZone;
 use ratatui::text::Line;
 
 use super::commands::{Custom, CustomList, is_command, is_own};
@@ -29,8 +30,8 @@ use super::highlight::Highlighter;
 use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, KeyEntry, Picker, Review, Viewer};
-use super::theme::Theme;
+use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
+use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
@@ -40,7 +41,7 @@ use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::model::Figures;
 use crate::model::provider::Secret;
-use crate::session::{CommandLine, Details, NotSaid, Offer, Which, is_prompt};
+use crate::session::{CommandLine, Details, NotSaid, Offer, StillRunning, Which, is_prompt};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
@@ -62,6 +63,8 @@ pub enum Msg {
     Engine(u64, EngineEvent),
     /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
+    /// What goes on in offered sessions, by their ids. `None`: it cannot be read.
+    StillRunning(Option<Vec<(String, Vec<StillRunning>)>>),
     /// An offered session, by its id, was dismissed, or was not, and why.
     Dismissed(String, Result<(), String>),
     /// The last lines of what running commands printed.
@@ -81,7 +84,9 @@ pub enum Msg {
     /// Changed files, and what is not among them.
     Review(Review, Option<String>),
     /// The config was read again.
-    Restyled(Box<Theme>),
+    Restyled(Box<Palette>),
+    /// The terminal says what colour its background has.
+    Background([u8; 3]),
     Branch(Option<String>),
     /// Warnings that are so no longer.
     NoLonger(Vec<String>),
@@ -144,6 +149,8 @@ pub enum Intent {
     PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Look at the running commands of these sessions again.
+    LookAgain(Vec<String>),
     /// An offered session is not to be offered any more.
     Dismiss(String),
     /// Fetches entries before this one.
@@ -209,6 +216,8 @@ pub enum Intent {
     /// The folder is not trusted any more: its own config is not used.
     Distrust,
     Suspend,
+    /// The terminal is asked what colour its background has.
+    AskBackground,
     Quit,
 }
 
@@ -287,6 +296,8 @@ pub enum Readiness {
 pub struct Kept {
     /// When something was kept last: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
+    /// Something came since that is kept a moment later.
+    pub is_pending: bool,
     /// Why it is not, and what helps.
     pub trouble: Option<String>,
 }
@@ -322,9 +333,17 @@ impl LaunchInfo {
 /// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
+    /// Of the times of day that are shown.
+    pub zone: TimeZone,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
     pub theme: Theme,
+    /// The themes of which the one for this background is shown.
+    palette: Palette,
+    ground: Ground,
+    /// When the terminal was asked for its background, until it answers.
+    ground_asked_ms: Option<i64>,
+    is_ground_known: bool,
     pub code: Highlighter,
     /// Grows with every other look.
     pub generation: u64,
@@ -347,6 +366,10 @@ pub struct App {
     pub transcript: Transcript,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
+    /// Since when a person is waited for: UTC, milliseconds since 1970.
+    asked_ms: Option<i64>,
+    /// The terminal shows ASCII alone.
+    pub is_ascii: bool,
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
     pub editing: Option<InboxId>,
@@ -363,6 +386,8 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
+    /// What of the question in `overlay` is on the screen.
+    pub page: Page,
     /// When keys may answer what asks.
     pub quiet: Quiet,
     /// What stands in the box waits until what asks is answered.
@@ -406,11 +431,22 @@ pub struct App {
 
 impl App {
     /// A screen before anything is open.
-    pub fn new(launch: LaunchInfo, theme: Theme, figures: Figures, now_ms: i64) -> App {
+    pub fn new(
+        launch: LaunchInfo,
+        palette: impl Into<Palette>,
+        figures: Figures,
+        now_ms: i64,
+    ) -> App {
+        let palette = palette.into();
         App {
             launch,
+            zone: TimeZone::UTC,
             branch: None,
-            theme,
+            theme: palette.on(Ground::Dark).clone(),
+            palette,
+            ground: Ground::Dark,
+            ground_asked_ms: None,
+            is_ground_known: false,
             code: Highlighter::background(),
             generation: 0,
             figures,
@@ -424,6 +460,8 @@ impl App {
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
             asked: None,
+            asked_ms: None,
+            is_ascii: false,
             queued: Vec::new(),
             editing: None,
             edited_from: String::new(),
@@ -434,6 +472,7 @@ impl App {
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
+            page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
             asking: 0,
@@ -547,12 +586,23 @@ impl App {
             Msg::Interrupted => return self.interrupted(),
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
-            Msg::Focus(has) => self.has_focus = has,
+            Msg::Focus(has) => {
+                self.has_focus = has;
+                // Many terminals turn light or dark with the time of day.
+                if has && self.palette.is_auto() {
+                    return vec![Intent::AskBackground];
+                }
+            }
             Msg::Mouse(mouse) => return self.mouse(&mouse),
             Msg::Resize(width, height) => self.size = (width, height),
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
+            Msg::StillRunning(found) => {
+                if let (Overlay::Card(card), Some(found)) = (&mut self.overlay, found) {
+                    card.looked(found, self.now_ms);
+                }
+            }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
                     self.transcript.tail(call, text);
@@ -588,9 +638,11 @@ impl App {
                     self.notify(Tone::Warn, warning);
                 }
             }
-            Msg::Restyled(theme) => {
-                self.theme = *theme;
-                self.generation += 1;
+            Msg::Restyled(palette) => return self.restyle(*palette),
+            Msg::Background(rgb) => {
+                self.is_ground_known = true;
+                self.ground_asked_ms = None;
+                self.stand_on(Ground::of(rgb));
             }
             Msg::Branch(branch) => self.branch = branch,
             Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
@@ -612,6 +664,42 @@ impl App {
             Msg::Tick(now) => return self.tick(now),
         }
         Vec::new()
+    }
+
+    fn restyle(&mut self, palette: Palette) -> Vec<Intent> {
+        self.palette = palette;
+        self.theme = self.palette.on(self.ground).clone();
+        self.generation += 1;
+        match self.follows_background() && !self.is_ground_known {
+            true => vec![Intent::AskBackground],
+            false => Vec::new(),
+        }
+    }
+
+    /// The colours for this background, where the theme leaves it to the terminal.
+    pub fn stand_on(&mut self, ground: Ground) {
+        self.ground = ground;
+        let theme = self.palette.on(ground);
+        if self.theme != *theme {
+            self.theme = theme.clone();
+            self.generation += 1;
+        }
+    }
+
+    /// The terminal was asked what its background is.
+    pub fn asked_background(&mut self) {
+        self.ground_asked_ms = Some(self.now_ms);
+    }
+
+    /// Whether the answer of the terminal may be on its way.
+    pub fn awaits_background(&self) -> bool {
+        self.ground_asked_ms
+            .is_some_and(|at| self.now_ms - at < ANSWER_MS)
+    }
+
+    /// Whether the colours are those for the terminal's background.
+    pub fn follows_background(&self) -> bool {
+        self.palette.is_auto()
     }
 
     /// More of what the run that is looked at printed.
@@ -654,16 +742,14 @@ impl App {
 
     /// Something on the screen changes by itself.
     pub fn moves(&self) -> bool {
-        let fresh = self
-            .kept
-            .at_ms
-            .is_some_and(|at| self.now_ms - at < FRESH_MS);
-        self.is_busy()
-            || fresh
+        // While it waits for a person, nothing does.
+        let is_asked = self.asked.is_some() && !self.quiet.waits();
+        (self.is_busy() && !is_asked)
             || self.typed_ms.is_some()
             || self.searches()
             || self.attached().is_some()
             || self.quiet.waits()
+            || matches!(&self.overlay, Overlay::Card(card) if card.moves())
             || !self.user_commands.is_empty()
     }
 
@@ -723,6 +809,7 @@ impl App {
         if let Overlay::Card(card) = &mut self.overlay
             && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
         {
+            card.looked_ms = self.now_ms;
             offer.details = details;
         }
     }
@@ -732,6 +819,7 @@ impl App {
         self.asking += 1;
         self.aside = !self.composer.is_empty();
         self.overlay = overlay;
+        self.page = Page::default();
     }
 
     /// What a key would answer, by its number.
@@ -754,6 +842,9 @@ impl App {
             && let Some(asked) = &mut self.asked
         {
             asked.drawn();
+        }
+        if matches!(self.overlay, Overlay::Trust(_) | Overlay::Confirm { .. }) {
+            self.page.drawn();
         }
     }
 
@@ -785,6 +876,10 @@ impl App {
             return self.held();
         }
         let mut intents = self.search_on();
+        if let Overlay::Card(card) = &mut self.overlay {
+            let again = card.look_again(self.now_ms);
+            intents.extend(again.map(Intent::LookAgain));
+        }
         intents.extend(match self.typed_ms {
             // There is no session yet to keep it in.
             Some(_) if !self.has_session() => Vec::new(),
@@ -860,6 +955,14 @@ impl App {
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
     }
 
+    /// How old what would be lost is, milliseconds. `None`: everything is on the disk.
+    pub fn unsaved_ms(&self) -> Option<i64> {
+        let at = self.kept.at_ms?;
+        let typed = self.typed_ms.filter(|at| self.now_ms - at > SLOW_KEEP_MS);
+        let is_pending = self.kept.is_pending || typed.is_some();
+        is_pending.then(|| (self.now_ms - at).max(0))
+    }
+
     /// Whether a session is being opened, or the engine works.
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
@@ -873,16 +976,20 @@ impl App {
             code: &mut self.code,
             generation: self.generation,
             now_ms: self.now_ms,
+            zone: &self.zone,
         };
         (layout, &mut self.transcript)
     }
 }
 
+/// What is typed is on the disk by then, unless the disk is slow.
+const SLOW_KEEP_MS: i64 = 1_000;
+
+/// An answer of the terminal that did not come by then does not come.
+const ANSWER_MS: i64 = 2_000;
+
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
-
-/// For so long the status line counts tenths of seconds.
-const FRESH_MS: i64 = 10_000;
 
 /// Of the output of a run that is looked at.
 const MAX_OUTPUT_LINES: usize = 500;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::keys::UNREAD;
 use super::{App, Intent, Overlay, Phase, Yes};
 use crate::core::next::Why;
 use crate::engine::Command;
@@ -138,7 +139,19 @@ impl App {
         }]
     }
 
+    /// A yes counts only when the end of what is asked was on the screen; else this says so.
+    fn is_unread(&mut self, is_yes: bool) -> bool {
+        let is_unread = is_yes && !self.page.end_seen;
+        if is_unread {
+            self.hint = Some(UNREAD.into());
+        }
+        is_unread
+    }
+
     fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        if self.page.scrolled(key) {
+            return Vec::new();
+        }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if ctrl => vec![Intent::Quit],
@@ -150,6 +163,9 @@ impl App {
     }
 
     pub(super) fn trust_answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if self.is_unread(is_yes) {
+            return Vec::new();
+        }
         let Overlay::Trust(project) = &self.overlay else {
             return Vec::new();
         };
@@ -165,6 +181,9 @@ impl App {
     }
 
     fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        if self.page.scrolled(key) {
+            return Vec::new();
+        }
         match key.code {
             KeyCode::Char('y') | KeyCode::Enter => self.confirm_answered(true),
             KeyCode::Char('n' | 'q') | KeyCode::Esc => self.confirm_answered(false),
@@ -173,6 +192,9 @@ impl App {
     }
 
     pub(super) fn confirm_answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if self.is_unread(is_yes) {
+            return Vec::new();
+        }
         if !is_yes {
             self.overlay = Overlay::None;
             return Vec::new();

@@ -74,7 +74,7 @@ impl Composer {
 
         // A command of the user has its mark in the text.
         if !self.is_shell() {
-            frame.render_widget(Span::styled(">", styles.accent), sign);
+            frame.render_widget(Span::styled("›", styles.accent), sign);
         }
         let shown = self.rows.iter().skip(self.top).take(height);
         let lines: Vec<Line<'_>> = shown.map(|row| self.line(*row, styles)).collect();

@@ -129,6 +129,12 @@ impl Composer {
         }
     }
 
+    /// Whether prompts are searched for.
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Whether nothing is typed.
     pub fn is_empty(&self) -> bool {
         self.buffer.text().is_empty()
     }

@@ -541,7 +541,7 @@ fn the_box_is_drawn() {
         lines[1..],
         [
             "────────────",
-            "> fix the",
+            "› fix the",
             "  parser",
             "      日 本",
             "────────────"
@@ -555,11 +555,11 @@ fn the_box_scrolls_with_the_cursor() {
     let mut composer = Composer::default();
     press(&mut composer, "a<C-j>b<C-j>c<C-j>d");
     let (lines, cursor) = screen(&mut composer, 10, 4);
-    assert_eq!((lines[1].as_str(), lines[2].as_str()), ("> c", "  d"));
+    assert_eq!((lines[1].as_str(), lines[2].as_str()), ("› c", "  d"));
     assert_eq!(cursor, (3, 2));
     press(&mut composer, "<Up><Up><Up>");
     let (lines, cursor) = screen(&mut composer, 10, 4);
-    assert_eq!((lines[1].as_str(), cursor), ("> a", (3, 1)));
+    assert_eq!((lines[1].as_str(), cursor), ("› a", (3, 1)));
 }
 
 #[test]

@@ -26,8 +26,10 @@ pub(super) enum EditorError {
         name: String,
         status: std::process::ExitStatus,
     },
-    #[error("cannot read back what the editor wrote: {0}")]
-    Read(io::Error),
+    #[error("cannot read back what the editor wrote into {}: {error}; it stays there", path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("what the editor wrote into {} is more than {} MiB: it stays there", path.display(), MAX_EDITED_BYTES >> 20)]
+    TooLong { path: PathBuf },
 }
 
 /// The program and its arguments: `$VISUAL`, `$EDITOR`, vi.
@@ -94,6 +96,14 @@ impl Edited {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+
+    /// The file stays, also a temporary one.
+    fn leave(self) {
+        if let Some(temporary) = self.temporary {
+            // It is named in what is said.
+            let _ = temporary.keep();
+        }
+    }
 }
 
 fn private_folder(folder: &Path) -> io::Result<()> {
@@ -114,8 +124,11 @@ pub(super) fn edit(
 ) -> Result<String, EditorError> {
     let edited = Edited::keep(text, folder).map_err(EditorError::Keep)?;
     let written = run(command, &edited.path);
-    if written.is_err() {
-        edited.remove();
+    match &written {
+        // It was not begun, or said itself that nothing is to change.
+        Err(EditorError::Start { .. } | EditorError::Ended { .. }) => edited.remove(),
+        Err(EditorError::Read { .. } | EditorError::TooLong { .. }) => edited.leave(),
+        _ => {}
     }
     written
 }
@@ -130,7 +143,8 @@ fn run(command: &[String], path: &Path) -> Result<String, EditorError> {
             name: clip(name, 100).into_owned(),
             error,
         })?;
-    if !status.success() {
+    // An editor that was killed said nothing: what it had saved is what the person wants.
+    if status.code().is_some_and(|code| code != 0) {
         return Err(EditorError::Ended {
             name: clip(name, 100).into_owned(),
             status,
@@ -138,9 +152,16 @@ fn run(command: &[String], path: &Path) -> Result<String, EditorError> {
     }
     // By its path: many editors write another file and rename it.
     let mut bytes = Vec::new();
+    let path_of = || path.to_path_buf();
     File::open(path)
-        .and_then(|file| file.take(MAX_EDITED_BYTES).read_to_end(&mut bytes))
-        .map_err(EditorError::Read)?;
+        .and_then(|file| file.take(MAX_EDITED_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| EditorError::Read {
+            path: path_of(),
+            error,
+        })?;
+    if bytes.len() as u64 > MAX_EDITED_BYTES {
+        return Err(EditorError::TooLong { path: path_of() });
+    }
     let text = String::from_utf8_lossy(&bytes);
     // Editors end every line.
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
@@ -186,6 +207,28 @@ mod tests {
             "stat -c %a \"$1\" > \"$1.mode\" 2>/dev/null || stat -f %Lp \"$1\" > \"$1.mode\"; mv \"$1.mode\" \"$1\"",
         );
         assert_eq!(edit("secret", &command, None).unwrap(), "600");
+    }
+
+    #[test]
+    fn what_was_saved_by_an_editor_that_is_killed_is_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("session");
+        let (_folder, command) = script("echo saved > \"$1\"; kill -9 $$");
+        assert_eq!(edit("a", &command, Some(&folder)).unwrap(), "saved");
+        assert!(folder.join(EDITED).exists());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_back_stays_in_its_file() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("session");
+        let (_folder, command) = script("head -c 9000000 /dev/zero | tr '\\0' x > \"$1\"");
+        let error = edit("a", &command, Some(&folder)).unwrap_err().to_string();
+        assert!(
+            error.contains("is more than 8 MiB: it stays there"),
+            "{error}"
+        );
+        assert!(folder.join(EDITED).metadata().unwrap().len() > 8 << 20);
     }
 
     #[test]

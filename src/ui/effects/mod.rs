@@ -30,7 +30,7 @@ use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::Watch;
-use super::{OnEngineEvent, Wake};
+use super::{OnEngineEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -38,6 +38,9 @@ use crate::session::{AppContext, Which};
 use changes::Acting;
 use outbox::Outbox;
 use settings::{Ask, Settings};
+
+/// OSC 11 of xterm.
+const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 
 /// Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
@@ -120,9 +123,9 @@ impl Effects {
             to_screen: self.to_screen.clone(),
             wanted: Arc::clone(&wanted),
         };
-        let reader = Reader::start(move |event| {
+        let reader = Reader::start(move |heard| {
             let _ = &gone;
-            match super::message(event) {
+            match super::message(heard) {
                 Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),
                 None => true,
             }
@@ -184,6 +187,7 @@ impl Effects {
             Intent::Dismiss(id) => self.dismiss(id),
             Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
+            Intent::LookAgain(sessions) => self.look_again(sessions),
             Intent::Earlier(first) => self.earlier(first, app),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });
@@ -236,6 +240,7 @@ impl Effects {
             }
             Intent::Call(call) => self.call_person(&call, screen),
             Intent::Redraw => self.redraw(screen),
+            Intent::AskBackground => self.ask_background(app, screen),
             Intent::Demo => return After::Demo,
             Intent::Quit => return After::Quit,
         }
@@ -344,6 +349,17 @@ impl Effects {
     /// It changed, and is not being written any more.
     pub(crate) fn reload(&self) {
         self.settings.ask(Ask::Reload);
+    }
+
+    /// Asks the terminal what its background is. The answer comes among the keys.
+    pub(crate) fn ask_background(&self, app: &mut App, screen: &mut Screen) {
+        if !style::may_ask(&self.ctx) {
+            return;
+        }
+        match screen.write(ASK_BACKGROUND) {
+            Ok(()) => app.asked_background(),
+            Err(error) => tracing::warn!(%error, "the terminal was not asked for its background"),
+        }
     }
 
     /// For the engine of this number, when it is still the one that is listened to.

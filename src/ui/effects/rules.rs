@@ -156,7 +156,7 @@ impl Effects {
             ("config", ctx.paths.config_file().display().to_string()),
             ("data", ctx.paths.data_dir.display().to_string()),
             ("logs", ctx.paths.state_dir.display().to_string()),
-            ("to go on later", format!("rewake -r {}", short_id(id))),
+            ("to resume later", format!("rewake -r {}", short_id(id))),
         ];
         let theme = &app.theme;
         let lines = rows.into_iter().map(|(name, what)| {

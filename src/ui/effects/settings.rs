@@ -348,8 +348,8 @@ impl Work {
     fn apply(&mut self, loaded: Loaded) {
         self.ctx = Arc::new(self.ctx.with(loaded));
         self.send(Wake::InUse(Arc::clone(&self.ctx)));
-        match style::theme(&self.ctx, None) {
-            Ok(theme) => self.send(Msg::Restyled(Box::new(theme))),
+        match style::palette(&self.ctx, None) {
+            Ok(palette) => self.send(Msg::Restyled(Box::new(palette))),
             Err(e) => self.notify(Tone::Bad, e),
         }
     }
@@ -366,9 +366,9 @@ impl Work {
     }
 
     fn theme(&mut self, name: &str) {
-        match style::theme(&self.ctx, Some(name)) {
-            Ok(theme) => {
-                self.send(Msg::Restyled(Box::new(theme)));
+        match style::palette(&self.ctx, Some(name)) {
+            Ok(palette) => {
+                self.send(Msg::Restyled(Box::new(palette)));
                 let set = |paths: &Paths| config::write::set(paths, "theme", name);
                 if let Err(e) = self.change_config(set) {
                     self.notify(Tone::Warn, e.to_string());

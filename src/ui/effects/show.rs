@@ -68,6 +68,16 @@ impl Effects {
         });
     }
 
+    pub(super) fn look_again(&self, sessions: Vec<String>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let found = ctx
+                .still_running(sessions)
+                .inspect_err(|error| tracing::warn!(%error, "running commands cannot be read"));
+            Some(Msg::StillRunning(found.ok()))
+        });
+    }
+
     pub(super) fn earlier(&self, first: Seq, app: &App) {
         let Some(id) = app.id.clone() else {
             return;
@@ -242,11 +252,15 @@ impl Effects {
                     value: info.id,
                 }
             });
-            Some(Msg::Pick(Picker::new(
-                For::Resume,
-                "go on with",
-                items.collect(),
-            )))
+            let items: Vec<PickerItem> = items.collect();
+            Some(match items.is_empty() {
+                true => Msg::Notice(
+                    Tone::Calm,
+                    "there is no other session in this folder; F2 shows those of all folders"
+                        .to_string(),
+                ),
+                false => Msg::Pick(Picker::new(For::Resume, "resume", items)),
+            })
         });
     }
 }

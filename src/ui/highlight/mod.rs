@@ -63,7 +63,7 @@ impl Role {
             Role::Constant => theme.syntax_constant,
             Role::Function => theme.syntax_function,
             Role::Type => theme.syntax_type,
-            Role::Heading => theme.heading,
+            Role::Heading => theme.heading(),
             Role::Added => theme.diff_add,
             Role::Removed => theme.diff_del,
         }

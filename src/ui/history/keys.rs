@@ -16,7 +16,7 @@ const WHEEL: isize = 3;
 /// A title has as many characters as a list keeps of it.
 const TITLE_CHARS: usize = 80;
 
-type Hint = (&'static str, &'static str);
+pub(super) type Hint = (&'static str, &'static str);
 
 impl Pane {
     pub fn key(&mut self, key: &KeyEvent) -> Did {
@@ -32,6 +32,12 @@ impl Pane {
             return self.answer(question, key);
         }
         self.notice = None;
+        // It begins no word that is looked for.
+        let is_free = self.tree.is_some() || self.list.query.is_empty();
+        if key.code == KeyCode::Char('?') && is_free {
+            self.is_more = !self.is_more;
+            return Did::Nothing;
+        }
         if self.tree.is_some() {
             return self.tree_key(key);
         }
@@ -67,7 +73,7 @@ impl Pane {
         let ask = match &mut self.tree {
             None => {
                 self.list.step(by);
-                self.list.more()
+                self.list.look()
             }
             Some(tree) if tree.side == Side::Preview => {
                 tree.preview.scroll(by);
@@ -119,10 +125,10 @@ impl Pane {
             (KeyCode::Enter | KeyCode::Right, Some(row)) => {
                 Did::Request(self.open(&row.id, &row.title))
             }
-            (KeyCode::Delete, Some(row)) => self.ask_delete(row.id, row.title),
+            (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.title),
             (KeyCode::Char(c), row) if is_control(key) => match (command(c), row) {
                 (Some(Command::BringBack), row) => self.bring_back(row.map(|row| row.id)),
-                (Some(Command::Delete), Some(row)) => self.ask_delete(row.id, row.title),
+                (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.title),
                 (Some(Command::Resume), Some(row)) => Did::Resume(row.id),
                 (Some(Command::Fork), Some(row)) => Did::ForkAt {
                     id: row.id,
@@ -150,9 +156,9 @@ impl Pane {
         })
     }
 
-    fn ask_delete(&mut self, id: String, title: String) -> Did {
+    fn ask_trash(&mut self, id: String, title: String) -> Did {
         if !self.list.in_trash {
-            self.question = Some(Question::Delete { id, title });
+            self.question = Some(Question::Trash { id, title });
         }
         Did::Nothing
     }
@@ -200,24 +206,22 @@ impl Pane {
                     let title = String::new();
                     Did::Request(self.open(&id, &title))
                 }
-                Some(Target::Point(_)) if key.code == KeyCode::Enter => self.go_on(),
+                Some(Target::Point(_)) if key.code == KeyCode::Enter => self.resume_or_fork(),
                 _ => Did::Nothing,
             },
             KeyCode::Char(c) if is_control(key) => match command(c) {
-                Some(Command::Resume) => self.go_on(),
+                Some(Command::Resume) => self.resume_or_fork(),
                 Some(Command::Fork) => self.fork(),
                 Some(Command::Title) => self.ask_title(id, &title),
                 Some(Command::Export) => self.ask_file(id),
-                Some(Command::Dismiss | Command::Delete | Command::BringBack) | None => {
-                    Did::Nothing
-                }
+                Some(Command::Dismiss | Command::Trash | Command::BringBack) | None => Did::Nothing,
             },
             _ => Did::Nothing,
         }
     }
 
-    /// From the end of a session one goes on with it; from before, with a fork.
-    fn go_on(&self) -> Did {
+    /// The end of a session is resumed; from before it a fork is made.
+    fn resume_or_fork(&self) -> Did {
         let Some(tree) = &self.tree else {
             return Did::Nothing;
         };
@@ -248,7 +252,7 @@ impl Pane {
 
     fn answer(&mut self, question: Question, key: &KeyEvent) -> Did {
         match question {
-            Question::Delete { id, .. } => match key.code {
+            Question::Trash { id, .. } => match key.code {
                 KeyCode::Char('y' | 'Y') => Did::Request(HistoryRequest::Trash { id }),
                 _ => Did::Nothing,
             },
@@ -288,7 +292,9 @@ impl Pane {
     /// The keys that do something now.
     pub(super) fn hints(&self) -> &'static [Hint] {
         match (&self.question, &self.tree) {
-            (Some(Question::Delete { .. }), _) => &[("y", "delete"), ("any other key", "keep")],
+            (Some(Question::Trash { .. }), _) => {
+                &[("y", "into the trash"), ("any other key", "keep")]
+            }
             (Some(Question::Title { .. }), _) => &[("Enter", "rename"), ("Esc", "as it was")],
             (Some(Question::File { .. }), _) => &[
                 ("Enter", "write"),
@@ -296,9 +302,11 @@ impl Pane {
                 (".json", "every entry"),
                 ("Esc", "write nothing"),
             ],
-            (None, Some(_)) => IN_TREE,
+            (None, Some(_)) if self.is_more => IN_TREE,
+            (None, Some(_)) => IN_TREE_FIRST,
             (None, None) if self.list.in_trash => IN_TRASH,
-            (None, None) => IN_LIST,
+            (None, None) if self.is_more => IN_LIST,
+            (None, None) => IN_LIST_FIRST,
         }
     }
 }
@@ -315,7 +323,7 @@ enum Command {
     Title,
     Export,
     Dismiss,
-    Delete,
+    Trash,
     BringBack,
 }
 
@@ -327,46 +335,65 @@ fn command(letter: char) -> Option<Command> {
         't' => Command::Title,
         'e' => Command::Export,
         'x' => Command::Dismiss,
-        'd' => Command::Delete,
+        'd' => Command::Trash,
         'y' => Command::BringBack,
         _ => return None,
     })
 }
 
+/// The last two of each stay on a narrow screen.
+const IN_LIST_FIRST: &[Hint] = &[
+    ("Enter", "look inside"),
+    ("Ctrl+R", "resume"),
+    ("Ctrl+F", "fork"),
+    ("Ctrl+D", "trash"),
+    ("?", "more"),
+    ("Esc", "close"),
+];
+
 const IN_LIST: &[Hint] = &[
-    ("type", "to filter"),
-    ("Enter →", "look into"),
+    ("type", "to search"),
+    ("Enter →", "look inside"),
     ("Esc", "clear, close"),
     ("Ctrl+R", "resume"),
     ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
     ("Ctrl+X", "dismiss"),
-    ("Ctrl+D", "delete"),
+    ("Ctrl+D", "trash"),
     ("Ctrl+Y", "bring back"),
-    ("Tab", "trash"),
+    ("Tab", "look at the trash"),
+    ("?", "less"),
 ];
 
 const IN_TRASH: &[Hint] = &[
-    ("type", "to filter"),
-    ("Ctrl+Y", "take out"),
-    ("Enter →", "look into"),
+    ("Ctrl+Y", "bring back"),
+    ("Enter", "look inside"),
     ("Ctrl+R", "resume"),
     ("Ctrl+F", "fork"),
     ("Ctrl+E", "export"),
-    ("Tab Esc", "back"),
     ("F2", "close"),
+    ("Tab", "back"),
+];
+
+const IN_TREE_FIRST: &[Hint] = &[
+    ("Enter", "resume"),
+    ("Ctrl+F", "fork"),
+    ("Tab", "conversation"),
+    ("?", "more"),
+    ("Esc", "back"),
 ];
 
 const IN_TREE: &[Hint] = &[
     ("↑↓", "move"),
     ("Tab", "conversation"),
-    ("Enter Ctrl+R", "go on"),
+    ("Enter Ctrl+R", "resume, before the end in a fork"),
     ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
     ("Esc ←", "back"),
     ("F2", "close"),
+    ("?", "less"),
 ];
 
 /// The keys of the history, for the help sheet.

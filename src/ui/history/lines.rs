@@ -43,7 +43,7 @@ pub(super) fn lines(it: &Description<'_>, out: &mut Vec<String>) {
     let mark = match &it.kind {
         Kind::User => {
             out.push(String::new());
-            "» "
+            "▌ "
         }
         Kind::Model { .. } => {
             out.push(String::new());

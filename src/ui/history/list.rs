@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::input::Input;
 use super::scroll::Scroll;
-use super::{HistoryRequest, Page, Row};
+use super::{HistoryRequest, LastWords, Page, Row};
 
 /// More rows are asked for when so many or fewer are left below the cursor.
 const NEAR: usize = 60;
@@ -15,8 +15,11 @@ const NEAR: usize = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     Folder(usize),
-    Day(usize),
+    /// Nothing, above another folder.
+    Space(usize),
     Session(usize),
+    /// More of the one that is chosen.
+    Details(usize),
     Snippet(usize),
 }
 
@@ -25,6 +28,8 @@ pub(super) struct List {
     pub(super) in_trash: bool,
     pub(super) rows: Vec<Row>,
     pub(super) total: usize,
+    /// Rows of the workspace that the list was opened in.
+    pub(super) here: usize,
     pub(super) zone: TimeZone,
     pub(super) lines: Vec<Line>,
     pub(super) selected: usize,
@@ -34,6 +39,8 @@ pub(super) struct List {
     waiting: bool,
     /// At least one answer came.
     pub(super) is_known: bool,
+    /// What was said last in the session with this id; before the answer came, nothing.
+    about: Option<(String, LastWords)>,
 }
 
 impl List {
@@ -43,6 +50,7 @@ impl List {
             in_trash: false,
             rows: Vec::new(),
             total: 0,
+            here: 0,
             zone: TimeZone::UTC,
             lines: Vec::new(),
             selected: 0,
@@ -50,6 +58,7 @@ impl List {
             number: 0,
             waiting: false,
             is_known: false,
+            about: None,
         }
     }
 
@@ -74,11 +83,40 @@ impl List {
         Some(HistoryRequest::More { number, from })
     }
 
+    /// What the cursor makes one want to know: more rows, else what was said last.
+    pub(super) fn look(&mut self) -> Option<HistoryRequest> {
+        if let Some(more) = self.more() {
+            return Some(more);
+        }
+        let id = self.row()?.id.clone();
+        if self.about.as_ref().is_some_and(|(of, _)| *of == id) {
+            return None;
+        }
+        self.about = Some((id.clone(), LastWords::default()));
+        Some(HistoryRequest::About { id })
+    }
+
+    pub(super) fn learned(&mut self, id: &str, last: LastWords) {
+        if let Some((_, known)) = self.about.as_mut().filter(|(of, _)| of == id) {
+            *known = last;
+        }
+    }
+
+    /// What was said last in the session that is chosen.
+    pub(super) fn last_words(&self) -> Option<&LastWords> {
+        let id = &self.row()?.id;
+        let about = self.about.as_ref().filter(|(of, _)| of == id);
+        about.map(|(_, last)| last)
+    }
+
     pub(super) fn receive(&mut self, page: Page) {
         if page.number != self.number {
             return;
         }
         let kept = self.row().map(|row| row.id.clone());
+        if page.from == 0 {
+            self.about = None;
+        }
         match page.from {
             0 => self.rows = page.rows,
             from if from == self.rows.len() => self.rows.extend(page.rows),
@@ -86,6 +124,7 @@ impl List {
         }
         self.waiting = false;
         self.is_known = true;
+        self.here = page.here;
         self.zone = page.zone;
         // Sessions that went away meanwhile are not waited for.
         self.total = match self.rows.len() {
@@ -103,8 +142,12 @@ impl List {
         self.waiting &= number != self.number;
     }
 
-    pub(super) fn remove(&mut self, id: &str) {
+    pub(super) fn remove(&mut self, id: &str, here: &str) {
         let before = self.rows.len();
+        let is_it = |row: &&Row| row.id == id && row.workspace == here;
+        self.here = self
+            .here
+            .saturating_sub(self.rows.iter().filter(is_it).count());
         self.rows.retain(|row| row.id != id);
         self.total = self.total.saturating_sub(before - self.rows.len());
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));
@@ -124,6 +167,7 @@ impl List {
     pub(super) fn step(&mut self, by: isize) {
         let last = self.rows.len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(by).min(last);
+        self.lay();
     }
 
     /// Rows on a screen, about.
@@ -137,12 +181,15 @@ impl List {
             let before = at.checked_sub(1).and_then(|before| self.rows.get(before));
             let same_folder = before.is_some_and(|b| b.workspace == row.workspace);
             if !same_folder {
+                if before.is_some() {
+                    self.lines.push(Line::Space(at));
+                }
                 self.lines.push(Line::Folder(at));
             }
-            if !same_folder || before.is_some_and(|b| b.day != row.day) {
-                self.lines.push(Line::Day(at));
-            }
             self.lines.push(Line::Session(at));
+            if at == self.selected {
+                self.lines.push(Line::Details(at));
+            }
             if row.snippet.is_some() {
                 self.lines.push(Line::Snippet(at));
             }
@@ -154,8 +201,11 @@ impl List {
         self.scroll.height = height;
         let at = self.selected;
         let of_row = |line: &Line| {
-            let (Line::Folder(row) | Line::Day(row) | Line::Session(row) | Line::Snippet(row)) =
-                line;
+            let (Line::Space(row)
+            | Line::Folder(row)
+            | Line::Session(row)
+            | Line::Details(row)
+            | Line::Snippet(row)) = line;
             *row
         };
         // Lines are in the order of rows.

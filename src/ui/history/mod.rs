@@ -65,6 +65,10 @@ pub enum HistoryRequest {
         session: String,
         seq: Seq,
     },
+    /// What was said last in this session, for the row that is chosen.
+    About {
+        id: String,
+    },
     Rename {
         id: String,
         title: String,
@@ -89,6 +93,10 @@ pub enum HistoryResponse {
     Preview {
         number: u64,
         lines: Vec<String>,
+    },
+    About {
+        id: String,
+        last: LastWords,
     },
     /// The new title, or why there is none.
     Renamed {
@@ -135,6 +143,8 @@ pub struct Page {
     rows: Vec<Row>,
     /// Rows of the whole list.
     total: usize,
+    /// Those of the workspace that it was opened in.
+    here: usize,
     zone: TimeZone,
 }
 
@@ -144,9 +154,10 @@ struct Row {
     id: String,
     title: String,
     workspace: String,
-    /// Of its last entry, in the user's zone.
-    day: Date,
-    time: String,
+    /// The workspace as it is shown: below the home folder from `~`.
+    place: String,
+    /// The time of its last entry: UTC, milliseconds since 1970.
+    updated_ms: i64,
     state: State,
     entries: u64,
     bytes: u64,
@@ -156,6 +167,13 @@ struct Row {
     fork: Option<String>,
     /// Where the query was found in it.
     snippet: Option<String>,
+}
+
+/// What was said last in a session, a line each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastWords {
+    by_user: Option<String>,
+    by_model: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,6 +18,8 @@ pub struct Pane {
     pub(super) notice: Option<Notice>,
     /// What was put in the trash here, and not taken out: the last is the next to come back.
     pub(super) trashed: Vec<String>,
+    /// All keys are shown, and the figures of what is chosen.
+    pub(super) is_more: bool,
     last_number: u64,
 }
 
@@ -28,7 +30,7 @@ pub(super) enum Question {
         id: String,
         input: Input,
     },
-    Delete {
+    Trash {
         id: String,
         title: String,
     },
@@ -54,6 +56,7 @@ impl Pane {
             question: None,
             notice: None,
             trashed: Vec::new(),
+            is_more: false,
             last_number: 0,
         };
         let ask = pane.reload();
@@ -64,7 +67,7 @@ impl Pane {
         match response {
             HistoryResponse::Sessions(page) => {
                 self.list.receive(page);
-                self.list.more()
+                self.list.look()
             }
             HistoryResponse::Checkpoints(piece) => {
                 let tree = self.tree.as_mut()?;
@@ -73,6 +76,10 @@ impl Pane {
             }
             HistoryResponse::Preview { number, lines } => {
                 self.tree.as_mut()?.preview.receive(number, lines);
+                None
+            }
+            HistoryResponse::About { id, last } => {
+                self.list.learned(&id, last);
                 None
             }
             HistoryResponse::Renamed { id, outcome } => {
@@ -85,9 +92,9 @@ impl Pane {
             HistoryResponse::Trashed { id, outcome } => {
                 match outcome {
                     Ok(()) => self.put_away(id),
-                    Err(why) => self.trouble(format!("cannot delete: {why}")),
+                    Err(why) => self.trouble(format!("cannot put it into the trash: {why}")),
                 }
-                self.list.more()
+                self.list.look()
             }
             HistoryResponse::Restored { id, outcome } => match outcome {
                 Ok(()) => {
@@ -130,7 +137,7 @@ impl Pane {
     }
 
     fn put_away(&mut self, id: String) {
-        self.list.remove(&id);
+        self.list.remove(&id, &self.here);
         self.trashed.push(id);
         if self.trashed.len() > MAX_UNDO {
             self.trashed.remove(0);

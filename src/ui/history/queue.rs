@@ -17,6 +17,7 @@ struct Waiting {
     list: Option<HistoryRequest>,
     checkpoints: Option<HistoryRequest>,
     preview: Option<HistoryRequest>,
+    about: Option<HistoryRequest>,
     is_closed: bool,
 }
 
@@ -27,6 +28,7 @@ impl Waiting {
             .or_else(|| self.list.take())
             .or_else(|| self.checkpoints.take())
             .or_else(|| self.preview.take())
+            .or_else(|| self.about.take())
     }
 }
 
@@ -45,6 +47,7 @@ impl Queue {
             }
             HistoryRequest::Checkpoints { .. } => waiting.checkpoints = Some(request),
             HistoryRequest::Preview { .. } => waiting.preview = Some(request),
+            HistoryRequest::About { .. } => waiting.about = Some(request),
             HistoryRequest::Rename { .. }
             | HistoryRequest::Trash { .. }
             | HistoryRequest::Restore { .. }

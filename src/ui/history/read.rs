@@ -9,11 +9,13 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
-use super::{Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, State, What, words};
-use crate::core::entry::{Entry, Seq};
+use super::{
+    Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
+};
+use crate::core::entry::{Block, Entry, Outcome, Seq};
 use crate::core::text::{clip, count};
 use crate::model::Figures;
-use crate::session::describe::Describer;
+use crate::session::describe::{Describer, Description, Kind, end_of_turn};
 use crate::session::{AppContext, Dismissal, fork_words, now_ms};
 use crate::store::{
     self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
@@ -23,6 +25,8 @@ use crate::ui::text::clean_line;
 const PAGE_ROWS: usize = 200;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// So far back from the end of a session its last words are looked for.
+const ABOUT_ENTRIES: u64 = 50;
 
 /// Among so many entries with the words sessions are looked for, the newest.
 const MAX_HITS: u32 = 5_000;
@@ -33,6 +37,9 @@ const ROWS_IN_A_STEP: u32 = 250;
 /// scattered over a title was not meant.
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
+
+/// Tools that change no file and nothing outside.
+const ONLY_LOOKS: [&str; 4] = ["read", "grep", "glob", "plan"];
 
 pub(super) struct Reader<'a> {
     ctx: &'a AppContext,
@@ -47,6 +54,7 @@ pub(super) struct Reader<'a> {
 struct List {
     number: u64,
     keys: Vec<SessionKey>,
+    here: usize,
     snippets: HashMap<SessionKey, String>,
 }
 
@@ -87,6 +95,7 @@ impl<'a> Reader<'a> {
                 session,
                 seq,
             } => self.preview(*number, session, *seq).map(Some),
+            HistoryRequest::About { id } => self.about(id).map(Some),
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
             HistoryRequest::Restore { id } => self.restore(id).map(Some),
@@ -104,8 +113,8 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<HistoryResponse>, StoreError> {
         let listing = self.store.listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
-        let keys = match query {
-            "" => listing.iter().map(|l| l.key).collect(),
+        let found: Vec<&Listed> = match query {
+            "" => listing.iter().collect(),
             query => {
                 if !self.index(queue) {
                     return Ok(None);
@@ -114,13 +123,14 @@ impl<'a> Reader<'a> {
                 snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
-                    |key: &SessionKey| titled.contains(key) || snippets.contains_key(key);
-                listing.iter().map(|l| l.key).filter(is_found).collect()
+                    |l: &&Listed| titled.contains(&l.key) || snippets.contains_key(&l.key);
+                listing.iter().filter(is_found).collect()
             }
         };
         self.list = List {
             number,
-            keys,
+            keys: found.iter().map(|l| l.key).collect(),
+            here: found.iter().filter(|l| l.is_here).count(),
             snippets,
         };
         self.page(0).map(Some)
@@ -152,6 +162,7 @@ impl<'a> Reader<'a> {
             from,
             rows: rows.collect(),
             total: self.list.keys.len(),
+            here: self.list.here,
             zone: self.zone.clone(),
         }))
     }
@@ -172,13 +183,12 @@ impl<'a> Reader<'a> {
             known.cost(&info.usage)
         });
         let tokens = info.usage.all();
-        let (day, time) = self.moment(info.updated_ms);
         let snippet = self.list.snippets.get(&key);
         Row {
             title: title(info.title.as_deref()),
             workspace: one_clean_line(&info.workspace),
-            day,
-            time,
+            place: one_clean_line(&self.place(&info.workspace)),
+            updated_ms: info.updated_ms,
             state,
             entries: info.entries,
             bytes: info.bytes,
@@ -190,6 +200,44 @@ impl<'a> Reader<'a> {
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
+    }
+
+    fn place(&self, workspace: &str) -> String {
+        let home = self.ctx.env.home().map(|home| home.to_string_lossy());
+        let below = home.and_then(|home| Some(workspace.strip_prefix(&*home)?.to_string()));
+        match below {
+            Some(below) if below.is_empty() || below.starts_with('/') => format!("~{below}"),
+            _ => workspace.to_string(),
+        }
+    }
+
+    /// Looks only at the last entries.
+    fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
+        let mut last = LastWords::default();
+        self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
+            match &traced.record.entry {
+                said @ Entry::Said { .. } => {
+                    last.by_user = said.typed().map(|text| one_clean_line(&text));
+                    // An older answer is no answer to it.
+                    last.by_model = None;
+                }
+                Entry::Replied { blocks, .. } => {
+                    let words = blocks.iter().rev().find_map(|block| match block {
+                        Block::Text { text, .. } if !text.trim().is_empty() => Some(text),
+                        _ => None,
+                    });
+                    if let Some(words) = words {
+                        last.by_model = Some(one_clean_line(words));
+                    }
+                }
+                _ => {}
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        Ok(HistoryResponse::About {
+            id: id.to_string(),
+            last,
+        })
     }
 
     fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
@@ -222,6 +270,21 @@ impl<'a> Reader<'a> {
                 Ok(())
             },
         )?;
+        // Where a branch hangs there is a line, and one resumes from the end.
+        let hangs: HashSet<Seq> = family
+            .ancestors
+            .iter()
+            .chain(&family.forks)
+            .map(|branch| branch.upto)
+            .collect();
+        let end = points.len();
+        let mut at = 0;
+        points.retain(|(point, changes): &(Point, bool)| {
+            at += 1;
+            let is_end = upto.is_none() && at == end;
+            *changes || is_end || hangs.contains(&point.seq)
+        });
+        let points = points.into_iter().map(|(point, _)| point).collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
         Ok(HistoryResponse::Checkpoints(Piece {
             number,
@@ -235,7 +298,13 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn point(&self, traced: Traced, describer: &mut Describer, workspace: &str) -> Option<Point> {
+    /// With whether it is a request, its answer, or something that was changed or failed.
+    fn point(
+        &self,
+        traced: Traced,
+        describer: &mut Describer,
+        workspace: &str,
+    ) -> Option<(Point, bool)> {
         let Traced { record, plan_step } = traced;
         let described = describer.describe(&record);
         let what = match &record.entry {
@@ -249,13 +318,15 @@ impl<'a> Reader<'a> {
                 files: files(entry, workspace),
             },
         };
+        let changes = changes(&record.entry, &described);
         let (day, time) = self.moment(record.at_ms);
-        Some(Point {
+        let point = Point {
             seq: record.seq,
             day,
             time,
             what,
-        })
+        };
+        Some((point, changes))
     }
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
@@ -331,6 +402,11 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             number: *number,
             why,
         },
+        // The row is read without it.
+        HistoryRequest::About { id } => HistoryResponse::About {
+            id: id.clone(),
+            last: LastWords::default(),
+        },
         HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),
             outcome: Err(why),
@@ -347,6 +423,18 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
+    }
+}
+
+/// Whether more came of it than that the model looked at something or went on.
+fn changes(entry: &Entry, described: &Description<'_>) -> bool {
+    match (entry, &described.kind) {
+        (Entry::Replied { .. }, _) => end_of_turn(entry).is_some(),
+        (Entry::Finished { outcome, .. }, Kind::Call { name, .. }) => {
+            let tool = name.split(' ').next().unwrap_or_default();
+            !matches!(outcome, Outcome::Done { .. }) || !ONLY_LOOKS.contains(&tool)
+        }
+        _ => true,
     }
 }
 

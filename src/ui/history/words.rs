@@ -1,8 +1,7 @@
 //! Figures as people read them.
 
-use jiff::civil::Date;
-
 use super::State;
+use crate::session::ago;
 
 /// `1.2 MB`, with three figures at most.
 pub(crate) fn size(bytes: u64) -> String {
@@ -38,24 +37,23 @@ pub(super) fn dollars(cost: f64) -> String {
     }
 }
 
-pub(super) fn state(state: State) -> String {
+/// The one glyph of a state, and its word.
+pub(super) fn state(state: State) -> (&'static str, &'static str) {
     match state {
-        State::InUse(Some(pid)) => format!("running in {pid}"),
-        State::InUse(None) => "running".to_string(),
-        State::Unfinished => "unfinished".to_string(),
-        State::Dismissed => "dismissed".to_string(),
-        State::Done => "done".to_string(),
+        State::InUse(_) => ("◐", "running"),
+        State::Unfinished => ("◌", "unfinished"),
+        State::Dismissed => ("·", "dismissed"),
+        State::Done => ("·", "done"),
     }
 }
 
-pub(super) fn day(day: Date, today: Date) -> String {
-    if day == today {
-        return "Today".to_string();
+/// The age of what was last written, in one short unit: `38 s`, `2 min`, `3 d`.
+pub(super) fn age(ms: i64) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    match ms {
+        ms if ms >= 2 * DAY_MS => format!("{} d", ms / DAY_MS),
+        ms => ago(ms.max(0)),
     }
-    if today.yesterday().is_ok_and(|yesterday| day == yesterday) {
-        return "Yesterday".to_string();
-    }
-    day.strftime("%A, %Y-%m-%d").to_string()
 }
 
 #[cfg(test)]
@@ -77,11 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn near_days_have_names() {
-        let today = jiff::civil::date(2026, 3, 1);
-        assert_eq!(day(today, today), "Today");
-        assert_eq!(day(jiff::civil::date(2026, 2, 28), today), "Yesterday");
-        let old = jiff::civil::date(2026, 2, 2);
-        assert_eq!(day(old, today), "Monday, 2026-02-02");
+    fn an_age_has_one_unit() {
+        assert_eq!(age(-5), "0 s");
+        assert_eq!(age(38_000), "38 s");
+        assert_eq!(age(36 * 3_600_000), "36 h");
+        assert_eq!(age(3 * 86_400_000 + 1), "3 d");
     }
 }

@@ -8,9 +8,10 @@
 //!
 //! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second
 //! of silence the next key is a key. Nothing grows without bound.
-//! Deliberately absent: questions to the terminal. Its answers, should some come, are
-//! swallowed. Key releases are too.
+//! Of the terminal's answers the one about its background is read ([`Input::background`]); all
+//! others are swallowed, and key releases too. Deliberately absent: waiting for an answer.
 
+mod colour;
 mod decode;
 mod reader;
 mod sequence;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyModifiers};
 
-pub(crate) use reader::Reader;
+pub(crate) use reader::{Heard, Reader};
 
 /// How long an escape byte waits for the rest of a sequence before it is the Esc key.
 pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(50);
@@ -52,6 +53,10 @@ pub(crate) struct Input {
     paste: Option<Paste>,
     /// Inside a reply that is too long to keep: everything up to its end is dropped.
     skipping: bool,
+    /// An answer about the background that broke off, and when it was given up: its rest may
+    /// still come, and is not typed.
+    cut: Option<(Vec<u8>, Instant)>,
+    background: Option<[u8; 3]>,
     /// The last paste had no end mark: it may still come.
     overdue: bool,
     last: Option<Instant>,
@@ -76,6 +81,15 @@ impl Input {
             return events;
         }
         self.last = Some(now);
+        // An Esc may be a key, or the end of the answer: that is seen from what follows.
+        if bytes != [0x1b]
+            && let Some((cut, at)) = self.cut.take()
+            && self.pending.is_empty()
+            && now.duration_since(at) < colour::REST_WAIT
+            && colour::goes_on(&cut, bytes)
+        {
+            self.pending = cut;
+        }
         let mut rest = bytes;
         if self.paste.is_none() && self.goes_on(rest) {
             self.paste = Some(Paste::default());
@@ -103,8 +117,16 @@ impl Input {
             self.end_paste(true, &mut events);
             let pending = std::mem::take(&mut self.pending);
             events.extend(sequence::abandoned(&pending));
+            let cut = self.cut.take().filter(|_| pending == [0x1b]);
+            let cut = [cut.map(|(cut, _)| cut).unwrap_or_default(), pending].concat();
+            self.cut = colour::is_beginning(&cut).then_some((cut, now));
         }
         events
+    }
+
+    /// The colour of the terminal's background, when it came since this was asked last.
+    pub(crate) fn background(&mut self) -> Option<[u8; 3]> {
+        self.background.take()
     }
 
     /// After how long [`Input::tick`] has something to do; none if only bytes can help.
@@ -165,7 +187,10 @@ impl Input {
                     self.pending.clear();
                     return &bytes[at + 1..];
                 }
-                sequence::Parsed::Nothing => self.pending.clear(),
+                sequence::Parsed::Nothing => {
+                    self.background = colour::parse(&self.pending).or(self.background);
+                    self.pending.clear();
+                }
                 sequence::Parsed::Again => {
                     // The byte belongs to what comes next.
                     self.keep_escape();

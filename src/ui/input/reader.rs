@@ -18,6 +18,14 @@ use signal_hook::consts::SIGWINCH;
 
 use super::Input;
 
+/// What the reader hears.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Event(Event),
+    /// The terminal says what colour its background has.
+    Background([u8; 3]),
+}
+
 const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Reader {
@@ -31,14 +39,14 @@ impl Reader {
     /// Reads the terminal that stdin is. `send` is told each event, on the reader's thread,
     /// and says whether more are wanted. When the terminal is gone, `send` is not called
     /// again and is dropped.
-    pub(crate) fn start(send: impl FnMut(Event) -> bool + Send + 'static) -> io::Result<Reader> {
+    pub(crate) fn start(send: impl FnMut(Heard) -> bool + Send + 'static) -> io::Result<Reader> {
         Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
     }
 
     /// As [`Reader::start`], on another terminal.
     pub(crate) fn on(
         terminal: OwnedFd,
-        send: impl FnMut(Event) -> bool + Send + 'static,
+        send: impl FnMut(Heard) -> bool + Send + 'static,
     ) -> io::Result<Reader> {
         let (stopped, stop) = UnixStream::pair()?;
         let (winch, winched) = UnixStream::pair()?;
@@ -85,7 +93,7 @@ struct Ready {
 }
 
 impl Source {
-    fn run(mut self, mut send: impl FnMut(Event) -> bool) {
+    fn run(mut self, mut send: impl FnMut(Heard) -> bool) {
         let mut input = Input::new();
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -107,7 +115,11 @@ impl Source {
                 }
             }
             events.extend(input.tick(Instant::now()));
-            if !events.into_iter().all(&mut send) {
+            let background = input.background().map(Heard::Background);
+            let heard = background
+                .into_iter()
+                .chain(events.into_iter().map(Heard::Event));
+            if !heard.into_iter().all(&mut send) {
                 return;
             }
         }

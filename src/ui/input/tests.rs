@@ -239,15 +239,100 @@ fn the_reader_reads_a_terminal_and_ends() {
     use std::sync::mpsc;
     let (theirs, mut ours) = std::os::unix::net::UnixStream::pair().unwrap();
     let (sender, receiver) = mpsc::channel();
-    let reader = Reader::on(theirs.into(), move |e| sender.send(e).is_ok()).unwrap();
-    ours.write_all(b"\x1b[A").unwrap();
+    let reader = Reader::on(theirs.into(), move |heard| sender.send(heard).is_ok()).unwrap();
     let wait = Duration::from_secs(10);
-    assert_eq!(spelled(&receiver.recv_timeout(wait).unwrap()), "Up");
+    let heard = || match receiver.recv_timeout(wait).unwrap() {
+        Heard::Event(event) => spelled(&event),
+        Heard::Background(rgb) => format!("{rgb:?}"),
+    };
+    ours.write_all(b"\x1b[A").unwrap();
+    assert_eq!(heard(), "Up");
+    ours.write_all(b"\x1b]11;rgb:ffff/ffff/ffff\x07").unwrap();
+    assert_eq!(heard(), "[255, 255, 255]");
     // Nobody sends more: the thread itself must notice that this was the Esc key.
     ours.write_all(b"\x1b").unwrap();
-    assert_eq!(spelled(&receiver.recv_timeout(wait).unwrap()), "Esc");
+    assert_eq!(heard(), "Esc");
     drop(reader);
     assert!(receiver.recv().is_err());
+}
+
+#[test]
+fn the_background_is_read_in_every_form() {
+    for (answer, rgb) in [
+        ("\x1b]11;rgb:ffff/8080/0000\x1b\\", [255, 128, 0]),
+        ("\x1b]11;rgb:ff/80/00\x07", [255, 128, 0]),
+        ("\x1b]11;rgba:0/f/0/f\x07", [0, 255, 0]),
+    ] {
+        let mut input = Input::new();
+        assert!(input.feed(answer.as_bytes(), Instant::now()).is_empty());
+        assert_eq!(input.background(), Some(rgb), "{answer:?}");
+        assert_eq!(input.background(), None);
+    }
+    for answer in [
+        "\x1b]10;rgb:ff/ff/ff\x07",
+        "\x1b]11;?\x07",
+        "\x1b]11;rgb:f\x07",
+    ] {
+        let mut input = Input::new();
+        assert!(input.feed(answer.as_bytes(), Instant::now()).is_empty());
+        assert_eq!(input.background(), None, "{answer:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
+    let answer = b"\x1b]11;rgb:1e1e/2e2e/fdfd\x1b\\";
+    let typed = |events: &[Event]| {
+        let of_text = |e: &&Event| match e {
+            Event::Key(key) => matches!(key.code, Char(_)) && !key.modifiers.contains(M::ALT),
+            Event::Paste(_) => true,
+            _ => false,
+        };
+        events
+            .iter()
+            .filter(of_text)
+            .map(spelled)
+            .collect::<String>()
+    };
+    for first in 1..answer.len() {
+        for second in first + 1..=answer.len() {
+            // A single byte behind an Esc is a key that is pressed.
+            if first < 3 && second - first == 1 {
+                continue;
+            }
+            let mut now = Instant::now();
+            let mut input = Input::new();
+            let mut events = Vec::new();
+            for piece in [&answer[..first], &answer[first..second], &answer[second..]] {
+                // A single byte in the middle of the answer is looked at in the test below.
+                events.extend(input.feed(piece, now));
+                now += Duration::from_secs(1);
+                events.extend(input.tick(now));
+            }
+            let is_single = second - first == 1 && second < answer.len() - 1;
+            if !is_single {
+                assert_eq!(typed(&events), "", "cut at {first} and {second}");
+            }
+            // The keyboard is not held up.
+            assert_eq!(typed(&input.feed(b"x", now)), "x");
+        }
+    }
+}
+
+#[test]
+fn a_key_behind_an_answer_that_never_ends_is_a_key() {
+    let mut input = Input::new();
+    let now = Instant::now();
+    input.feed(b"\x1b]11;rgb:1e", now);
+    let later = now + Duration::from_secs(1);
+    assert!(input.tick(later).is_empty());
+    assert_eq!(input.feed(b"f", later).len(), 1);
+    // And one behind an Esc.
+    let later = later + Duration::from_secs(1);
+    assert!(input.feed(b"\x1b", later).is_empty());
+    let later = later + Duration::from_secs(1);
+    assert_eq!(input.tick(later).len(), 1);
+    assert_eq!(input.feed(b"]", later).len(), 1);
 }
 
 fn bytes() -> impl Strategy<Value = Vec<Vec<u8>>> {

@@ -107,7 +107,7 @@ impl Stream {
         if !is_shown && !self.waits() {
             self.layout.shown = (self.text.len(), self.finished);
             self.layout.freeze(&self.text, code);
-            self.layout.show_tail(&self.text, code);
+            self.layout.show_tail(&self.text, self.finished, code);
         }
         &self.layout.lines
     }
@@ -291,10 +291,11 @@ impl Layout {
     }
 
     /// Lays out what is not frozen.
-    fn show_tail(&mut self, text: &str, code: &mut Highlighter) {
+    fn show_tail(&mut self, text: &str, is_whole: bool, code: &mut Highlighter) {
         let tail = &text[self.taken..];
         self.tail = tail.len();
         if !self.in_fence {
+            let tail = if is_whole { tail } else { without_begun(tail) };
             let (lines, _) = Writer::new(self.columns, &self.theme, code).write(tail);
             self.append(lines, true);
         } else if let Some(mut fence) = self.fences.pop() {
@@ -395,6 +396,33 @@ fn is_boundary(text: &str, end: usize, next: usize) -> bool {
 /// closed it looks like a paragraph, and then there is no block here at all.
 fn may_define(text: &str, start: usize) -> bool {
     line_at(text, start).trim_start().starts_with('[')
+}
+
+/// The text without a table or a fence of which the second line is not there yet: its source
+/// would be seen for a moment.
+fn without_begun(text: &str) -> &str {
+    let mut start = text.len();
+    let mut complete = 0;
+    for line in text.split_inclusive('\n').rev() {
+        if line.trim().is_empty() && start < text.len() {
+            break;
+        }
+        start -= line.len();
+        complete += usize::from(line.ends_with('\n'));
+        if complete > 1 {
+            break;
+        }
+    }
+    let begun = text[start..].trim_start();
+    let is_begun = begun.starts_with('|') && complete < 2;
+    // Of a fence, the line that opens it; the rest is not laid out as text.
+    let fence = begun.starts_with(['`', '~']) && complete == 0;
+    let marks = begun.trim_start_matches(['`', '~']);
+    let is_fence = fence && (begun.len() - marks.len() >= 3 || marks.is_empty());
+    match is_begun || is_fence {
+        true => &text[..start],
+        false => text,
+    }
 }
 
 fn line_at(text: &str, start: usize) -> &str {

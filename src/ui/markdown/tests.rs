@@ -49,6 +49,9 @@ fn streamed<'a>(pieces: impl Iterator<Item = &'a str>, columns: u16) -> Vec<Line
             stream.push(piece);
             stream.lines(columns, &Theme::plain(), code);
         }
+        // The beginning of a table is held back until then.
+        stream.finish();
+        stream.lines(columns, &Theme::plain(), code);
         stream.into_lines()
     })
 }

@@ -19,6 +19,8 @@ pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
 
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
 const QUOTE: &str = "▎ ";
+/// Longer lines are hard to read. Code and tables may be wider.
+const PROSE_COLUMNS: usize = 96;
 /// What is nested deeper is shown without its marks.
 const MAX_SHOWN_DEPTH: usize = 12;
 
@@ -121,7 +123,8 @@ impl<'a> Writer<'a> {
             Event::Rule => {
                 self.open_block();
                 let prefix = self.prefix();
-                let room = self.columns.saturating_sub(line_width(&prefix)).max(1);
+                let columns = self.columns.min(PROSE_COLUMNS);
+                let room = columns.saturating_sub(line_width(&prefix)).max(1);
                 self.push(self.theme.border, &"─".repeat(room));
                 self.flush_with(&prefix);
                 self.gap = true;
@@ -142,7 +145,7 @@ impl<'a> Writer<'a> {
             Tag::Paragraph => self.open_block(),
             Tag::Heading { level, .. } => {
                 self.open_block();
-                let style = self.style().patch(self.theme.heading);
+                let style = self.style().patch(self.theme.heading());
                 self.styles.push(match level {
                     HeadingLevel::H1 => style.underlined(),
                     HeadingLevel::H2 => style,
@@ -152,7 +155,7 @@ impl<'a> Writer<'a> {
             Tag::BlockQuote(_) => {
                 self.open_block();
                 self.containers.push(Container::Quote);
-                self.styles.push(self.style().patch(self.theme.quote));
+                self.styles.push(self.style().patch(self.theme.dim));
             }
             Tag::CodeBlock(kind) => {
                 self.open_block();
@@ -255,7 +258,7 @@ impl<'a> Writer<'a> {
     }
 
     fn start_link(&mut self, url: &CowStr<'_>) {
-        self.styles.push(self.style().patch(self.theme.link));
+        self.styles.push(self.style().patch(self.theme.link()));
         self.links.push(Link {
             url: url.to_string(),
             text: String::new(),
@@ -393,7 +396,8 @@ impl<'a> Writer<'a> {
     fn flush_with(&mut self, first: &[Span<'static>]) {
         let spans = std::mem::take(&mut self.spans);
         let rest = self.prefix();
-        let lines = wrap(&spans, self.columns, first, &rest, Break::Words);
+        let columns = self.columns.min(PROSE_COLUMNS);
+        let lines = wrap(&spans, columns, first, &rest, Break::Words);
         self.lines.extend(lines);
     }
 

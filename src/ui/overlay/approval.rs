@@ -72,6 +72,53 @@ impl Extent {
     pub fn overflows(self) -> bool {
         self.lines > self.rows
     }
+
+    /// Whether the last line stands on the screen when `top` lines are above it.
+    fn has_end(self, top: usize) -> bool {
+        self.rows > 0 && top + self.rows >= self.lines
+    }
+
+    /// The line at the top after a key that looks round; `None`: it is another key.
+    fn scrolled(self, top: usize, key: &KeyEvent) -> Option<usize> {
+        if !self.overflows() || !key.modifiers.is_empty() {
+            return None;
+        }
+        let page = self.rows.saturating_sub(1).max(1);
+        let top = match key.code {
+            KeyCode::Up => top.saturating_sub(1),
+            KeyCode::Down => top + 1,
+            KeyCode::PageUp => top.saturating_sub(page),
+            KeyCode::PageDown => top + page,
+            KeyCode::Home => 0,
+            KeyCode::End => self.lines,
+            _ => return None,
+        };
+        Some(top.min(self.lines - self.rows))
+    }
+}
+
+/// How much of a question of yes or no is on the screen, and was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Lines above the first one shown.
+    pub top: usize,
+    pub extent: Extent,
+    /// The last line was on the screen: only then a yes counts.
+    pub end_seen: bool,
+}
+
+impl Page {
+    /// What was drawn is on the screen.
+    pub fn drawn(&mut self) {
+        self.end_seen |= self.extent.has_end(self.top);
+    }
+
+    /// A key that only looks round in the question; false when it is another one.
+    pub fn scrolled(&mut self, key: &KeyEvent) -> bool {
+        let top = self.extent.scrolled(self.top, key);
+        self.top = top.unwrap_or(self.top);
+        top.is_some()
+    }
 }
 
 /// One of the answers that are offered.
@@ -154,28 +201,17 @@ impl Approval {
 
     /// What was drawn is on the screen.
     pub fn drawn(&mut self) {
-        let Extent { rows, lines } = self.extent;
-        self.end_seen |= rows > 0 && self.top + rows >= lines;
+        self.end_seen |= self.extent.has_end(self.top);
     }
 
     /// A key that only looks round in what is asked; false when it is another one.
     pub fn scrolled(&mut self, key: &KeyEvent) -> bool {
-        let Extent { rows, lines } = self.extent;
-        if !self.extent.overflows() || self.reason.is_some() || !key.modifiers.is_empty() {
+        if self.reason.is_some() {
             return false;
         }
-        let page = rows.saturating_sub(1).max(1);
-        let top = match key.code {
-            KeyCode::Up => self.top.saturating_sub(1),
-            KeyCode::Down => self.top + 1,
-            KeyCode::PageUp => self.top.saturating_sub(page),
-            KeyCode::PageDown => self.top + page,
-            KeyCode::Home => 0,
-            KeyCode::End => lines,
-            _ => return false,
-        };
-        self.top = top.min(lines - rows);
-        true
+        let top = self.extent.scrolled(self.top, key);
+        self.top = top.unwrap_or(self.top);
+        top.is_some()
     }
 
     /// Takes a key. A yes counts only when the end of what is asked was on the screen.

@@ -2,12 +2,19 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::session::Offer;
+use crate::session::{Offer, StillRunning};
+
+/// The last line of a running command is looked at so often.
+const LOOK_AGAIN_MS: i64 = 1_000;
 
 /// The unfinished sessions of this folder, one of which may be resumed.
 #[derive(Debug)]
 pub struct Card {
     pub offers: Vec<Offer>,
+    /// When it was last looked into them: UTC, milliseconds since 1970.
+    pub looked_ms: i64,
+    /// The running commands are being looked at again.
+    pub looking: bool,
     /// Which of the offers is selected, from 0.
     pub at: usize,
 }
@@ -39,7 +46,12 @@ pub enum Chosen {
 impl Card {
     /// A card with the first offer selected.
     pub fn new(offers: Vec<Offer>) -> Card {
-        Card { offers, at: 0 }
+        Card {
+            offers,
+            looked_ms: 0,
+            looking: false,
+            at: 0,
+        }
     }
 
     /// The offer that is selected. `None` only when there are no offers.
@@ -52,6 +64,42 @@ impl Card {
         self.offers.retain(|offer| offer.info.id != id);
         self.at = self.at.min(self.offers.len().saturating_sub(1));
         !self.offers.is_empty()
+    }
+
+    /// A command of one of them goes on, so its time does.
+    pub fn moves(&self) -> bool {
+        self.running().next().is_some()
+    }
+
+    /// The sessions with commands that go on.
+    fn running(&self) -> impl Iterator<Item = &Offer> {
+        let runs = |offer: &&Offer| {
+            let details = offer.details.as_ref();
+            details.is_some_and(|d| !d.running.is_empty())
+        };
+        self.offers.iter().filter(runs)
+    }
+
+    /// The sessions whose commands are to be looked at again by now, by their ids.
+    pub fn look_again(&mut self, now_ms: i64) -> Option<Vec<String>> {
+        let is_due = !self.looking && now_ms - self.looked_ms >= LOOK_AGAIN_MS;
+        if !is_due || !self.moves() {
+            return None;
+        }
+        self.looking = true;
+        Some(self.running().map(|offer| offer.info.id.clone()).collect())
+    }
+
+    /// What runs in them now.
+    pub fn looked(&mut self, found: Vec<(String, Vec<StillRunning>)>, now_ms: i64) {
+        self.looking = false;
+        self.looked_ms = now_ms;
+        for (id, running) in found {
+            let offer = self.offers.iter_mut().find(|offer| offer.info.id == id);
+            if let Some(details) = offer.and_then(|offer| offer.details.as_mut()) {
+                details.running = running;
+            }
+        }
     }
 
     /// Takes a key: it moves the selection, or chooses.

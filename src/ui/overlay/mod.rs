@@ -9,7 +9,7 @@ mod review;
 mod rule_place;
 mod viewer;
 
-pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout};
+pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout, Page};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Row, Setup};
 pub use key_entry::{KeyEntry, Typed};

@@ -56,6 +56,8 @@ impl Printer {
                 Some("that is for the screen; /resume lists the sessions of this folder".into());
         }
         let overlay = overlay(&app.overlay);
+        // All of it is printed.
+        app.page.end_seen |= matches!(app.overlay, Overlay::Trust(_) | Overlay::Confirm { .. });
         if overlay != self.overlay {
             if let Some(text) = &overlay {
                 self.line(text);
@@ -164,7 +166,7 @@ fn question(asked: &Approval, theme: &Theme) -> String {
     };
     let mut lines = vec![format!("Question{place}: {} {what}", asked.call.name)];
     lines.extend(about.lines().map(|line| format!("  {line}")));
-    let changes = change_lines(&asked.shown, COLUMNS, None, theme);
+    let changes = change_lines(&asked.shown, COLUMNS, true, theme);
     lines.extend(changes.iter().map(|line| format!("  {}", plain(line))));
     lines.push(format!("Why it asks: {}", asked.why));
     if let Some(access) = asked.access {
@@ -207,20 +209,35 @@ fn overlay(overlay: &Overlay) -> Option<String> {
                  and commands:"
                     .to_string(),
             ];
-            let said = project.content.lines(50);
-            lines.extend(said.iter().map(|line| format!("  {line}")));
+            lines.push(about(&project.content.lines(usize::MAX)));
             lines.push("Answer with a line: y trusts what it says now; n does not use it".into());
             Some(lines.join("\n"))
         }
-        Overlay::Confirm { question, .. } => Some(format!(
-            "Question: {question}\nAnswer with a line: y goes on; n does not"
-        )),
+        Overlay::Confirm {
+            question,
+            about: said,
+            ..
+        } => {
+            let mut lines = vec![format!("Question: {}", visible(question))];
+            if !said.is_empty() {
+                lines.push(about(said));
+            }
+            lines.push("Answer with a line: y goes on; n does not".into());
+            Some(lines.join("\n"))
+        }
         Overlay::None
         | Overlay::Viewer(_)
         | Overlay::Review(_)
         | Overlay::History(_)
         | Overlay::Search { .. } => None,
     }
+}
+
+/// What a yes is for, whole: what is not seen is a mark, and many blanks are a count.
+fn about(said: &[String]) -> String {
+    let said = command(&said.join("\n"));
+    let lines: Vec<String> = said.split('\n').map(|line| format!("  {line}")).collect();
+    lines.join("\n")
 }
 
 fn card_text(offers: &[Offer]) -> String {
@@ -249,6 +266,7 @@ fn details(offer: &Offer) -> Option<String> {
     let mut parts = vec![details.how.clone()];
     parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
+    parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));
     for run in &details.running {
         let last = run.last_line.as_deref().unwrap_or("no output yet");
         parts.push(format!("still runs: {}: {last}", run.command));

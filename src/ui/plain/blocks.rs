@@ -1,5 +1,7 @@
 //! Parts of the conversation in words.
 
+use jiff::tz::TimeZone;
+
 use crate::core::entry::Outcome;
 use crate::core::text::{count, one_line};
 use crate::tools::Body;
@@ -20,6 +22,7 @@ pub(super) fn text(kind: &Kind) -> Option<(&'static str, String)> {
             let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}"));
             ("Error", format!("{message}{}", hint.unwrap_or_default()))
         }
+        Kind::TurnEnd(end) => ("Note", end.to_text(&TimeZone::system())),
         Kind::Words { .. } | Kind::Thinking { .. } | Kind::Call(_) => return None,
     })
 }

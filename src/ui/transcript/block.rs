@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::tool::ToolCall;
 use crate::session::describe::Tone;
-use crate::tools::{Body, Shown};
+use crate::tools::{Body, Shown, Verb};
 
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
@@ -19,7 +19,25 @@ pub struct Block {
     pub kind: Kind,
     /// Unfolded or folded by hand; else as the kind is by itself.
     pub unfolded: Option<bool>,
+    /// Its place among calls that stand together while they are folded.
+    pub(super) together: Together,
     pub(super) laid: RefCell<Option<Laid>>,
+}
+
+/// Calls that only look stand in one block.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Together {
+    #[default]
+    Alone,
+    /// So many calls, this one included: what they looked at, and how long it took in all,
+    /// milliseconds.
+    First {
+        count: usize,
+        subjects: Vec<String>,
+        took_ms: u64,
+    },
+    /// One of those behind the first, so many blocks behind it.
+    Behind(usize),
 }
 
 /// The lines of a block, and for what they were made.
@@ -58,6 +76,8 @@ pub enum Kind {
     /// What the model thought.
     Thinking {
         text: String,
+        /// How long, milliseconds. `None` when nobody was there to see it.
+        took_ms: Option<u64>,
     },
     Call(Box<Call>),
     /// What the model was told besides.
@@ -69,6 +89,8 @@ pub enum Kind {
         tone: Tone,
         text: String,
     },
+    /// The end of what was done for a message.
+    TurnEnd(Box<super::turn::TurnEnd>),
     /// The model could not be asked.
     Failed {
         message: String,
@@ -128,6 +150,7 @@ impl Block {
             at_ms,
             kind,
             unfolded: None,
+            together: Together::Alone,
             laid: RefCell::new(None),
         }
     }
@@ -158,7 +181,7 @@ impl Block {
         match &self.kind {
             Kind::Said { text, .. }
             | Kind::Words { text, .. }
-            | Kind::Thinking { text }
+            | Kind::Thinking { text, .. }
             | Kind::Noted { text }
             | Kind::Marker { text, .. }
             | Kind::Notice { text, .. } => look(text),
@@ -167,6 +190,7 @@ impl Block {
                 hint.iter().for_each(|hint| look(hint));
             }
             Kind::Call(call) => call.each_text(look),
+            Kind::TurnEnd(_) => {}
         }
     }
 }
@@ -175,6 +199,41 @@ impl Call {
     /// What the call is about, in one line.
     pub fn subject(&self) -> &str {
         self.call.subject()
+    }
+
+    /// It gave an error, or its command did not exit with 0.
+    pub fn has_failed(&self) -> bool {
+        match &self.status {
+            Status::Over {
+                outcome: Outcome::Error { .. },
+                ..
+            } => true,
+            Status::Over { exit_code, .. } => exit_code.is_some_and(|code| code != 0),
+            _ => false,
+        }
+    }
+
+    /// It is over, and its command goes on.
+    pub fn is_in_background(&self) -> bool {
+        matches!(
+            self.status,
+            Status::Over {
+                in_background: true,
+                ..
+            }
+        )
+    }
+
+    /// It only looked, and found what it looked for. Such calls stand together.
+    pub(super) fn has_looked(&self) -> bool {
+        let is_done = matches!(
+            self.status,
+            Status::Over {
+                outcome: Outcome::Done { .. },
+                ..
+            }
+        );
+        is_done && self.shown.verb == Verb::Look && !self.has_failed()
     }
 
     /// The run folder of the command while the call runs. `None` for calls without a command.

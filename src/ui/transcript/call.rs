@@ -1,4 +1,10 @@
-//! A tool call as lines: what it is about, how it goes, and what it gave.
+//! A tool call as lines: what it does, how it goes, and what it gave.
+//!
+//! ```text
+//! ✗ ran        python3 test_tally.py                  exit 1 · 0.1 s
+//!              AssertionError: expected 0.3
+//!              + 5 lines
+//! ```
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -9,16 +15,24 @@ use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::session::clock;
-use crate::tools::{Body, Shown, ShownResult};
+use crate::tools::{Body, Shown, ShownResult, Verb};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
 
-/// What belongs to a call stands so far in.
-const INDENT: u16 = 2;
+/// The verb's own columns.
+const VERB_COLUMNS: usize = 10;
+/// Glyph, verb, and a blank behind each.
+const ARGUMENT_AT: usize = 2 + VERB_COLUMNS + 1;
+/// What it is about has so many columns at least, the gap behind it included.
+const LEAST_SUBJECT: usize = 14;
+/// With fewer columns a verb takes only as many as it has.
+const WIDE: u16 = 60;
 
 /// Of an output, folded: its last lines.
-const FOLDED_LINES: usize = 4;
+const FOLDED_LINES: usize = 3;
+/// Rows of one line of a folded output.
+const FOLDED_ROWS: usize = 2;
 /// Of a diff, folded.
 const FOLDED_DIFF: usize = 24;
 /// Unfolded, no more than this is shown; all of it is in the store.
@@ -29,7 +43,14 @@ pub(super) fn lines(
     unfolded: bool,
     layout: &mut LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    let mut lines = vec![head(call, layout)];
+    // The question says all of it.
+    let is_asked = matches!(call.status, Status::Asked);
+    if is_asked && matches!(call.shown.body, Body::Command { .. }) {
+        return Vec::new();
+    }
+    let before = before(layout);
+    let changed = changed(call, unfolded, layout);
+    let mut lines = vec![head(call, changed.as_ref(), layout)];
     if let Body::Plan(plan) = &call.shown.body
         && !is_refused(call)
     {
@@ -37,20 +58,69 @@ pub(super) fn lines(
         return lines;
     }
     if let Body::Command { line, .. } = &call.shown.body
-        && (unfolded || line.contains('\n'))
+        && unfolded
+        && (line.contains('\n') || text::width(line) > layout.edge() / 2)
     {
-        lines.extend(bounded(
-            code(line, layout.theme.code, "  $ ", layout),
-            unfolded,
-            FOLDED_LINES,
-            layout.theme,
-        ));
+        let whole = code(line, layout.theme.text, &before, layout);
+        lines.extend(bounded(whole, MAX_LINES, &before, layout.theme));
     }
-    if !is_refused(call) {
-        lines.extend(changes(call, unfolded, layout));
+    if let Some(changed) = changed
+        && !is_refused(call)
+        && !is_asked
+    {
+        lines.extend(changed.lines.into_iter().map(|mut line| {
+            line.spans.insert(0, Span::raw(before.clone()));
+            line
+        }));
     }
     lines.extend(output(call, unfolded, layout));
     lines
+}
+
+/// What stands before the lines that belong to a call.
+fn before(layout: &LayoutContext<'_>) -> String {
+    let columns = if layout.width >= WIDE { ARGUMENT_AT } else { 4 };
+    " ".repeat(columns)
+}
+
+/// A glyph, what is done, and to what; the result at the right edge.
+pub(super) fn head_line(
+    (glyph, glyph_style): (&str, Style),
+    verb: &str,
+    subject: Vec<Span<'static>>,
+    result: Vec<Span<'static>>,
+    layout: &LayoutContext<'_>,
+) -> Line<'static> {
+    let theme = layout.theme;
+    let columns = match layout.width >= WIDE {
+        true => VERB_COLUMNS,
+        false => text::width(verb),
+    };
+    let result_columns: usize = result.iter().map(Span::width).sum();
+    let taken = 2 + columns.max(text::width(verb)) + 1;
+    let left = layout.edge().saturating_sub(taken);
+    // A result that leaves no room for what it is about is left out.
+    let (result, result_columns) = match result_columns + LEAST_SUBJECT > left {
+        true => (Vec::new(), 0),
+        false => (result, result_columns),
+    };
+    let gap = if result_columns > 0 { 2 } else { 0 };
+    let room = left.saturating_sub(result_columns + gap);
+    let mut spans = vec![
+        Span::styled(format!("{glyph} "), glyph_style),
+        Span::styled(format!("{verb:<columns$} "), theme.dim),
+    ];
+    let mut used = 0;
+    for span in subject {
+        let shown = text::clip(&span.content, room.saturating_sub(used));
+        used += text::width(&shown);
+        spans.push(Span::styled(shown, span.style));
+    }
+    if result_columns > 0 {
+        spans.push(Span::raw(" ".repeat(room.saturating_sub(used) + gap)));
+        spans.extend(result);
+    }
+    Line::from(spans)
 }
 
 fn is_refused(call: &Call) -> bool {
@@ -63,138 +133,199 @@ fn is_refused(call: &Call) -> bool {
     )
 }
 
-/// `● bash  cargo test                        4.2 s · exit 101`
-fn head(call: &Call, layout: &LayoutContext<'_>) -> Line<'static> {
+fn head(call: &Call, changed: Option<&diff::Changed>, layout: &LayoutContext<'_>) -> Line<'static> {
     let theme = layout.theme;
-    let (mark, style, ending) = status(call, layout);
-    let name = clean_line(&call.call.name).into_owned();
+    let (glyph, verb, result) = status(call, layout);
+    let mut spans = vec![Span::styled(subject(call, layout), theme.text)];
+    if let Some(changed) = changed {
+        spans.push(Span::raw("  "));
+        spans.extend(changed.counts(theme));
+    }
+    head_line(glyph, verb, spans, result, layout)
+}
+
+/// What it is about, in one line: of a tool that is not known, its name too.
+pub(super) fn subject(call: &Call, layout: &LayoutContext<'_>) -> String {
     // No more than a line of it is seen.
     let subject = in_one_line(call.subject(), 4 * layout.columns());
     let subject = clean_line(&subject).into_owned();
-    let room = layout
-        .columns()
-        .saturating_sub(2 + text::width(&name) + 2 + text::width(&ending) + 2);
-    let subject = text::clip(&subject, room);
-    let gap = room.saturating_sub(text::width(&subject)) + 2;
-    Line::from(vec![
-        Span::styled(format!("{mark} "), style),
-        Span::styled(name, theme.accent),
-        Span::raw("  "),
-        Span::styled(subject, theme.text),
-        Span::raw(" ".repeat(gap.min(room + 2))),
-        Span::styled(ending, theme.dim),
-    ])
+    match call.shown.verb {
+        Verb::Call => format!("{} {subject}", clean_line(&call.call.name)),
+        _ => subject,
+    }
 }
 
-fn status(call: &Call, layout: &LayoutContext<'_>) -> (&'static str, Style, String) {
+type Head = ((&'static str, Style), &'static str, Vec<Span<'static>>);
+
+fn status(call: &Call, layout: &LayoutContext<'_>) -> Head {
     let theme = layout.theme;
+    let verb = call.shown.verb;
+    let dim = |text: String| vec![Span::styled(text, theme.dim)];
     match &call.status {
-        Status::Waiting | Status::Allowed => ("○", theme.dim, String::new()),
-        Status::Asked => ("?", theme.warn, "asks".into()),
+        Status::Waiting | Status::Allowed => ((" ", theme.dim), verb.to_do(), Vec::new()),
+        Status::Asked => (("?", theme.warn), verb.to_do(), Vec::new()),
         Status::Running { since_ms, .. } => {
-            const SPIN: [&str; 4] = ["◐", "◓", "◑", "◒"];
             let age = (layout.now_ms - since_ms).max(0);
-            let at = usize::try_from(age / 1000).unwrap_or(0) % SPIN.len();
-            (SPIN[at], theme.running, clock(age))
+            let glyph = (spinner(age), theme.running);
+            (glyph, verb.doing(), dim(clock(age)))
         }
-        Status::Over {
-            outcome,
-            took_ms,
-            exit_code,
-            in_background,
-        } => {
-            let (mark, style, word) = match outcome {
-                Outcome::Done { .. } => ("●", theme.ok, None),
-                Outcome::Error { .. } => ("●", theme.error, exit_code.is_none().then_some("error")),
-                Outcome::Denied { .. } => ("⊘", theme.warn, Some("denied")),
-                Outcome::Interrupted { .. } => ("◌", theme.warn, Some("interrupted")),
-            };
-            let took = took_ms.filter(|ms| *ms >= 100).map(duration);
-            let exit = exit_code.map(|code| format!("exit {code}"));
-            let background = in_background.then(|| "in the background".to_string());
-            let parts: Vec<String> = [took, exit, background, word.map(str::to_string)]
-                .into_iter()
-                .flatten()
-                .collect();
-            (mark, style, parts.join(" · "))
+        Status::Over { outcome, .. } => {
+            let result = result(call, theme);
+            match outcome {
+                Outcome::Denied { .. } => (("◌", theme.dim), "denied", result),
+                Outcome::Interrupted { .. } => (("◌", theme.dim), verb.to_do(), result),
+                _ if call.has_failed() => (("✗", theme.error), verb.done(), result),
+                Outcome::Error { .. } | Outcome::Done { .. } => {
+                    let done = match call.is_in_background() {
+                        true => "started",
+                        false => verb.done(),
+                    };
+                    (("·", theme.dim), done, result)
+                }
+            }
         }
     }
 }
 
-fn duration(ms: u64) -> String {
+/// One of the four, another each second.
+pub fn spinner(age_ms: i64) -> &'static str {
+    const SPIN: [&str; 4] = ["◐", "◓", "◑", "◒"];
+    let at = usize::try_from(age_ms / 1000).unwrap_or(0) % SPIN.len();
+    SPIN[at]
+}
+
+/// `exit 1 · 0.1 s`
+fn result(call: &Call, theme: &Theme) -> Vec<Span<'static>> {
+    let Status::Over {
+        outcome,
+        took_ms,
+        exit_code,
+        in_background,
+    } = &call.status
+    else {
+        return Vec::new();
+    };
+    let failed = match (outcome, exit_code) {
+        (Outcome::Denied { .. }, _) => None,
+        (_, Some(code)) if *code != 0 => Some(format!("exit {code}")),
+        (Outcome::Error { .. }, _) => Some("failed".to_string()),
+        _ => None,
+    };
+    let found = match outcome {
+        Outcome::Interrupted { .. } => Some("interrupted".to_string()),
+        Outcome::Done { output } if call.shown.result == ShownResult::LineCount => {
+            let lines = output.text.trim_end().lines().count();
+            Some(count(lines, "line"))
+        }
+        _ => None,
+    };
+    let background = in_background.then(|| "in the background".to_string());
+    let took = took_ms.filter(|ms| *ms >= 100).map(duration);
+    let rest: Vec<String> = [found, background, took].into_iter().flatten().collect();
+    let mut spans = Vec::new();
+    if let Some(failed) = failed {
+        spans.push(Span::styled(failed, theme.error));
+        if !rest.is_empty() {
+            spans.push(Span::styled(" · ", theme.dim));
+        }
+    }
+    if !rest.is_empty() {
+        spans.push(Span::styled(rest.join(" · "), theme.dim));
+    }
+    spans
+}
+
+/// `0.1 s`, `42 s`
+pub(super) fn duration(ms: u64) -> String {
     match ms {
-        ..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        ..10_000 => format!("{:.1} s", ms as f64 / 1000.0),
         _ => clock(i64::try_from(ms).unwrap_or(i64::MAX)),
     }
 }
 
 /// The change that an edit makes, or a file that is written.
-fn changes(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
-    let inside = layout.width.saturating_sub(INDENT).max(1);
+fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<diff::Changed> {
+    let inside = layout.edge().saturating_sub(before(layout).len()).max(1);
     let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
-    let mut lines = change_lines(&call.shown, inside, Some(max), layout.theme);
-    for line in &mut lines {
-        line.spans.insert(0, Span::raw("  "));
-    }
-    lines
+    let inside = u16::try_from(inside).unwrap_or(u16::MAX);
+    change(&call.shown, &shape(inside, Some(max), layout.theme))
 }
 
-/// Also what a person is asked about, and then all of it.
-pub fn change_lines(
-    shown: &Shown,
-    width: u16,
-    max_lines: Option<usize>,
-    theme: &Theme,
-) -> Vec<Line<'static>> {
-    let shape = diff::Shape {
+fn shape(width: u16, max_lines: Option<usize>, theme: &Theme) -> diff::Shape<'_> {
+    diff::Shape {
         width,
         max_lines,
         theme,
-    };
+    }
+}
+
+fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
     match &shown.body {
-        Body::Edits { path, edits } => diff::edits(path, edits, &shape),
-        Body::File { path, content } => diff::file(path, None, content, &shape),
-        Body::Subject | Body::Plan(_) | Body::Command { .. } => Vec::new(),
+        Body::Edits { edits, .. } => Some(diff::edits(edits, shape)),
+        Body::File { content, .. } => Some(diff::file(None, content, shape)),
+        Body::Subject | Body::Plan(_) | Body::Command { .. } => None,
+    }
+}
+
+/// How many lines a call adds and takes away.
+pub(super) fn counts(shown: &Shown, theme: &Theme) -> (usize, usize) {
+    let changed = change(shown, &shape(40, Some(0), theme));
+    changed.map_or((0, 0), |changed| (changed.added, changed.removed))
+}
+
+/// What a person is asked about: all of it, with the file above or without.
+pub fn change_lines(
+    shown: &Shown,
+    width: u16,
+    with_head: bool,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let shape = shape(width, None, theme);
+    match (&shown.body, change(shown, &shape)) {
+        (_, Some(changed)) if !with_head => changed.lines,
+        (Body::Edits { path, .. } | Body::File { path, .. }, Some(changed)) => {
+            changed.with_head(path, &shape)
+        }
+        _ => Vec::new(),
     }
 }
 
 fn plan_lines(plan: &Plan, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
+    let before = before(layout);
     let mut lines = Vec::new();
     for step in &plan.steps {
         let (mark, mark_style, style) = match step.state {
-            StepState::Done => ("  ✓ ", theme.ok, theme.dim),
-            StepState::Current => ("  ▸ ", theme.accent, theme.text),
-            StepState::Left => ("  · ", theme.dim, theme.text),
+            StepState::Done => ("✓ ", theme.ok, theme.dim),
+            StepState::Current => ("▸ ", theme.text, theme.text),
+            StepState::Left => ("· ", theme.dim, theme.text),
         };
         let spans = [Span::styled(clean_line(&step.text).into_owned(), style)];
-        let first = [Span::styled(mark, mark_style)];
-        let rest = [Span::raw("    ")];
-        lines.extend(text::wrap(
-            &spans,
-            layout.columns(),
-            &first,
-            &rest,
-            text::Break::Words,
-        ));
+        let first = [Span::raw(before.clone()), Span::styled(mark, mark_style)];
+        let rest = [Span::raw(format!("{before}  "))];
+        let columns = layout.prose();
+        let at = text::Break::Words;
+        lines.extend(text::wrap(&spans, columns, &first, &rest, at));
     }
     for goal in &plan.goals {
-        lines.extend(paragraph(goal, theme.dim, "  ◎ ", layout));
+        lines.extend(paragraph(goal, theme.dim, &format!("{before}◎ "), layout));
     }
     lines
 }
 
 fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
-    let theme = layout.theme;
-    let (words, style) = match &call.status {
-        Status::Running { .. } => (call.tail.clone(), theme.dim),
-        Status::Over { outcome, .. } => {
+    let (words, is_whole) = match &call.status {
+        Status::Running { .. } => (call.tail.clone(), false),
+        Status::Over {
+            outcome, exit_code, ..
+        } => {
             let (words, is_error) = outcome.to_model_text();
-            let says_nothing = call.shown.result == ShownResult::InTheBody && !is_error;
-            if says_nothing && !unfolded {
+            let is_told = call.shown.result != ShownResult::LastLines
+                && call.shown.result != ShownResult::Printed;
+            if is_told && !is_error && !unfolded {
                 return Vec::new();
             }
-            (words, theme.dim)
+            (without_exit(words, *exit_code), true)
         }
         Status::Waiting | Status::Asked | Status::Allowed => return Vec::new(),
     };
@@ -202,81 +333,89 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     if shown.is_empty() {
         return Vec::new();
     }
-    let quiet = call.shown.result == ShownResult::LineCount;
-    if quiet && !unfolded && !is_refused(call) {
-        let count: usize = shown.lines().map(lines_behind).sum();
-        let what = format!("  └ {count} line{}", if count == 1 { "" } else { "s" });
-        return vec![Line::styled(what, theme.dim)];
-    }
     // Only what a command printed has colours; all else is text of files and of the program.
     let is_printed = call.shown.result == ShownResult::Printed;
-    tail_of(shown, is_printed, style, unfolded, layout)
+    tail_of(shown, is_printed, is_whole, unfolded, layout)
 }
 
-/// The last lines, with how many come before.
+/// The head of the call says how it exited.
+fn without_exit(mut words: String, exit_code: Option<i32>) -> String {
+    let Some(code) = exit_code else {
+        return words;
+    };
+    let line = format!("[exit code {code}]");
+    if let Some(rest) = words.trim_end().strip_suffix(&line) {
+        let length = rest.len();
+        words.truncate(length);
+    }
+    words
+}
+
+/// The last lines, and how many come before. Of the output of a running command only the end is
+/// there, so nothing is counted.
 fn tail_of(
     words: &str,
     is_printed: bool,
-    style: Style,
+    is_whole: bool,
     unfolded: bool,
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
+    let theme = layout.theme;
     let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
-    let all = words.lines().count();
-    let skipped = all.saturating_sub(max);
-    let mut lines = Vec::new();
+    let all: Vec<&str> = words.lines().collect();
+    let mut skipped = all.len().saturating_sub(max);
+    // Blank lines at the cut say nothing.
     if skipped > 0 {
-        let behind: usize = words.lines().take(skipped).map(lines_behind).sum();
-        let hint = match (unfolded, behind) {
-            (true, _) => "",
-            (false, 1) => " (ctrl+o shows it)",
-            (false, _) => " (ctrl+o shows them)",
-        };
-        let what = format!("  │ … {}{hint}", count(behind, "more line"));
-        lines.push(Line::styled(what, layout.theme.dim));
+        skipped += all[skipped..]
+            .iter()
+            .take_while(|l| l.trim().is_empty())
+            .count();
     }
-    let shown: Vec<&str> = words.lines().skip(skipped).collect();
-    let bar = [Span::styled("  │ ", layout.theme.dim)];
-    let shown = shown.join("\n");
+    let before_text = before(layout);
+    let before = [Span::raw(before_text.clone())];
+    let shown = all[skipped..].join("\n");
     let shown: Vec<Line<'static>> = match is_printed {
-        true => ansi::lines(&shown, max, layout.theme),
+        true => ansi::lines(&shown, max, theme),
         false => clean(&shown)
             .lines()
             .map(|l| Line::raw(l.to_string()))
             .collect(),
     };
+    let mut lines = Vec::new();
+    let columns = layout.edge();
     for line in shown {
-        let line = line.patch_style(style);
-        let mut wrapped = text::wrap(
-            &line.spans,
-            layout.columns(),
-            &bar,
-            &bar,
-            text::Break::Anywhere,
-        );
+        let line = line.patch_style(theme.dim);
+        let at = text::Break::Anywhere;
+        let mut wrapped = text::wrap(&line.spans, columns, &before, &before, at);
         // One line of a folded output must not fill the screen.
-        if !unfolded && wrapped.len() > 3 {
-            wrapped.truncate(3);
+        if !unfolded && wrapped.len() > FOLDED_ROWS {
+            wrapped.truncate(FOLDED_ROWS);
+            if let Some(last) = wrapped.last_mut() {
+                let cut = text::clip(&last.to_string(), columns.saturating_sub(2));
+                *last = Line::styled(format!("{cut} …"), theme.dim);
+            }
         }
         lines.extend(wrapped);
+    }
+    if skipped > 0 && is_whole {
+        // A line may stand for those that were cut there.
+        let behind: usize = all[..skipped].iter().map(|line| lines_behind(line)).sum();
+        let more = format!("{before_text}+ {}", count(behind, "line"));
+        lines.push(Line::styled(more, theme.dim));
     }
     lines
 }
 
+/// Rows of the screen: how many are left out is no number of lines.
 fn bounded(
     mut lines: Vec<Line<'static>>,
-    unfolded: bool,
-    folded_max: usize,
+    max: usize,
+    before: &str,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let max = if unfolded { MAX_LINES } else { folded_max };
-    let more = lines.len().saturating_sub(max);
-    if more > 0 {
+    if lines.len() > max {
         lines.truncate(max);
-        lines.push(Line::styled(
-            format!("  … {}", count(more, "more line")),
-            theme.dim,
-        ));
+        lines.push(Line::styled(format!("{before}…"), theme.dim));
     }
     lines
 }

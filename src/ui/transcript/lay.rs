@@ -1,19 +1,20 @@
 //! A block as lines. They are made when the block is seen, and kept.
 
-use crate::core::text::count;
+use std::borrow::Cow;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::block::Together;
 use super::block::{Block, Kind, Laid, Stamp};
 use super::paragraph::{LayoutContext, paragraph};
-use super::{Stream, call};
+use super::{Stream, call, turn};
+use crate::core::text::count;
+use crate::session::clock;
 use crate::session::describe::Tone;
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
 use crate::ui::theme::Theme;
-
-/// A thinking or a note that is folded shows this much.
-const FOLDED_LINES: usize = 1;
 
 pub(super) fn lay<T>(
     block: &Block,
@@ -32,7 +33,9 @@ pub(super) fn lay<T>(
     let mut laid = block.laid.borrow_mut();
     if laid.as_ref().is_none_or(|laid| laid.stamp != stamp) {
         let mut lines = lines(block, unfolded, layout);
-        lines.push(Line::default());
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
         *laid = Some(Laid { stamp, lines });
     }
     match &*laid {
@@ -43,27 +46,42 @@ pub(super) fn lay<T>(
 
 fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
+    match (&block.together, unfolded) {
+        (Together::Behind(_), false) => return Vec::new(),
+        (
+            Together::First {
+                subjects, took_ms, ..
+            },
+            false,
+        ) => return vec![looked_at(subjects, *took_ms, layout)],
+        _ => {}
+    }
     match &block.kind {
         Kind::Said { text, images } => said(text, *images, layout),
         Kind::Words { text, cut } => {
             let mut lines = words(text, layout);
             if *cut {
-                lines.push(Line::styled("  [cut off here]", theme.warn));
+                lines.push(Line::styled("  [cut off here]", theme.dim));
             }
             lines
         }
-        Kind::Thinking { text } => quiet("thought", text, unfolded, layout),
-        Kind::Noted { text } => quiet("note", text, unfolded, layout),
+        Kind::Thinking { text, took_ms } => thought(text, *took_ms, unfolded, layout),
+        Kind::Noted { text } => note(text, unfolded, layout),
+        Kind::TurnEnd(end) => turn::lines(end, layout),
         Kind::Call(it) => call::lines(it, unfolded, layout),
         Kind::Marker { tone, text } => marker(*tone, text, layout),
         Kind::Failed { message, hint } => {
-            let mut lines = paragraph(message, theme.error, "✗ ", layout);
+            let mut lines = marked(("✗ ", theme.error), message, theme.text, layout);
             if let Some(hint) = hint {
                 lines.extend(paragraph(&format!("hint: {hint}"), theme.dim, "  ", layout));
             }
             lines
         }
-        Kind::Notice { tone, text } => paragraph(text, tone.style(theme), "  ", layout),
+        Kind::Notice { tone, text } => match tone {
+            Tone::Calm => paragraph(text, theme.dim, "  ", layout),
+            Tone::Warn => paragraph(text, theme.text, "  ", layout),
+            Tone::Bad => marked(("✗ ", theme.error), text, theme.text, layout),
+        },
     }
 }
 
@@ -80,11 +98,11 @@ impl Tone {
 
 fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
-    let bar = [Span::styled("▌ ", theme.user)];
+    let bar = [Span::styled("▌ ", theme.text)];
     let mut lines = Vec::new();
     for line in clean(text).lines() {
         let spans = [Span::styled(line.to_string(), theme.text)];
-        let wrapped = text::wrap(&spans, layout.columns(), &bar, &bar, Break::Words);
+        let wrapped = text::wrap(&spans, layout.prose(), &bar, &bar, Break::Words);
         lines.extend(wrapped);
     }
     if images > 0 {
@@ -99,13 +117,19 @@ fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'stat
 
 /// The model's words, two columns in.
 fn words(text: &str, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
-    let width = layout.width.saturating_sub(INDENT).max(1);
+    let width = inside(layout);
     let mut lines = markdown::render(text, width, layout.theme, layout.code);
     indent(&mut lines);
     lines
 }
 
-const INDENT: u16 = 2;
+const INDENT: usize = 2;
+
+/// The columns of what the model says.
+fn inside(layout: &LayoutContext<'_>) -> u16 {
+    let columns = layout.edge().saturating_sub(INDENT).max(1);
+    u16::try_from(columns).unwrap_or(u16::MAX)
+}
 
 fn indent(lines: &mut [Line<'static>]) {
     for line in lines {
@@ -115,42 +139,142 @@ fn indent(lines: &mut [Line<'static>]) {
     }
 }
 
+/// `· looked at  *.py · tally.py                                   0.1 s`
+fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> Line<'static> {
+    let theme = layout.theme;
+    let took = Some(took_ms).filter(|ms| *ms >= 100).map(call::duration);
+    let result = took.map(|took| Span::styled(took, theme.dim));
+    let taken = 14 + result.as_ref().map_or(0, |result| result.width() + 2);
+    let room = layout.edge().saturating_sub(taken);
+    let mut shown = String::new();
+    let mut left = subjects.len();
+    for subject in subjects {
+        let subject = clean_line(subject);
+        let gap = if shown.is_empty() { "" } else { " · " };
+        // Behind it "and how many more" must fit.
+        let more = if left > 1 {
+            text::width(" · + 999")
+        } else {
+            0
+        };
+        let wide = text::width(&shown) + text::width(gap) + text::width(&subject);
+        if !shown.is_empty() && wide + more > room {
+            break;
+        }
+        shown.push_str(&format!("{gap}{subject}"));
+        left -= 1;
+    }
+    if left > 0 {
+        let more = format!(" · + {left}");
+        let room = room.saturating_sub(text::width(&more));
+        shown = format!("{}{more}", text::clip(&shown, room));
+    }
+    let subject = vec![Span::styled(shown, theme.text)];
+    let verb = crate::tools::Verb::Look.done();
+    let result = result.into_iter().collect();
+    call::head_line(("·", theme.dim), verb, subject, result, layout)
+}
+
+/// A glyph before the first line of a text.
+fn marked(
+    (glyph, glyph_style): (&'static str, Style),
+    words: &str,
+    style: Style,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
+    let mut first = Span::styled(glyph, glyph_style);
+    let mut lines = Vec::new();
+    for line in clean(words).lines() {
+        let spans = [Span::styled(line.to_string(), style)];
+        let rest = Span::raw("  ");
+        let first = std::mem::replace(&mut first, rest.clone());
+        let columns = layout.prose();
+        lines.extend(text::wrap(&spans, columns, &[first], &[rest], Break::Words));
+    }
+    lines
+}
+
+/// `thought 4 s`, or all of it.
+fn thought(
+    text: &str,
+    took_ms: Option<u64>,
+    unfolded: bool,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
+    let theme = layout.theme;
+    let took = took_ms.filter(|ms| *ms >= 1_000);
+    let took = took.map(|ms| format!(" {}", clock(i64::try_from(ms).unwrap_or(i64::MAX))));
+    let head = format!("  thought{}", took.unwrap_or_default());
+    let mut lines = vec![Line::styled(head, theme.dim)];
+    if unfolded {
+        lines.extend(paragraph(text.trim(), theme.dim, "    ", layout));
+    }
+    lines
+}
+
 /// What matters less: one line of it, or all.
-fn quiet(name: &str, text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+fn note(text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
     let cleaned = clean(text);
     let shown = cleaned.trim();
-    let lines = shown.lines().count();
     if unfolded {
-        let mut lines = vec![Line::styled(format!("  {name}"), theme.dim)];
-        lines.extend(paragraph(shown, theme.dim, "  │ ", layout));
+        let mut lines = vec![Line::styled("  note", theme.dim)];
+        lines.extend(paragraph(shown, theme.dim, "    ", layout));
         return lines;
     }
     let first = shown.lines().next().unwrap_or_default();
-    let more = match lines.saturating_sub(FOLDED_LINES) {
+    let more = match shown.lines().count().saturating_sub(1) {
         0 => String::new(),
-        more => format!(" (+{})", count(more, "line")),
+        more => format!(" + {}", count(more, "line")),
     };
-    let room = layout
-        .columns()
-        .saturating_sub(text::width(name) + text::width(&more) + 4);
-    let line = format!("  {name}: {}{more}", text::clip(first, room));
+    let room = layout.prose().saturating_sub(text::width(&more) + 8);
+    let line = format!("  note: {}{more}", text::clip(first, room));
     vec![Line::styled(line, theme.dim)]
 }
 
-/// A line across the conversation.
+/// Something happened to the session itself.
 fn marker(tone: Tone, words: &str, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
-    let style = tone.style(layout.theme);
-    let spans = [Span::styled(clean_line(words).into_owned(), style)];
-    let first = [Span::styled("── ", style)];
-    let rest = [Span::styled("   ", style)];
-    let mut lines = text::wrap(&spans, layout.columns(), &first, &rest, Break::Words);
-    if let [only] = &mut lines[..] {
-        let left = layout.columns().saturating_sub(only.width() + 1);
-        only.spans
-            .push(Span::styled(format!(" {}", "─".repeat(left)), style));
+    let theme = layout.theme;
+    let words = resumed(words);
+    let words = clean_line(&words);
+    let (glyph, style) = match tone {
+        Tone::Calm => (("  ", theme.dim), theme.dim),
+        Tone::Warn => (("◌ ", theme.dim), theme.dim),
+        Tone::Bad => (("✗ ", theme.error), theme.text),
+    };
+    marked(glyph, &words, style, layout)
+}
+
+/// What a resume found, without the id and the title of the session that is looked at.
+fn resumed(found: &str) -> Cow<'_, str> {
+    let parts = || {
+        let (_, rest) = found.strip_prefix("resumed ")?.split_once(" \"")?;
+        let (_, rest) = rest.rsplit_once("\", ")?;
+        let (how, rest) = rest.split_once(": ")?;
+        Some(format!("resumed · {how} · {rest}"))
+    };
+    parts().map_or(Cow::Borrowed(found), Cow::Owned)
+}
+
+/// `◐ thinking 4 s  its last words` while it lasts, then how long it lasted.
+fn thinking(stream: &Stream, layout: &LayoutContext<'_>) -> Option<Line<'static>> {
+    let theme = layout.theme;
+    let thinking = stream.thinking.trim_end();
+    if thinking.trim().is_empty() {
+        return None;
     }
-    lines
+    if let Some(took_ms) = stream.thought_ms() {
+        return thought("", Some(took_ms), false, layout).pop();
+    }
+    let age = (layout.now_ms - stream.thinking_since_ms).max(0);
+    let head = format!("thinking {}  ", clock(age));
+    let room = layout.prose().saturating_sub(2 + text::width(&head));
+    let last = clean_line(thinking.lines().last().unwrap_or_default()).into_owned();
+    let last = text::clip_start(&last, room);
+    Some(Line::from(vec![
+        Span::styled(format!("{} ", call::spinner(age)), theme.running),
+        Span::styled(format!("{head}{last}"), theme.dim),
+    ]))
 }
 
 /// What is streaming. Its words are not copied: only what is seen of them is.
@@ -164,16 +288,8 @@ impl<'a> StreamLines<'a> {
     pub(super) fn of(stream: &'a mut Stream, layout: &mut LayoutContext<'_>) -> StreamLines<'a> {
         let theme = layout.theme;
         let mut before = Vec::new();
-        if !stream.thinking.trim().is_empty() {
-            let last = stream
-                .thinking
-                .trim_end()
-                .lines()
-                .last()
-                .unwrap_or_default();
-            let room = layout.columns().saturating_sub(14);
-            let line = format!("  thinking: {}", text::clip(&clean_line(last), room));
-            before.push(Line::styled(line, theme.dim));
+        if let Some(thinking) = thinking(stream, layout) {
+            before.push(thinking);
             before.push(Line::default());
         }
         let mut after = Vec::new();
@@ -187,12 +303,12 @@ impl<'a> StreamLines<'a> {
                 left @ 1.. => format!("{why}; retrying in {} s", (left + 999) / 1_000),
                 _ => format!("{why}; retrying now"),
             };
-            after.extend(paragraph(&retry, theme.warn, "  ", layout));
+            after.extend(paragraph(&retry, theme.text, "  ", layout));
         }
         after.push(Line::default());
         let words: &[Line<'static>] = match stream.has_words {
             true => {
-                let width = layout.width.saturating_sub(INDENT).max(1);
+                let width = inside(layout);
                 stream.words.lines(width, theme, layout.code)
             }
             false => &[],

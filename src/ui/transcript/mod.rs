@@ -9,19 +9,24 @@ mod lay;
 mod paragraph;
 mod scroll;
 mod search;
+mod turn;
 
 use std::collections::HashMap;
 
-pub use crate::session::describe::Tone;
+pub use crate::session::describe::{How, Tone};
+use block::Together;
 pub use block::{Block, Call, Kind, Status};
-pub use call::change_lines;
+pub use call::{change_lines, spinner};
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 pub use search::{MAX_WORDS_CHARS, Search};
+pub use turn::TurnEnd;
 
 use super::markdown;
+use super::theme::Theme;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
-use crate::model::Delta;
+use crate::core::text::in_one_line;
+use crate::model::{Delta, Figures};
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
 
@@ -38,6 +43,12 @@ pub struct Transcript {
     last: Option<Seq>,
     /// The block that says that the session was resumed, until something follows it.
     resumed: Option<usize>,
+    /// The time of the last entry.
+    last_ms: i64,
+    /// What is being done for a message.
+    turn: Option<turn::Turn>,
+    /// What tokens cost. `None`: prices are not shown.
+    figures: Option<Figures>,
     pub scroll: Scroll,
     /// Everything that folds is unfolded.
     pub unfolded: bool,
@@ -50,6 +61,12 @@ pub struct Stream {
     /// Some words came, so `words` is to be shown.
     pub has_words: bool,
     pub thinking: String,
+    /// When the first of it came, and the last: UTC, milliseconds since 1970.
+    pub thinking_since_ms: i64,
+    thinking_last_ms: i64,
+    /// When the first piece of the answer came: UTC, milliseconds since 1970.
+    began_ms: Option<i64>,
+    bytes: usize,
     /// The tools of the calls that were begun.
     pub calls: Vec<String>,
     /// Why the model is asked again, and when.
@@ -63,7 +80,31 @@ impl Stream {
         !self.has_words && self.thinking.is_empty() && self.calls.is_empty() && self.retry.is_none()
     }
 
-    fn feed(&mut self, delta: &Delta) {
+    /// About how many tokens come in a second. `None` when it is too early to tell.
+    pub fn tokens_per_second(&self, now_ms: i64) -> Option<u64> {
+        const BYTES_PER_TOKEN: u64 = 4;
+        let age_ms = u64::try_from(now_ms - self.began_ms?).ok()?;
+        let bytes = u64::try_from(self.bytes).ok()?;
+        let rate = bytes * 1_000 / BYTES_PER_TOKEN / age_ms.max(1);
+        (age_ms >= 1_000 && rate > 0).then_some(rate)
+    }
+
+    /// How long it thought, when it does so no more. Milliseconds.
+    pub fn thought_ms(&self) -> Option<u64> {
+        let is_over = self.has_words || !self.calls.is_empty();
+        is_over.then(|| self.thinking_ms())
+    }
+
+    fn thinking_ms(&self) -> u64 {
+        let took = self.thinking_last_ms - self.thinking_since_ms;
+        u64::try_from(took).unwrap_or(0)
+    }
+
+    fn feed(&mut self, delta: &Delta, now_ms: i64) {
+        if let Delta::Text(text) | Delta::Thinking(text) = delta {
+            self.began_ms.get_or_insert(now_ms);
+            self.bytes += text.len();
+        }
         match delta {
             Delta::Text(text) => {
                 self.retry = None;
@@ -72,6 +113,10 @@ impl Stream {
             }
             Delta::Thinking(text) => {
                 self.retry = None;
+                if self.thinking.is_empty() {
+                    self.thinking_since_ms = now_ms;
+                }
+                self.thinking_last_ms = now_ms;
                 self.thinking.push_str(text);
             }
             Delta::Call { name } => self.calls.push(name.clone()),
@@ -90,7 +135,15 @@ impl Stream {
 impl Transcript {
     /// The conversation of these records.
     pub fn of(records: &[Record]) -> Transcript {
-        let mut transcript = Transcript::default();
+        Transcript::with_prices(records, None)
+    }
+
+    /// The same, and what each turn cost.
+    pub fn with_prices(records: &[Record], figures: Option<Figures>) -> Transcript {
+        let mut transcript = Transcript {
+            figures,
+            ..Transcript::default()
+        };
         for record in records {
             transcript.fold(record);
         }
@@ -99,7 +152,7 @@ impl Transcript {
 
     /// Entries that come before those that are shown.
     pub fn prepend(&mut self, records: &[Record]) {
-        let mut earlier = Transcript::of(records);
+        let mut earlier = Transcript::with_prices(records, self.figures.clone());
         let count = earlier.blocks.len();
         self.first = earlier.first.or(self.first);
         earlier.blocks.append(&mut self.blocks);
@@ -112,8 +165,8 @@ impl Transcript {
     }
 
     /// Takes in a piece of the answer that is streaming.
-    pub fn delta(&mut self, delta: &Delta) {
-        self.stream.feed(delta);
+    pub fn delta(&mut self, delta: &Delta, now_ms: i64) {
+        self.stream.feed(delta, now_ms);
     }
 
     /// Told to the user, and in no log.
@@ -141,14 +194,41 @@ impl Transcript {
             }
             self.resumed = Some(self.blocks.len());
         }
+        if matches!(record.entry, Entry::Said { .. }) && self.turn.is_none() {
+            self.turn = Some(turn::Turn::begun(record.at_ms));
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.fold(record, self.last_ms);
+        }
+        self.last_ms = record.at_ms;
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);
+        self.end_turn(record);
+    }
+
+    fn end_turn(&mut self, record: &Record) {
+        let Some(how) = describe::end_of_turn(&record.entry) else {
+            return;
+        };
+        if let Some(turn) = self.turn.take() {
+            // The end says so.
+            let is_said = |block: &mut Block| matches!(block.kind, Kind::Marker { .. });
+            if how == How::Stopped {
+                self.blocks.pop_if(is_said);
+            }
+            let end = turn.end(how, record.at_ms, self.figures.as_ref());
+            self.push((record.seq, record.at_ms), Kind::TurnEnd(Box::new(end)));
+        }
     }
 
     fn add(&mut self, at: (Seq, i64), it: Description<'_>) {
+        let mut thought = None;
         match it.stream {
             describe::Stream::GoesOn => {}
-            describe::Stream::Whole => self.stream = Stream::default(),
+            describe::Stream::Whole => {
+                let stream = std::mem::take(&mut self.stream);
+                thought = (!stream.thinking.is_empty()).then(|| stream.thinking_ms());
+            }
             describe::Stream::Cut(words) => self.cut_words(at, words),
         }
         let is_shown = it.is_in_conversation();
@@ -156,7 +236,7 @@ impl Transcript {
             describe::Kind::Call { id, status, .. } => self.follow(id, &status, at.1),
             _ if !is_shown => {}
             describe::Kind::User => self.said(at, &it),
-            describe::Kind::Model { .. } => self.replied(at, it.body),
+            describe::Kind::Model { .. } => self.replied(at, it.body, thought),
             describe::Kind::Note { is_wanted } => {
                 self.push(at, Kind::Noted { text: it.words() });
                 if let Some(block) = self.blocks.last_mut().filter(|_| is_wanted) {
@@ -215,7 +295,7 @@ impl Transcript {
         }
     }
 
-    fn replied(&mut self, at: (Seq, i64), body: Vec<Part<'_>>) {
+    fn replied(&mut self, at: (Seq, i64), body: Vec<Part<'_>>, thought_ms: Option<u64>) {
         self.calls.clear();
         for part in body {
             match part {
@@ -225,7 +305,8 @@ impl Transcript {
                 }
                 Part::Thinking(text) => {
                     let text = text.to_string();
-                    self.push(at, Kind::Thinking { text });
+                    let took_ms = thought_ms;
+                    self.push(at, Kind::Thinking { text, took_ms });
                 }
                 Part::Call(call) => {
                     self.calls.insert(call.id, self.blocks.len());
@@ -263,6 +344,17 @@ impl Transcript {
             Kind::Call(call) => Some(call),
             _ => None,
         }
+    }
+
+    /// For how long nothing of an answer that is asked for has come, milliseconds. `None` while
+    /// something comes, or a call is to be done first.
+    pub fn waits_ms(&self, now_ms: i64) -> Option<i64> {
+        let is_open = |id: &CallId| {
+            let call = self.call(*id);
+            call.is_some_and(|call| !matches!(call.status, Status::Over { .. }))
+        };
+        let waits = self.stream.is_empty() && !self.calls.keys().any(is_open);
+        waits.then(|| (now_ms - self.last_ms).max(0))
     }
 
     /// Marks a call as one that a person is asked about.
@@ -313,6 +405,53 @@ impl Transcript {
             took_ms,
             exit_code,
             in_background: matches!(fact, Some(Fact::Background { .. })),
+        };
+        if matches!(fact, Some(Fact::Wrote { .. })) {
+            let counts = call::counts(&call.shown, &Theme::default());
+            let path = call.subject().to_string();
+            if let Some(turn) = &mut self.turn {
+                turn.changed(&path, counts);
+            }
+        }
+        if let Some(block) = self.calls.get(&id) {
+            self.stand_together(*block);
+        }
+    }
+
+    /// Calls that only looked and stand behind each other are one block.
+    fn stand_together(&mut self, at: usize) {
+        const MOST: usize = 100;
+        let looked = |block: &Block| match &block.kind {
+            Kind::Call(call) => call.has_looked(),
+            _ => false,
+        };
+        if !self.blocks.get(at).is_some_and(looked) {
+            return;
+        }
+        let before = self.blocks[..at].iter().rev().take(MOST);
+        let first = at - before.take_while(|block| looked(block)).count();
+        let run = self.blocks[first..].iter().take(2 * MOST);
+        let count = run.take_while(|block| looked(block)).count();
+        let run = &mut self.blocks[first..first + count];
+        if count < 2 {
+            return;
+        }
+        let mut subjects = Vec::new();
+        let mut sum_ms = 0;
+        for (place, block) in run.iter_mut().enumerate() {
+            block.together = Together::Behind(place);
+            block.touch();
+            if let Kind::Call(call) = &block.kind {
+                subjects.push(in_one_line(call.subject(), 80));
+                if let Status::Over { took_ms, .. } = call.status {
+                    sum_ms += took_ms.unwrap_or(0);
+                }
+            }
+        }
+        run[0].together = Together::First {
+            count,
+            subjects,
+            took_ms: sum_ms,
         };
     }
 

@@ -1,5 +1,6 @@
 //! Wrapped text in a block: words, and code of which no blank is left out.
 
+use jiff::tz::TimeZone;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -18,11 +19,31 @@ pub struct LayoutContext<'a> {
     pub generation: u64,
     /// UTC, milliseconds since 1970.
     pub now_ms: i64,
+    /// Of the times of day that are shown.
+    pub zone: &'a TimeZone,
 }
+
+/// Words are wrapped at so many columns.
+const MAX_PROSE: usize = 96;
+/// Code, diffs and what stands at the right end here.
+const MAX_EDGE: usize = 2 + 120;
+/// Fewer columns have no margin.
+const MARGIN_COLUMNS: u16 = 40;
 
 impl LayoutContext<'_> {
     pub(super) fn columns(&self) -> usize {
         usize::from(self.width).max(1)
+    }
+
+    /// Nothing stands right of this column.
+    pub(super) fn edge(&self) -> usize {
+        let margin = if self.width >= MARGIN_COLUMNS { 2 } else { 0 };
+        (self.columns() - margin).clamp(1, MAX_EDGE)
+    }
+
+    /// Words end before this column.
+    pub(super) fn prose(&self) -> usize {
+        self.edge().min(2 + MAX_PROSE)
     }
 }
 
@@ -32,7 +53,8 @@ pub(super) fn paragraph(
     before: &str,
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    lines_of(&clean(words), style, before, Break::Words, layout)
+    let columns = layout.prose();
+    lines_of(&clean(words), style, before, Break::Words, columns)
 }
 
 /// A command: no blank of it is left out.
@@ -43,7 +65,7 @@ pub(super) fn code(
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let shown = clean(&visible::command(words)).into_owned();
-    lines_of(&shown, style, before, Break::Anywhere, layout)
+    lines_of(&shown, style, before, Break::Anywhere, layout.edge())
 }
 
 fn lines_of(
@@ -51,13 +73,13 @@ fn lines_of(
     style: Style,
     before: &str,
     at: Break,
-    layout: &LayoutContext<'_>,
+    columns: usize,
 ) -> Vec<Line<'static>> {
-    let before = [Span::styled(before.to_string(), layout.theme.dim)];
+    let before = [Span::styled(before.to_string(), style)];
     let mut lines = Vec::new();
     for line in cleaned.lines() {
         let spans = [Span::styled(line.to_string(), style)];
-        lines.extend(text::wrap(&spans, layout.columns(), &before, &before, at));
+        lines.extend(text::wrap(&spans, columns, &before, &before, at));
     }
     lines
 }

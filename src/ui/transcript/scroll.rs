@@ -6,6 +6,7 @@
 use ratatui::text::Line;
 
 use super::Transcript;
+use super::block::Together;
 use super::lay::{StreamLines, lay};
 use super::paragraph::LayoutContext;
 
@@ -186,8 +187,25 @@ impl Transcript {
     /// Folds or unfolds a block, by its index. Nothing happens to one that does not fold.
     pub fn toggle(&mut self, block: usize) {
         let all = self.unfolded;
-        if let Some(block) = self.blocks.get_mut(block).filter(|b| b.folds()) {
-            block.unfolded = Some(!block.unfolded.unwrap_or(all));
+        let Some(it) = self.blocks.get(block).filter(|b| b.folds()) else {
+            return;
+        };
+        let unfolded = Some(!it.unfolded.unwrap_or(all));
+        let (first, count) = match it.together {
+            Together::Alone => (block, 1),
+            Together::First { count, .. } => (block, count),
+            Together::Behind(behind) => {
+                let first = block.saturating_sub(behind);
+                let count = match self.blocks[first].together {
+                    Together::First { count, .. } => count,
+                    _ => 1,
+                };
+                (first, count)
+            }
+        };
+        // Those that stand together fold together.
+        for block in self.blocks.iter_mut().skip(first).take(count) {
+            block.unfolded = unfolded;
         }
     }
 

@@ -1,5 +1,6 @@
-//! The question about a call: all of the command, or of the diff of the change; why it asks; the
-//! answers; and a line that says what keys do now.
+//! The question about a call: all of the command, or of the diff of the change; the answers; how
+//! far it reaches; why it asks; and a line that says what keys do now. A bar stands before what
+//! is to be decided; a diff stands above it, where the conversation has its diffs.
 //!
 //! What does not fit is scrolled to. The number of commands, the reason, the access and the answers stay in
 //! sight, but for a screen of a few rows: there they are part of what is scrolled.
@@ -10,7 +11,6 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::over::boxed;
 use crate::core::access::Access;
 use crate::core::rule::RuleScope;
 use crate::core::shell;
@@ -31,8 +31,13 @@ const ROOMY_ROWS: u16 = 12;
 const FEW_ROWS: u16 = 10;
 /// Of the reason, where it stays in sight. All of it is in what is scrolled then.
 const MAX_WHY_ROWS: usize = 2;
-/// The frame's own.
-const FRAME: u16 = 2;
+/// The row of the question itself.
+const TITLE: u16 = 1;
+/// Before each row that is to be decided.
+const BAR: &str = "┃ ";
+/// A diff stands where those of the conversation stand; with fewer columns, at the left.
+const DIFF_INDENT: u16 = 13;
+const WIDE: u16 = 60;
 
 impl Layout {
     fn of(room: u16, asked: Option<&Approval>) -> Layout {
@@ -57,7 +62,7 @@ pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     };
     let body = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
     let pinned = pinned(asked, app.readiness(), inside(area.width), &layout, &theme);
-    let frame = if layout.framed { FRAME } else { 0 };
+    let frame = if layout.framed { TITLE } else { 0 };
     let wanted = u16::try_from(body + pinned.len()).unwrap_or(u16::MAX);
     wanted.saturating_add(frame).min(most)
 }
@@ -75,7 +80,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     };
     let lines = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
     let (frame_rows, room) = match layout.framed {
-        true => (FRAME, inside(area.width)),
+        true => (TITLE, inside(area.width)),
         false => (0, usize::from(area.width)),
     };
     let taken = pinned(asked, readiness, room, &layout, &theme).len();
@@ -83,11 +88,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     let rows = rows.saturating_sub(taken).max(1);
     asked.extent = Extent { rows, lines };
     asked.top = asked.top.min(lines.saturating_sub(rows));
-    let inner = match layout.framed {
-        true => boxed(frame, area, &title(asked), &theme),
-        false => area,
-    };
-    let mut shown: Vec<Line<'static>> = match &asked.laid {
+    let body: Vec<Line<'static>> = match &asked.laid {
         Some(laid) => laid
             .lines
             .iter()
@@ -97,28 +98,82 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
             .collect(),
         None => Vec::new(),
     };
-    shown.extend(pinned(
-        asked,
-        readiness,
-        usize::from(inner.width),
-        &layout,
-        &theme,
-    ));
-    super::put(frame, inner, &shown);
+    let pinned = pinned(asked, readiness, room, &layout, &theme);
+    let shown: Vec<Line<'static>> = match layout.framed {
+        false => body.into_iter().chain(pinned).collect(),
+        true => {
+            let title = Line::styled(title(asked, room), theme.text);
+            let before = before_diff(asked, area.width);
+            let body = body.into_iter().map(|line| match before {
+                0 => line,
+                before => set_in(line, Span::raw(" ".repeat(usize::from(before)))),
+            });
+            let bar = |line| set_in(line, Span::styled(BAR, theme.warn));
+            match is_change(asked) {
+                // The change stands above the question, as it stands in the conversation.
+                true => body
+                    .chain(std::iter::once(title).chain(pinned).map(bar))
+                    .collect(),
+                false => std::iter::once(title)
+                    .chain(body)
+                    .chain(pinned)
+                    .map(bar)
+                    .collect(),
+            }
+        }
+    };
+    super::put(frame, area, &shown);
 }
 
-/// Columns inside the frame.
+fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'static> {
+    line.spans.insert(0, before);
+    line
+}
+
+/// It is a diff that is asked about.
+fn is_change(asked: &Approval) -> bool {
+    matches!(asked.shown.body, Body::Edits { .. } | Body::File { .. })
+}
+
+/// How far in the diff stands.
+fn before_diff(asked: &Approval, columns: u16) -> u16 {
+    match is_change(asked) && columns >= WIDE {
+        true => DIFF_INDENT,
+        false => 0,
+    }
+}
+
+/// Columns behind the bar.
 fn inside(columns: u16) -> usize {
     usize::from(columns.saturating_sub(4).max(1))
 }
 
-/// ` bash asks · 1 of 3 · 3 commands · 64 lines `
-fn title(asked: &Approval) -> String {
-    let mut title = format!(" {} asks ", clean_line(&asked.call.name));
-    for part in parts(asked) {
-        title.push_str(&format!("· {part} "));
+/// `Run this? · 1 of 3 · 3 commands · 64 lines`
+fn title(asked: &Approval, room: usize) -> String {
+    let parts = parts(asked);
+    let parts: String = parts.iter().map(|part| format!(" · {part}")).collect();
+    let long = match &asked.shown.body {
+        Body::Edits { path, .. } => format!("Change {}?", counted(path)),
+        Body::File { path, .. } => format!("Write {}?", counted(path)),
+        _ => String::new(),
+    };
+    let short = match &asked.shown.body {
+        Body::Edits { .. } => "Change this file?".to_string(),
+        Body::File { .. } => "Write this file?".to_string(),
+        Body::Command {
+            background: true, ..
+        } => "Run this in the background?".to_string(),
+        Body::Command { .. } => "Run this?".to_string(),
+        Body::Subject | Body::Plan(_) => format!("Call {}?", clean_line(&asked.call.name)),
+    };
+    match !long.is_empty() && width(&long) + width(&parts) <= room {
+        true => format!("{long}{parts}"),
+        false => format!("{short}{parts}"),
     }
-    title
+}
+
+fn counted(path: &str) -> String {
+    visible::counted(&clean_line(path), false).into_owned()
 }
 
 /// How much is asked about.
@@ -130,12 +185,9 @@ fn parts(asked: &Approval) -> Vec<String> {
         parts.push(format!("{place} of {of}"));
     }
     match &asked.shown.body {
-        Body::Command { line, background } => {
+        Body::Command { line, .. } => {
             if let Ok(commands) = shell::split(line) {
                 parts.extend(many(commands.len(), "commands"));
-            }
-            if *background {
-                parts.push("in the background".to_string());
             }
         }
         Body::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
@@ -167,12 +219,24 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let room = usize::from(width);
     let mut lines = Vec::new();
     if whole {
-        let title = title(asked);
-        lines.extend(words(title.trim(), theme.heading, room));
-        lines.extend(words(&asked.why, theme.warn, room));
+        lines.extend(words(&title(asked, room), theme.text, room));
+        lines.extend(words(&asked.why, theme.dim, room));
         lines.extend(access_line(asked, room, &theme));
     }
-    lines.extend(asked_lines(asked, width, &theme));
+    let of_diff = columns
+        .saturating_sub(2 + before_diff(asked, columns))
+        .max(1);
+    let width = if is_change(asked) && !whole {
+        of_diff
+    } else {
+        width
+    };
+    lines.extend(asked_lines(
+        asked,
+        width,
+        whole || !names_file(asked, room),
+        &theme,
+    ));
     if !whole && why(asked, room, &theme).len() > MAX_WHY_ROWS {
         lines.extend(why(asked, room, &theme));
     }
@@ -194,16 +258,30 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     });
 }
 
-/// The command, or the diff of the change.
-fn asked_lines(asked: &Approval, columns: u16, theme: &Theme) -> Vec<Line<'static>> {
+/// Whether the question names the whole file.
+fn names_file(asked: &Approval, room: usize) -> bool {
+    let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
+        return false;
+    };
+    title(asked, room).contains(&counted(path))
+}
+
+/// The command, or the diff of the change: with the file above, unless the question names it.
+fn asked_lines(
+    asked: &Approval,
+    columns: u16,
+    with_head: bool,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
     let about = match &asked.shown.body {
         Body::Command { line, .. } => line,
         // The diff names the file.
         Body::Edits { .. } | Body::File { .. } => "",
         Body::Subject | Body::Plan(_) => asked.call.subject(),
     };
-    let mut lines = code(about, theme.code, usize::from(columns));
-    lines.extend(change_lines(&asked.shown, columns, None, theme));
+    let mut lines = code(about, theme.text, usize::from(columns));
+    let changes = change_lines(&asked.shown, columns, with_head, theme);
+    lines.extend(changes);
     lines
 }
 
@@ -226,7 +304,7 @@ fn words(text: &str, style: ratatui::style::Style, room: usize) -> Vec<Line<'sta
 }
 
 fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
-    words(&asked.why, theme.warn, room)
+    words(&asked.why, theme.dim, room)
 }
 
 /// How far the command would reach, in one row.
@@ -263,10 +341,11 @@ fn pinned(
     if lines.len() > MAX_WHY_ROWS {
         lines.truncate(MAX_WHY_ROWS);
         let last = clip(&lines[MAX_WHY_ROWS - 1].to_string(), room.saturating_sub(2));
-        lines[MAX_WHY_ROWS - 1] = Line::styled(format!("{last} …"), theme.warn);
+        lines[MAX_WHY_ROWS - 1] = Line::styled(format!("{last} …"), theme.dim);
     }
-    lines.extend(access_line(asked, room, theme));
+    let access = access_line(asked, room, theme);
     if let Some(reason) = &asked.reason {
+        lines.splice(..0, access);
         lines.push(Line::styled(
             clip(
                 "say why not; the model is told (Enter denies, Esc goes back)",
@@ -278,10 +357,12 @@ fn pinned(
         return lines;
     }
     let is_armed = readiness == Readiness::Armed;
-    match layout.roomy {
-        true => lines.extend(answers(asked, is_armed, room, theme)),
-        false => lines.push(answers_in_a_row(asked, is_armed, room, theme)),
-    }
+    let answers = match layout.roomy {
+        true => answers(asked, is_armed, room, theme),
+        false => vec![answers_in_a_row(asked, is_armed, room, theme)],
+    };
+    // What is decided on stands first, and why it is asked last.
+    lines.splice(..0, answers.into_iter().chain(access));
     let style = match (readiness, asked.end_seen) {
         (Readiness::Armed, false) if asked.extent.overflows() => theme.warn,
         (Readiness::Behind, _) => theme.accent,
@@ -308,26 +389,29 @@ fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
 /// The answer that keeps the rule so long, where there is room for all of it.
 fn with_rule(rule: &str, scope: RuleScope, room: usize) -> Option<String> {
     let shown = visible::command(rule);
-    let words = scoped(&format!("and {}", clean_line(&shown)), scope);
+    let words = scoped(&format!("allows {}", clean_line(&shown)), scope);
     // All of them say it, or none does.
-    let longest = scoped(&format!("and {}", clean_line(&shown)), RuleScope::Project);
+    let longest = scoped(
+        &format!("allows {}", clean_line(&shown)),
+        RuleScope::Project,
+    );
     (!shown.contains('\n') && width(&longest) + 2 <= room).then_some(words)
 }
 
 fn scoped(rule: &str, scope: RuleScope) -> String {
     match scope {
-        RuleScope::Session => format!("s  yes, {rule} for this session"),
-        RuleScope::Project => format!("a  yes, {rule} always in this project"),
-        RuleScope::Everywhere => format!("e  yes, {rule} always, everywhere"),
+        RuleScope::Session => format!("s  for this session        {rule}"),
+        RuleScope::Project => format!("a  always in this project  {rule}"),
+        RuleScope::Everywhere => format!("e  always, everywhere      {rule}"),
     }
 }
 
 fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let line = |choice: &Choice| {
         let words = match (choice, &asked.rule) {
-            (Choice::Once, _) => "y  yes, this once".to_string(),
+            (Choice::Once, _) => "y  once".to_string(),
             (Choice::Rule(scope), Some(rule)) => with_rule(rule, *scope, room)
-                .unwrap_or_else(|| scoped("and the rule that stands above", *scope)),
+                .unwrap_or_else(|| scoped("allows the rule that stands above", *scope)),
             (Choice::Rule(_), None) => String::new(),
             (Choice::Deny, _) => "n  no, and say why".to_string(),
         };
@@ -339,7 +423,7 @@ fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<
             (true, false) => theme.text,
         };
         Line::from(vec![
-            Span::styled(if is_chosen { "▸ " } else { "  " }, style),
+            Span::styled(if is_chosen { "› " } else { "  " }, style),
             Span::styled(words, style),
         ])
     };
@@ -354,7 +438,7 @@ fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme
         let (long, short) = in_a_row(*choice);
         let words = if wide <= room { long } else { short };
         let is_chosen = *choice == asked.at;
-        let mark = if is_chosen { "▸ " } else { "  " };
+        let mark = if is_chosen { "› " } else { "  " };
         let style = match (is_armed, is_chosen) {
             (false, _) => theme.dim,
             (true, true) => theme.accent,
@@ -402,10 +486,10 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             "a moment …",
         ],
         (Readiness::Armed, true) if asked.extent.overflows() => &[
-            "Enter chooses · ← → · ↑ ↓ scroll · Esc stops",
+            "Enter chooses · ← → · ↑ ↓ scroll · Esc stops the model",
             "Enter chooses · ↑ ↓ scroll",
         ],
-        (Readiness::Armed, true) => &["Enter chooses · ↑ ↓ · Esc stops", "Enter chooses"],
+        (Readiness::Armed, true) => &["Enter chooses · ↑ ↓ · Esc stops the model", "Enter chooses"],
     };
     fitting(words, room)
 }

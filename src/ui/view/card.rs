@@ -3,15 +3,21 @@
 use crate::core::text::count;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{asking_keys, boxed, centred, words_below};
+use super::over::{asking_keys, centred, words_below};
+use super::status::mode_words;
 use crate::core::entry::Mode;
 use crate::session::{Details, Offer, ago, clock, short_id};
-use crate::ui::app::{App, Overlay};
-use crate::ui::text::{Break, clean_line, clip, wrap};
+use crate::ui::app::{App, Overlay, Readiness};
+use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
+use crate::ui::transcript::spinner;
+
+/// The names of what is told of an offer have so many columns.
+const NAME_COLUMNS: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Card(card) = &app.overlay else {
@@ -20,49 +26,88 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let theme = &app.theme;
     let width = area.width.min(100);
     let columns = usize::from(width.saturating_sub(4));
-    let mut lines = Vec::new();
+    let title = match card.offers.len() {
+        1 => "unfinished work here".to_string(),
+        n => format!("unfinished work here: {n} sessions"),
+    };
+    let mut lines = vec![Line::styled(title, theme.dim), Line::default()];
+    let since_look = (app.now_ms - card.looked_ms).max(0);
     for (place, offer) in card.offers.iter().enumerate() {
-        lines.extend(offer_lines(
-            offer,
-            place == card.at,
-            app.now_ms,
-            columns,
-            theme,
-        ));
+        let mark = match (card.offers.len(), place == card.at) {
+            (1, _) => "",
+            (_, true) => "› ",
+            (_, false) => "  ",
+        };
+        let times = (app.now_ms, since_look);
+        lines.extend(offer_lines(offer, mark, times, columns, theme));
         lines.push(Line::default());
     }
     let held = card.offer().is_some_and(|o| o.held_by.is_some());
-    let keys = match held {
-        true => "Enter watch it · t take it over · f go on in a copy · n new · h history · q quit",
-        false => "Enter resume · n new · f copy · x dismiss · h history · q quit",
-    };
-    lines.extend(wrap(
-        &[asking_keys(app, keys)],
-        columns,
-        &[],
-        &[],
-        Break::Words,
-    ));
-    lines.extend(words_below(app, columns));
-    // The selected one stays in sight.
-    let room = usize::from(area.height.saturating_sub(2));
+    let keys = if held { &HELD_KEYS } else { &KEYS };
+    let mut below = key_lines(app, keys, columns);
+    if columns >= GRID_COLUMNS {
+        // Its place is the first line of the keys.
+        lines.pop();
+    }
+    below.extend(words_below(app, columns));
+    // The selected one stays in sight, and what keys do.
+    let room = usize::from(area.height).saturating_sub(below.len());
     let skip = first_seen(card.at, &lines, room);
-    let lines: Vec<Line<'static>> = lines.into_iter().skip(skip).collect();
-    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
-    let at = centred(area, width, height);
-    let count = card.offers.len();
-    let title = match count {
-        1 => " unfinished work here ".to_string(),
-        n => format!(" unfinished work here: {n} sessions "),
+    let seen = lines.into_iter().skip(skip).take(room);
+    let lines: Vec<Line<'static>> = seen.chain(below).collect();
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let at = centred(area, width.saturating_sub(4), height);
+    frame.render_widget(Paragraph::new(lines), at);
+}
+
+type Key = (&'static str, &'static str);
+
+/// In columns, one below the other in each.
+const KEYS: [[Key; 2]; 3] = [
+    [("Enter", "resume"), ("x", "dismiss")],
+    [("n", "something new"), ("f", "fork")],
+    [("h", "history"), ("q", "leave")],
+];
+const HELD_KEYS: [[Key; 2]; 3] = [
+    [("Enter", "watch it"), ("t", "take it over")],
+    [("n", "something new"), ("f", "fork")],
+    [("h", "history"), ("q", "leave")],
+];
+const KEY_COLUMNS: [(usize, usize); 3] = [(7, 19), (3, 21), (3, 8)];
+const GRID_COLUMNS: usize = 61;
+
+/// What keys do: a grid, below a line that says why none counts yet; one after the other where it
+/// is narrow.
+fn key_lines(app: &App, keys: &[[Key; 2]; 3], columns: usize) -> Vec<Line<'static>> {
+    let theme = &app.theme;
+    if columns < GRID_COLUMNS {
+        let keys = keys.as_flattened().iter();
+        let keys: Vec<String> = keys.map(|(key, what)| format!("{key} {what}")).collect();
+        let keys = [asking_keys(app, &keys.join(" · "))];
+        return wrap(&keys, columns, &[], &[], Break::Words);
+    }
+    let (why, key_style) = match app.readiness() {
+        Readiness::Armed => ("", theme.accent),
+        Readiness::Behind => ("Tab first, then", theme.dim),
+        Readiness::Quiet => ("a moment …", theme.dim),
     };
-    let inner = boxed(frame, at, &title, theme);
-    frame.render_widget(Paragraph::new(lines), inner);
+    let mut lines = vec![Line::styled(why, theme.dim)];
+    for row in 0..2 {
+        let mut spans = Vec::new();
+        for (of_column, (key_columns, what_columns)) in keys.iter().zip(KEY_COLUMNS) {
+            let (key, what) = of_column[row];
+            spans.push(Span::styled(format!("{key:<key_columns$}"), key_style));
+            spans.push(Span::styled(format!("{what:<what_columns$}"), theme.dim));
+        }
+        lines.push(Line::from(spans));
+    }
+    lines
 }
 
 /// Lines to leave out above, so that the offer that is selected is seen with the keys.
 fn first_seen(at: usize, lines: &[Line<'_>], room: usize) -> usize {
     let over = lines.len().saturating_sub(room);
-    let starts: Vec<usize> = std::iter::once(0)
+    let starts: Vec<usize> = std::iter::empty()
         .chain(
             lines
                 .iter()
@@ -76,76 +121,143 @@ fn first_seen(at: usize, lines: &[Line<'_>], room: usize) -> usize {
 
 fn offer_lines(
     offer: &Offer,
-    selected: bool,
-    now_ms: i64,
+    mark: &'static str,
+    (now_ms, since_look): (i64, i64),
     columns: usize,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let mark = if selected { "▸ " } else { "  " };
-    let title = offer.info.title.as_deref().unwrap_or("untitled");
-    let style = if selected { theme.accent } else { theme.text };
+    let details = offer.details.as_ref();
+    let indent = if mark.is_empty() { "" } else { "  " };
+    // A name that was given says more than the last message.
+    let request = details.and_then(|details| details.request.as_deref());
+    let title = offer.info.title.as_deref().or(request);
+    let title = title.unwrap_or("untitled");
     let title = clip(&clean_line(title), columns.saturating_sub(2));
     let mut lines = vec![Line::from(vec![
         Span::styled(mark, theme.accent),
-        Span::styled(title, style),
+        Span::styled(title, theme.text),
     ])];
     let age = ago((now_ms - offer.info.updated_ms).max(0));
-    let how = match (&offer.held_by, &offer.details) {
+    let how = match (&offer.held_by, details) {
         (Some(0), _) => "open in another process".to_string(),
         (Some(pid), _) => format!("open in process {pid}"),
         (None, Some(details)) => details.how.clone(),
         (None, None) => "unfinished".to_string(),
     };
-    let id = short_id(&offer.info.id);
     let entries = count(offer.info.entries, "entry");
-    let mode = match &offer.details {
-        Some(details) => format!(" · mode {}", details.mode.name()),
-        None => String::new(),
-    };
-    let facts = format!("{how} {age} ago · {entries} · {id}{mode}");
-    let mut put = |text: String, style| {
-        let spans = [Span::styled(clean_line(&text).into_owned(), style)];
-        let before = [Span::raw("    ")];
-        lines.extend(wrap(&spans, columns, &before, &before, Break::Words));
-    };
-    put(facts, theme.dim);
-    if let Some(details) = &offer.details {
-        for (text, style) in detail_lines(details, theme) {
-            put(text, style);
-        }
+    let mut facts = vec![format!("{how} {age} ago"), entries];
+    if let Some(details) = details {
+        facts.push(mode_words(details.mode).to_string());
+    }
+    facts.push(short_id(&offer.info.id).to_string());
+    let facts = clean_line(&facts.join(" · ")).into_owned();
+    let before = [Span::raw(indent)];
+    let facts = [Span::styled(facts, theme.dim)];
+    lines.extend(wrap(&facts, columns, &before, &before, Break::Words));
+    if let Some(details) = details {
+        lines.extend(
+            detail_lines(details, since_look, columns, theme)
+                .into_iter()
+                .map(|mut line| {
+                    line.spans.insert(0, Span::raw(indent));
+                    line
+                }),
+        );
     }
     lines
 }
 
-fn detail_lines(details: &Details, theme: &Theme) -> Vec<(String, ratatui::style::Style)> {
+/// A glyph, what it is, and the words.
+fn told(
+    (glyph, glyph_style): (&'static str, Style),
+    name: &str,
+    (words, style): (&str, Style),
+    columns: usize,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let first = [
+        Span::styled(format!("{glyph} "), glyph_style),
+        Span::styled(format!("{name:<NAME_COLUMNS$} "), theme.dim),
+    ];
+    let rest = [Span::raw(" ".repeat(NAME_COLUMNS + 3))];
+    let spans = [Span::styled(clean_line(words).into_owned(), style)];
+    let columns = columns.saturating_sub(2);
+    wrap(&spans, columns, &first, &rest, Break::Words)
+}
+
+/// A glyph, what it is, the words on one line, and a time at its end.
+fn told_short(
+    glyph: Span<'static>,
+    name: &str,
+    (words, style): (&str, Style),
+    time: &str,
+    columns: usize,
+    theme: &Theme,
+) -> Line<'static> {
+    let before = format!(" {name:<NAME_COLUMNS$} ");
+    let taken = 1 + width(&before) + width(time) + 1 + 2;
+    let room = columns.saturating_sub(taken);
+    let words = clip(&clean_line(words), room);
+    let blank = " ".repeat((room + 1).saturating_sub(width(&words)));
+    Line::from(vec![
+        glyph,
+        Span::styled(before, theme.dim),
+        Span::styled(words, style),
+        Span::styled(format!("{blank}{time}"), theme.dim),
+    ])
+}
+
+fn detail_lines(
+    details: &Details,
+    since_look: i64,
+    columns: usize,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let (text, dim) = (theme.text, theme.dim);
+    let blank = (" ", dim);
+    let all =
+        |glyph, name: &str, words: &str, style| told(glyph, name, (words, style), columns, theme);
     let mut lines = Vec::new();
     if details.mode == Mode::BypassPermissions {
-        lines.push(("it runs without asking".to_string(), theme.warn));
+        let words = "it runs without asking";
+        lines.extend(all(("!", theme.warn), "mode", words, text));
     }
-    if let Some(step) = &details.plan_step {
-        lines.push((format!("plan: {step}"), theme.text));
-    }
-    if let Some(doing) = &details.doing {
-        lines.push((format!("was at: {doing}"), theme.text));
+    if let Some(request) = &details.request {
+        lines.extend(all(blank, "last", request, text));
     }
     for running in &details.running {
-        let age = clock(running.age_ms);
-        lines.push((
-            format!("still running, {age}: {}", running.command),
-            theme.running,
-        ));
+        let age = running.age_ms + since_look;
+        let glyph = Span::styled(spinner(age), theme.running);
+        let command = (running.command.as_str(), text);
+        let line = told_short(glyph, "runs on", command, &clock(age), columns, theme);
+        lines.push(line);
         if let Some(last) = &running.last_line {
-            lines.push((format!("  its last line: {last}"), theme.dim));
+            let glyph = Span::raw(" ");
+            lines.push(told_short(glyph, "", (last, dim), "", columns, theme));
         }
     }
+    let mut tell = |glyph, name: &str, words: &str, style| {
+        lines.extend(all(glyph, name, words, style));
+    };
+    if let Some(doing) = details
+        .doing
+        .as_ref()
+        .filter(|_| details.running.is_empty())
+    {
+        tell(blank, "was at", doing, text);
+    }
+    if let Some(step) = &details.plan_step {
+        tell(("▸", text), "plan", step, text);
+    }
+    if let Some(typed) = &details.typed {
+        tell(("✎", text), "typed", typed, text);
+    }
     if !details.recovered.is_empty() {
-        lines.push((format!("kept: {}", details.recovered.join(", ")), theme.ok));
+        tell(blank, "kept", &details.recovered.join(", "), dim);
     }
     for doubt in &details.in_doubt {
-        lines.push((
-            format!("in doubt: {doubt}; it is looked at, not repeated"),
-            theme.warn,
-        ));
+        let words = format!("{doubt}; it is looked at, not repeated");
+        tell(("?", theme.warn), "in doubt", &words, text);
     }
     lines
 }

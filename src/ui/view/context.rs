@@ -2,8 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::status::short;
 use crate::ui::app::App;
+use crate::ui::text::short;
 
 /// How full the context is, in lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
@@ -24,17 +24,12 @@ pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let parts = gauge.parts;
     let free = gauge.window.saturating_sub(parts.all());
     let mut lines = vec![
-        Line::styled(app.now.model.clone(), theme.heading),
-        row(
-            theme.gauge_system,
-            "▓",
-            "system prompt and tools",
-            parts.system,
-        ),
-        row(theme.gauge_system, "▓", "instructions", parts.instructions),
-        row(theme.gauge_summary, "▒", "summary or note", parts.summary),
-        row(theme.gauge_recent, "█", "recent, in full", parts.recent),
-        row(theme.gauge_free, "·", "free, the answer included", free),
+        Line::styled(app.now.model.clone(), theme.heading()),
+        row(theme.text, "▓", "system prompt and tools", parts.system),
+        row(theme.text, "▓", "instructions", parts.instructions),
+        row(theme.dim, "▒", "summary or note", parts.summary),
+        row(theme.text, "█", "recent, in full", parts.recent),
+        row(theme.border, "·", "free, the answer included", free),
         Line::default(),
     ];
     let said = gauge.lines();

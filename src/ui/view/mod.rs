@@ -3,6 +3,7 @@
 //! From top to bottom: the conversation, what is going on, the box or a question, the status
 //! line. A screen too small for all of it gives up the parts in the middle first.
 
+mod ascii;
 mod ask;
 mod card;
 mod context;
@@ -14,12 +15,12 @@ mod status;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
+use super::transcript::spinner;
 use crate::core::next::Why;
 use crate::core::text::in_one_line;
 use crate::core::visible::{visible, without_cosmetics};
@@ -41,6 +42,13 @@ const MAX_QUEUED: usize = 3;
 
 /// Draws the whole screen, and keeps in `app` the size that it has.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
+    draw_all(frame, app);
+    if app.is_ascii {
+        ascii::only(frame.buffer_mut());
+    }
+}
+
+fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     let area = frame.area();
     app.size = (area.width, area.height);
     if area.width < 10 || area.height < 4 {
@@ -98,11 +106,47 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         1 => frame.render_widget(words_in_a_row(app, below.width), below),
         _ => {
             let layout = composer_styles(app);
+            let below = within_margin(below);
             app.composer
                 .draw(frame, below, &layout, matches!(app.overlay, Overlay::None));
+            placeholder(frame, below, app);
         }
     }
-    status::draw(frame, status, app);
+    status::draw(frame, within_margin(status), app);
+}
+
+/// Fewer columns have no margin.
+const MARGIN_COLUMNS: u16 = 40;
+
+/// Two columns are left free at each side.
+fn within_margin(area: Rect) -> Rect {
+    match area.width >= MARGIN_COLUMNS {
+        true => Rect {
+            x: area.x + 2,
+            width: area.width - 4,
+            ..area
+        },
+        false => area,
+    }
+}
+
+/// What may be typed, where nothing is.
+fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
+    if !app.composer.is_empty() || app.composer.is_searching() || area.height < 3 {
+        return;
+    }
+    let words = match app.phase {
+        Phase::Working { .. } => "Type on: Enter queues it",
+        _ => "Say what is to be done",
+    };
+    let at = Rect {
+        x: area.x + 2,
+        y: area.y + 1,
+        width: area.width.saturating_sub(2),
+        height: 1,
+    };
+    let words = clip(words, usize::from(at.width));
+    frame.render_widget(Span::styled(words, app.theme.dim), at);
 }
 
 /// Below a question the box is there only while words stand in it.
@@ -110,10 +154,12 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
     match (&app.asked, app.readiness()) {
         (None, _) => {
             let room = (area.height / BOX_PART).max(3);
-            app.composer.height(area.width, room)
+            app.composer.height(within_margin(area).width, room)
         }
         (Some(_), Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
-        (Some(_), Readiness::Behind) => app.composer.height(area.width, BOX_BELOW_QUESTION),
+        (Some(_), Readiness::Behind) => app
+            .composer
+            .height(within_margin(area).width, BOX_BELOW_QUESTION),
         (Some(_), _) => 0,
     }
 }
@@ -127,7 +173,7 @@ pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
         shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
     }
     Line::from(vec![
-        Span::styled("> ", app.theme.accent),
+        Span::styled("› ", app.theme.accent),
         Span::styled(shown.to_string(), app.theme.text),
         Span::styled("▏", app.theme.accent),
     ])
@@ -139,9 +185,9 @@ fn composer_styles(app: &App) -> super::composer::ComposerStyles {
         text: theme.text,
         dim: theme.dim,
         accent: theme.accent,
-        selection: theme.selection,
+        selection: theme.accent,
         border: theme.border,
-        border_focus: theme.border_focus,
+        border_focus: theme.border,
         warn: theme.warn,
     }
 }
@@ -171,11 +217,7 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if matches!(app.overlay, Overlay::Search(_))
         && let Overlay::Search(search) = std::mem::replace(&mut app.overlay, Overlay::None)
     {
-        let found = app.theme.selection;
-        let styles = (
-            found,
-            found.add_modifier(Modifier::REVERSED | Modifier::BOLD),
-        );
+        let styles = app.theme.found();
         let (mut layout, transcript) = app.layout_context();
         transcript.mark_found(&search, &mut lines, height, styles, &mut layout);
         app.overlay = Overlay::Search(search);
@@ -192,37 +234,45 @@ fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
 
 fn welcome(app: &App) -> Vec<Line<'static>> {
     let theme = &app.theme;
-    let folder = app.launch.shown(&app.launch.folder);
-    let folder = clean_line(&folder).into_owned();
-    vec![
-        Line::from(vec![
-            Span::raw("  "),
-            Span::styled("rewake", theme.accent),
-            Span::styled(format!(" {}", app.launch.version), theme.dim),
-        ])
-        .centered(),
-        Line::styled(folder, theme.dim).centered(),
-        Line::default(),
-        Line::styled(
-            "say what is to be done · ? keys · / commands · F2 history",
-            theme.dim,
-        )
-        .centered(),
-    ]
+    let columns = usize::from(app.size.0);
+    let said = |text: &str| Line::styled(text.to_string(), theme.dim);
+    let keys = |pairs: &[(&str, &str)]| {
+        let mut spans = Vec::new();
+        for (key, what) in pairs {
+            spans.push(Span::styled(format!("{key}  "), theme.text));
+            spans.push(Span::styled(format!("{what:<24}"), theme.dim));
+        }
+        Line::from(spans)
+    };
+    let mut lines = vec![Line::styled("rewake", theme.heading())];
+    if columns >= WELCOME_COLUMNS + 4 {
+        lines.extend([
+            said("Every step is on disk before it counts."),
+            said("Kill it at any instant: the next start resumes."),
+            Line::default(),
+            keys(&[("@", "mention a file"), ("/", "commands")]),
+            keys(&[("!", "a shell command"), ("?", "keys")]),
+            keys(&[("F2", "history")]),
+        ]);
+    } else {
+        lines.extend([keys(&[("/", "commands")]), keys(&[("?", "keys")])]);
+    }
+    // The block stands in the middle, its lines do not.
+    let left = columns.saturating_sub(WELCOME_COLUMNS.min(columns)) / 2;
+    for line in &mut lines {
+        line.spans.insert(0, Span::raw(" ".repeat(left)));
+    }
+    lines
 }
+
+/// The widest line of what an empty session shows.
+const WELCOME_COLUMNS: usize = 48;
 
 /// Between the conversation and the box: the plan, what is queued, what is being done.
 fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
     let theme = &app.theme;
     let columns = usize::from(columns);
     let mut lines = Vec::new();
-    if let Some(plan) = &app.now.plan
-        && let Some(current) = plan.current()
-    {
-        let at = plan.steps.iter().position(|s| s == current).unwrap_or(0) + 1;
-        let what = format!("▸ {at}/{} {}", plan.steps.len(), clean_line(&current.text));
-        lines.push(Line::styled(clip(&what, columns), theme.dim));
-    }
     for queued in app.queued.iter().take(MAX_QUEUED) {
         let mark = if app.editing == Some(queued.id) {
             "✎"
@@ -230,7 +280,7 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
             "↑"
         };
         let what = format!("{mark} queued: {}", clean_line(&queued.message.typed()));
-        lines.push(Line::styled(clip(&what, columns), theme.user));
+        lines.push(Line::styled(clip(&what, columns), theme.text));
     }
     if app.queued.len() > MAX_QUEUED {
         let more = app.queued.len() - MAX_QUEUED;
@@ -255,8 +305,8 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
 fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'static> {
     let age = clock((app.now_ms - command.since_ms).max(0));
     let (end, style) = match command.is_stopped {
-        true => (format!(" · {age} · it is being ended"), app.theme.warn),
-        false => (format!(" · {age} · Esc ends it"), app.theme.running),
+        true => (format!(" · {age} · it is being ended"), app.theme.dim),
+        false => (format!(" · {age} · Esc ends it"), app.theme.dim),
     };
     let command = in_one_line(&command.command, columns);
     let room = columns.saturating_sub(width(&end) + 2);
@@ -306,7 +356,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
         Phase::Working { since_ms } if app.asked.is_none() => {
             let age = clock((app.now_ms - since_ms).max(0));
-            (format!("working {age} · Esc stops"), theme.running)
+            (format!("working {age}{} · Esc stops", pace(app)), theme.dim)
         }
         Phase::Working { .. } => (String::new(), theme.dim),
         // Why words were not taken must be seen whole.
@@ -321,7 +371,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
                 Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit => "waiting",
             };
             let text = format!("{what} · Enter goes on, or say something");
-            (text, theme.warn)
+            (text, theme.text)
         }
         Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),
         Phase::Ended => (
@@ -334,16 +384,60 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         (false, true) => text,
         (false, false) => format!("{text} · {hint}"),
     };
-    let above = match app.transcript.scroll {
-        super::transcript::Scroll::End => "",
-        super::transcript::Scroll::At { .. } => "↓ more below (End) ",
+    let glyph = match (app.phase, &app.asked) {
+        (Phase::Working { since_ms }, None) => spinner((app.now_ms - since_ms).max(0)),
+        _ => " ",
     };
-    let room = columns.saturating_sub(width(above) + 1);
+    let right = match app.transcript.scroll {
+        super::transcript::Scroll::End => plan_step(app, columns),
+        super::transcript::Scroll::At { .. } => "↓ more below (End)".to_string(),
+    };
+    let edge = columns.saturating_sub(2);
+    // Of the two, what is going on stays.
+    let right = match width(&text) + width(&right) + 6 > edge {
+        true if width(&text) + 12 > edge => String::new(),
+        true => clip(&right, edge.saturating_sub(width(&text) + 6)),
+        false => right,
+    };
+    let room = edge.saturating_sub(2 + width(&right));
     let text = clip(&clean_line(&text), room);
-    let gap = " ".repeat(columns.saturating_sub(width(&text) + width(above)));
+    let gap = " ".repeat(room.saturating_sub(width(&text)));
     Line::from(vec![
+        Span::styled(format!("{glyph} "), theme.running),
         Span::styled(text, style),
         Span::raw(gap),
-        Span::styled(above.to_string(), theme.accent),
+        Span::styled(right, theme.dim),
     ])
 }
+
+/// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
+fn plan_step(app: &App, columns: usize) -> String {
+    if !matches!(app.phase, Phase::Working { .. }) {
+        return String::new();
+    }
+    let Some(plan) = &app.now.plan else {
+        return String::new();
+    };
+    let Some(current) = plan.current() else {
+        return String::new();
+    };
+    let at = plan.steps.iter().position(|s| s == current).unwrap_or(0) + 1;
+    let step = clip(&clean_line(&current.text), columns / 2);
+    format!("plan {at} of {} · {step}", plan.steps.len())
+}
+
+/// What comes, or that nothing does.
+fn pace(app: &App) -> String {
+    if let Some(rate) = app.transcript.stream.tokens_per_second(app.now_ms) {
+        return format!(" · streaming about {rate} tok/s");
+    }
+    match app.transcript.waits_ms(app.now_ms) {
+        Some(ms) if ms >= FIRST_BYTE_MS => {
+            format!(" · waiting for the first byte {}", clock(ms))
+        }
+        _ => String::new(),
+    }
+}
+
+/// An answer usually begins before this.
+const FIRST_BYTE_MS: i64 = 3_000;

@@ -6,9 +6,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use crate::config::Standing;
+use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
-use crate::ui::text::{Break, clean_line, clip, width, wrap};
+use crate::ui::overlay::Extent;
+use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
+
+/// Columns below which a question cannot be read.
+const MIN_ROOM: usize = 4;
 
 pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
@@ -25,8 +30,8 @@ pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
 pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
-        .border_style(theme.border_focus)
-        .title(Span::styled(title.to_string(), theme.heading));
+        .border_style(theme.border)
+        .title(Span::styled(title.to_string(), theme.heading()));
     let inner = block.inner(at);
     frame.render_widget(Clear, at);
     frame.render_widget(block, at);
@@ -122,7 +127,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             ),
         ]);
         if place == picker.at {
-            line = line.patch_style(theme.selection);
+            line = line.patch_style(theme.accent);
         }
         lines.push(line);
     }
@@ -149,7 +154,8 @@ pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         ..
     } = &app.overlay
     {
-        question_box(frame, area, question, about, keys, app);
+        let (question, about, keys) = (question.clone(), about.clone(), *keys);
+        question_box(frame, area, &question, &about, keys, app);
     }
 }
 
@@ -204,37 +210,64 @@ pub(super) fn asking_keys(app: &App, keys: &str) -> Span<'static> {
     }
 }
 
-/// A question, what it is about, a line each as far as they fit, and the keys that answer it.
+/// A question, what it is about, and the keys that answer it, which stay when the rest scrolls.
+/// Nothing is left out: a yes counts only when the end was on the screen.
 fn question_box(
     frame: &mut Frame<'_>,
     area: Rect,
     question: &str,
     about: &[String],
     keys: &str,
-    app: &App,
+    app: &mut App,
 ) {
     let theme = &app.theme;
     let columns = area.width.saturating_sub(2).min(76);
     let room = usize::from(columns.saturating_sub(4));
-    let span = |text: &str, style| vec![Span::styled(text.to_string(), style)];
-    let mut lines = wrap(&span(question, theme.text), room, &[], &[], Break::Words);
+    let in_rows = |text: &str, style| {
+        let spans = [Span::styled(text.to_string(), style)];
+        wrap(&spans, room, &[], &[], Break::Words)
+    };
+    let mut lines = in_rows(&visible::counted(&clean_line(question), false), theme.text);
+    if !about.is_empty() {
+        let about = visible::command(&about.join("\n"));
+        let about = clean(&about);
+        lines.extend(
+            about
+                .split('\n')
+                .flat_map(|line| in_rows(line, theme.heading())),
+        );
+    }
     let keys = wrap(&[asking_keys(app, keys)], room, &[], &[], Break::Words);
     let words = words_below(app, room);
-    let taken = lines.len() + 1 + keys.len() + usize::from(words.is_some()) + 2;
-    let fitting = usize::from(area.height).saturating_sub(taken).max(1);
-    let shown = match about.len() > fitting {
-        true => fitting.saturating_sub(1),
-        false => about.len(),
+    let fixed = 1 + keys.len() + usize::from(words.is_some());
+    let most = usize::from(area.height).saturating_sub(2);
+    let rows = match lines.len() + fixed <= most {
+        true => lines.len(),
+        // A row says where it is.
+        false => most.saturating_sub(fixed + 1),
     };
-    let one = |text: &str| Line::styled(clip(&clean_line(text), room), theme.heading);
-    lines.extend(about.iter().take(shown).map(|text| one(text)));
-    if shown < about.len() {
-        lines.push(one(&format!("and {} more", about.len() - shown)));
+    let mut page = app.page;
+    page.extent = Extent {
+        // What is cut at the right is not seen.
+        rows: if room < MIN_ROOM { 0 } else { rows },
+        lines: lines.len(),
+    };
+    page.top = page.top.min(lines.len() - rows);
+    let mut shown: Vec<Line<'static>> = lines.iter().skip(page.top).take(rows).cloned().collect();
+    if rows < lines.len() {
+        let (first, last, all) = (page.top + 1, page.top + rows, lines.len());
+        let (what, style) = match page.end_seen {
+            true => ("scroll", theme.dim),
+            false => ("scroll to the end", theme.warn),
+        };
+        let text = format!("↑↓ {what} · {first}–{last} of {all}");
+        shown.push(Line::styled(clip(&text, room), style));
     }
-    lines.push(Line::default());
-    lines.extend(keys);
-    lines.extend(words);
-    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    shown.push(Line::default());
+    shown.extend(keys);
+    shown.extend(words);
+    let height = u16::try_from(shown.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
-    frame.render_widget(Paragraph::new(lines), inner);
+    frame.render_widget(Paragraph::new(shown), inner);
+    app.page = page;
 }

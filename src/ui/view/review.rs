@@ -99,7 +99,7 @@ fn title(review: &Review, columns: usize, theme: &Theme) -> Line<'static> {
         }
         _ => format!("changes since the last commit  {files} · +{added} −{removed} · {seen} seen"),
     };
-    Line::styled(clip(&text, columns), theme.heading)
+    Line::styled(clip(&text, columns), theme.heading())
 }
 
 fn list_lines(review: &Review, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
@@ -122,7 +122,7 @@ fn list_lines(review: &Review, area: Rect, theme: &Theme) -> Vec<Line<'static>> 
         let gap = " ".repeat(room.saturating_sub(width(&path)) + 2);
         let focus = if at == review.at { "› " } else { "  " };
         let style = if at == review.at {
-            theme.selection
+            theme.accent
         } else {
             theme.text
         };

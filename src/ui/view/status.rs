@@ -1,5 +1,9 @@
 //! The last line: model, mode, place, how full the context is, what it costs, and what would
 //! be lost if the power went now.
+//!
+//! Where there is no room, parts go in this order: tokens, the provider before the model, the
+//! branch, the folder, the mode. The model, how full the context is, and what would be lost
+//! stay.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,149 +13,164 @@ use ratatui::widgets::Paragraph;
 
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
-use crate::session::context::Gauge;
+use crate::session::clock;
 use crate::ui::app::App;
-use crate::ui::text::{clean_line, clip_middle, width};
+use crate::ui::text::{clean_line, clip, clip_middle, short, width};
 
-const CELLS: u64 = 10;
+/// Of the reason why nothing is saved; all of it stands above.
+const REASON_COLUMNS: usize = 24;
+/// A model's name is cut down to so many columns, and no further.
+const LEAST_MODEL: usize = 6;
+
+/// Parts that may be left out, those that go first first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Tokens,
+    Provider,
+    Branch,
+    Folder,
+    Mode,
+    Full,
+}
+
+const PARTS: [Part; 6] = [
+    Part::Tokens,
+    Part::Provider,
+    Part::Branch,
+    Part::Folder,
+    Part::Mode,
+    Part::Full,
+];
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let columns = usize::from(area.width);
-    let mut left = left(app);
-    let mut right = right(app);
-    // What matters least goes first where there is no room.
-    while sum(&left) + sum(&right) + 1 > columns && left.len() + right.len() > 3 {
-        if right.len() > 1 {
-            right.remove(0);
-        } else {
-            left.pop();
+    let model_columns = width(&model(app, false));
+    let mut line = (Vec::new(), Vec::new());
+    for dropped in 0..=PARTS.len() {
+        let has = |part: Part| PARTS[dropped..].contains(&part);
+        line = (left(app, has), right(app, has));
+        let others = sum(&line.0) + sum(&line.1) - model_columns.min(sum(&line.0));
+        // Before the last part goes, the model's name is cut.
+        let wanted = match has(Part::Mode) {
+            true => model_columns,
+            false => model_columns.min(LEAST_MODEL),
+        };
+        if others + wanted + 2 <= columns {
+            break;
         }
     }
-    // Of the model, as much as there is room for beside the mode.
-    if let [model, mode] = left.as_mut_slice()
-        && let [name] = model.as_mut_slice()
-    {
-        let others = sum(std::slice::from_ref(mode)) + sum(&right) + 1;
-        name.content = clip_middle(&name.content, columns.saturating_sub(others)).into();
+    let (mut left, right) = line;
+    let over = (sum(&left) + sum(&right) + 2).saturating_sub(columns);
+    if let Some(model) = left.first_mut().filter(|_| over > 0) {
+        let room = width(&model.content).saturating_sub(over);
+        model.content = clip_middle(&model.content, room).into();
     }
     let gap = columns.saturating_sub(sum(&left) + sum(&right));
-    let mut spans: Vec<Span<'static>> = left.into_iter().flatten().collect();
+    let mut spans = left;
     spans.push(Span::raw(" ".repeat(gap)));
-    spans.extend(right.into_iter().flatten());
+    spans.extend(right);
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-type Part = Vec<Span<'static>>;
-
-fn sum(parts: &[Part]) -> usize {
-    parts.iter().flatten().map(|s| width(&s.content)).sum()
+fn sum(spans: &[Span<'static>]) -> usize {
+    spans.iter().map(Span::width).sum()
 }
 
-fn left(app: &App) -> Vec<Part> {
-    let theme = &app.theme;
-    let mode_style = match app.now.mode {
-        Mode::Default => theme.dim,
-        Mode::AcceptEdits => theme.ok,
-        Mode::Plan => theme.accent,
-        Mode::BypassPermissions => theme.error,
+fn model(app: &App, with_provider: bool) -> String {
+    let name = clean_line(&app.now.model).into_owned();
+    let name = match name.rsplit_once('/') {
+        Some((_, short)) if !with_provider => short.to_string(),
+        _ => name,
     };
-    let effort = match app.now.effort {
-        Effort::Default => String::new(),
-        effort => format!(" {}", effort.name()),
-    };
-    let mut parts = vec![
-        vec![Span::styled(
-            format!(" {}{effort}", clean_line(&app.now.model)),
-            theme.text,
-        )],
-        vec![Span::styled(
-            format!(" · {}", app.now.mode.name()),
-            mode_style,
-        )],
-    ];
-    let folder = match app.now.folder.as_str() {
-        "" => app.launch.shown(&app.launch.folder),
-        folder => app.launch.shown(folder),
-    };
-    let branch = match &app.branch {
-        Some(branch) => format!(" ({})", clean_line(branch)),
-        None => String::new(),
-    };
-    let background = app.now.background.len();
-    if background > 0 {
-        let what = format!(" · {background} running (/ps)");
-        parts.push(vec![Span::styled(what, theme.running)]);
+    match app.now.effort {
+        Effort::Default => name,
+        effort => format!("{name} {}", effort.name()),
     }
-    let place = format!(" · {}{branch}", clip_middle(&clean_line(&folder), 40));
-    parts.push(vec![Span::styled(place, theme.dim)]);
-    parts
 }
 
-fn right(app: &App) -> Vec<Part> {
+/// The mode in words.
+pub(super) fn mode_words(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Default => "asks first",
+        Mode::AcceptEdits => "edits freely",
+        Mode::Plan => "plans only",
+        Mode::BypassPermissions => "asks nothing",
+    }
+}
+
+fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
     let theme = &app.theme;
+    let dim = |text: String| Span::styled(text, theme.dim);
+    let mut spans = vec![dim(model(app, has(Part::Provider)))];
+    if has(Part::Mode) {
+        let style = match app.now.mode {
+            Mode::BypassPermissions => theme.warn,
+            Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
+        };
+        spans.push(dim(" · ".to_string()));
+        spans.push(Span::styled(mode_words(app.now.mode), style));
+    }
+    let background = app.now.background.len();
+    if background > 0 && has(Part::Mode) {
+        let how = if has(Part::Folder) { " (/ps)" } else { "" };
+        spans.push(dim(format!(" · {background} running{how}")));
+    }
+    if has(Part::Folder) {
+        let folder = match app.now.folder.as_str() {
+            "" => app.launch.shown(&app.launch.folder),
+            folder => app.launch.shown(folder),
+        };
+        let name = folder.rsplit('/').find(|part| !part.is_empty());
+        let name = clean_line(name.unwrap_or("/")).into_owned();
+        spans.push(dim(format!(" · {}", clip_middle(&name, 40))));
+    }
+    if let Some(branch) = app.branch.as_ref().filter(|_| has(Part::Branch)) {
+        let branch = clip_middle(&clean_line(branch), 40);
+        spans.push(dim(format!(" {branch}")));
+    }
+    spans
+}
+
+fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
+    let theme = &app.theme;
+    let dim = |text: String| Span::styled(text, theme.dim);
     let usage = app.now.usage;
-    let mut parts = Vec::new();
-    if usage.all() > 0 {
+    let mut spans = Vec::new();
+    if usage.all() > 0 && has(Part::Tokens) {
         let cost = match app.cost_usd {
             Some(cost) if cost > 0.0 => format!(" ${cost:.2}"),
             _ => String::new(),
         };
-        let tokens = format!("↑{} ↓{}{cost} ", short(usage.prompt()), short(usage.output));
-        parts.push(vec![Span::styled(tokens, theme.dim)]);
+        let (sent, got) = (short(usage.prompt()), short(usage.output));
+        spans.push(dim(format!("↑{sent} ↓{got}{cost} · ")));
     }
-    if let Some(full) = &app.now.gauge {
-        parts.push(gauge(full, app));
+    if let Some(gauge) = app.now.gauge.as_ref().filter(|_| has(Part::Full)) {
+        let percent = gauge.parts.all() * 100 / gauge.window.max(1);
+        let style = if percent >= 80 { theme.warn } else { theme.dim };
+        spans.push(Span::styled(format!("{percent}% full"), style));
+        spans.push(dim(" · ".to_string()));
     }
-    parts.push(vec![saved(app)]);
-    parts
+    spans.push(saved(app));
+    spans
 }
 
-/// `▓▓▒░······ 34%`: system, summary, recent, free.
-fn gauge(gauge: &Gauge, app: &App) -> Part {
-    let theme = &app.theme;
-    let cells = |tokens: u64| (tokens * CELLS).div_ceil(gauge.window.max(1));
-    let parts = &gauge.parts;
-    let system = cells(parts.system + parts.instructions).min(CELLS);
-    let summary = cells(parts.summary).min(CELLS - system);
-    let recent = cells(parts.recent).min(CELLS - system - summary);
-    let free = CELLS - system - summary - recent;
-    let bar = |cell: &str, n: u64, style: Style| {
-        Span::styled(cell.repeat(usize::try_from(n).unwrap_or(0)), style)
-    };
-    let percent = parts.all() * 100 / gauge.window.max(1);
-    let style = if percent >= 80 { theme.warn } else { theme.dim };
-    vec![
-        bar("▓", system, theme.gauge_system),
-        bar("▒", summary, theme.gauge_summary),
-        bar("█", recent, theme.gauge_recent),
-        bar("·", free, theme.gauge_free),
-        Span::styled(format!(" {percent}% "), style),
-    ]
-}
-
-/// The live loss bound.
+/// What would be lost: at rest it stands still.
 fn saved(app: &App) -> Span<'static> {
     let theme = &app.theme;
-    match (&app.kept.trouble, app.kept.at_ms) {
-        (Some(_), _) => Span::styled("not saved ", theme.error),
-        (None, None) => Span::styled("nothing to save ", theme.dim),
-        (None, Some(at)) => {
-            let age = (app.now_ms - at).max(0);
-            let text = match age {
-                ..10_000 => format!("saved {:.1} s ago ", age as f64 / 1000.0),
-                10_000..60_000 => format!("saved {} s ago ", age / 1000),
-                _ => "saved ".to_string(),
-            };
-            Span::styled(text, theme.ok)
+    let style: Style = theme.dim;
+    match (&app.kept.trouble, app.unsaved_ms()) {
+        (Some(trouble), _) => {
+            let why = clip(&clean_line(trouble), REASON_COLUMNS);
+            let room = usize::from(app.size.0).saturating_sub(REASON_COLUMNS);
+            match width(&why) <= room {
+                true => Span::styled(format!("NOT SAVED: {why}"), theme.error),
+                false => Span::styled("NOT SAVED", theme.error),
+            }
         }
-    }
-}
-
-/// `12.3k`
-pub(super) fn short(n: u64) -> String {
-    match n {
-        ..1_000 => n.to_string(),
-        1_000..1_000_000 => format!("{:.1}k", n as f64 / 1e3),
-        _ => format!("{:.1}M", n as f64 / 1e6),
+        (None, None) => Span::styled("all saved", style),
+        (None, Some(age)) if age < 10_000 => {
+            Span::styled(format!("saved {:.1} s ago", age as f64 / 1000.0), style)
+        }
+        (None, Some(age)) => Span::styled(format!("saved {} ago", clock(age)), style),
     }
 }

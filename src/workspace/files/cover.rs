@@ -15,6 +15,9 @@ use crate::core::path;
 /// What version control keeps is not covered at any depth, and never written.
 const VERSION_CONTROL: [&[u8]; 5] = [b".git", b".jj", b".hg", b".svn", b".sl"];
 
+/// Names begin so in which a restore lays out what it sets back.
+pub(super) const STAGED: &str = ".rewake-restore-";
+
 /// A longer one is no glob that a person would write.
 const MAX_GLOB_BYTES: usize = 4_096;
 const MAX_GLOBS: usize = 1_000;
@@ -86,12 +89,18 @@ impl Coverage {
     /// say of it.
     pub(super) fn covers(&self, path: &[u8], ignored: bool) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
-        if is_version_control(path.file_name().unwrap_or_default()) || self.exclude.is_match(path) {
+        let name = path.file_name().unwrap_or_default();
+        if is_version_control(name) || is_staged(name) || self.exclude.is_match(path) {
             return false;
         }
         let is_own = || self.own.iter().any(|own| *own == self.root.join(path));
         (!ignored || self.include.is_match(path)) && !is_own()
     }
+}
+
+/// What is about to be set back, or was until now, for as long as that takes.
+fn is_staged(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(STAGED.as_bytes())
 }
 
 fn is_version_control(name: &OsStr) -> bool {

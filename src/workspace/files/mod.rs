@@ -4,16 +4,20 @@
 //! [`Cache`] is what was found last time, and [`verify()`] finds what changed since. What the
 //! contents are kept in is not known here: they are handed out as they are read.
 //!
-//! Invariant: nothing is written, no link is followed below the root, nothing is opened but
+//! Invariant: nothing is written but by [`restore()`], no link is followed below the root, nothing is opened but
 //! regular files and folders, and nothing below `.git` is looked at but its `info/exclude`.
 
 mod cache;
 mod cover;
 pub mod guard;
+mod merge;
 mod read;
+mod restore;
 mod verify;
 
 pub use cache::Cache;
 pub use cover::{Coverage, CoverageError, is_secret};
+pub use merge::merge3;
 pub use read::item_at;
+pub use restore::{CutShort, Done, Order, Point, restore};
 pub use verify::{Content, Pending, Progress, Stopped, one, verify};

@@ -141,7 +141,7 @@ fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
     fs::create_dir(kept.path("out")).unwrap();
     for name in ["out/file", ".git/hooks", ".env"] {
         fs::create_dir_all(kept.path(name).parent().unwrap()).unwrap();
-        kept.take(Scope::AllAnd(kept.path(name)));
+        kept.take(Scope::AllAnd(vec![kept.path(name)]));
         kept.write(name, "2");
         let whole = kept.path(name).display().to_string();
         let found = kept.take_written(name);

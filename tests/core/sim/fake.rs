@@ -17,6 +17,7 @@ use rewake::model::{Delta, Reply};
 use rewake::store::{Cause, Message, NewTree};
 use rewake::tools::{self, Ran, Work};
 use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
+use rewake::world::{RestoreEnd, RestoreOrder};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -253,6 +254,9 @@ pub struct Outside {
     edits: u32,
     /// The name of the tree that the files were as, at the begin of each effect.
     pub files_at: BTreeMap<CallId, String>,
+    /// The targets of restores that were done, and the one that was recorded at the begin.
+    pub restored: BTreeSet<String>,
+    pub begun: Option<String>,
     /// What paths lead to is exchanged for another at each death.
     pub moves: bool,
     deaths: u32,
@@ -291,6 +295,8 @@ impl Outside {
             replies: 0,
             edits: 0,
             files_at: BTreeMap::new(),
+            restored: BTreeSet::new(),
+            begun: None,
             moves: false,
             deaths: 0,
         }
@@ -657,7 +663,22 @@ impl World for Fake {
         }
     }
 
+    async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
+        self.pass().await;
+        self.outside.borrow_mut().restored.insert(order.target);
+        self.pass().await;
+        RestoreEnd {
+            written: 1,
+            ..RestoreEnd::default()
+        }
+    }
+
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+        let name = self.outside.borrow().begun.clone();
+        if let Some(target) = name {
+            let is_done = self.outside.borrow().restored.contains(&target);
+            assert!(is_done, "{} acts on files that are half set back", call.id);
+        }
         if self.ready.borrow_mut().remove(&call.id) {
             let name = self.outside.borrow().tree().name();
             self.outside.borrow_mut().files_at.insert(call.id, name);

@@ -34,7 +34,7 @@ use rewake::core::settings::Policy;
 use rewake::core::state::State;
 use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
 use rewake::session::context::windows;
-use rewake::store::{NewFork, Store, new_id};
+use rewake::store::{Batch, NewFork, Store, new_id};
 use stage::{begin, fresh_store, settings};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -64,6 +64,9 @@ struct Case {
     overloaded: bool,
     /// Each answer begins with an effect.
     effects_first: bool,
+    /// Files are to be set back first; and nothing goes on behind that.
+    restoring: bool,
+    is_stopped: bool,
     /// The answer has to fit a schema, and this one of the answers does, from 0.
     fits_at: Option<usize>,
 }
@@ -126,6 +129,10 @@ fn run(case: &Case) -> Ran {
     outside.borrow_mut().has_schema = case.fits_at.is_some();
 
     let session = begin(dir.path());
+    if case.restoring {
+        let target = begin_restoring(dir.path(), &session, case.is_stopped);
+        outside.borrow_mut().begun = Some(target);
+    }
     go_on(case, dir.path(), &session, &outside);
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
@@ -171,6 +178,32 @@ fn run(case: &Case) -> Ran {
         looks,
         asked,
     }
+}
+
+/// The same session, with files that are to be set back, and stopped where it was if `stopped`.
+fn begin_restoring(dir: &Path, session: &str, is_stopped: bool) -> String {
+    let target = "00112233445566778899aabbccddeeff".to_string();
+    let mut store = Store::open(dir).expect("the store opens");
+    let (mut head, _) = store.load(session).expect("the session loads");
+    let mut entries = Vec::new();
+    if is_stopped {
+        entries.push(Entry::Stopped { draft: None });
+    }
+    entries.push(Entry::Restoring {
+        before: "ffeeddccbbaa99887766554433221100".into(),
+        target: target.clone(),
+        to: None,
+        whole: false,
+        kept: vec![],
+        more_kept: 0,
+    });
+    let batch = Batch {
+        entries,
+        unfinished: true,
+        ..Batch::default()
+    };
+    store.append(&mut head, &batch).expect("restoring");
+    target
 }
 
 /// Starts the engine again and again until the session is at rest.
@@ -497,6 +530,42 @@ fn every_command_of_the_user() {
     }
 }
 
+/// Files that are half set back at the begin, and a crash at each boundary: that is done before all
+/// else, and recorded once. Where the session was stopped for it, nothing goes on by itself.
+#[test]
+fn every_boundary_of_a_restore() {
+    for is_stopped in [false, true] {
+        let restoring = Case {
+            restoring: true,
+            is_stopped,
+            ..Case::default()
+        };
+        let last = run(&restoring).boundaries;
+        for first in 0..=last {
+            for second in [0, first + 1, first + 2, first + 4] {
+                let ran = run(&Case {
+                    crashes: vec![first, second],
+                    ..restoring.clone()
+                });
+                let places = |kind: &str| -> Vec<usize> {
+                    let found = ran.records.iter().enumerate();
+                    let found = found.filter(|(_, r)| r.entry.kind() == kind);
+                    found.map(|(place, _)| place).collect()
+                };
+                let restored = places("restored");
+                assert_eq!(restored.len(), 1, "crashes at {first} and {second}");
+                let replied = places("replied");
+                assert!(replied.iter().all(|place| *place > restored[0]));
+                assert_eq!(
+                    replied.is_empty(),
+                    is_stopped,
+                    "crashes at {first} and {second}"
+                );
+            }
+        }
+    }
+}
+
 /// A fork at every entry leaves the effects of the other branch alone.
 #[test]
 fn every_fork() {
@@ -660,6 +729,8 @@ fn random(seeds: std::ops::Range<u64>) {
             overloaded: seed % 5 == 0,
             effects_first: false,
             fits_at: None,
+            restoring: seed % 7 == 0,
+            is_stopped: false,
         };
         let result = std::panic::catch_unwind(|| run(&case));
         if let Err(panic) = result {

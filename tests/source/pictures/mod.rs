@@ -111,7 +111,7 @@ fn pictures() {
     let project = project(&home);
 
     let mut terminal = start(&home, &project);
-    terminal.sees("say what is to be done");
+    terminal.sees("Say what is to be done");
     terminal.types(TASK);
     terminal.types(ENTER);
     terminal.answers("Enter chooses", "");
@@ -133,7 +133,7 @@ fn pictures() {
     terminal.kill();
 
     let mut terminal = start(&home, &project);
-    terminal.sees("still running");
+    terminal.sees("runs on");
     terminal.sees("checking part");
     terminal.answers("Enter resume", "");
     take(

@@ -1,23 +1,27 @@
-//! Sessions under their folders and days.
+//! Sessions under their folders: what each is, how it stands, and how old it is.
 
 use crate::core::text::count;
-use jiff::civil::Date;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::{both, typed};
+use super::{MARGIN, both, typed};
+use crate::session::short_id;
 use crate::ui::history::list::Line as Listed;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::{Row, State, words};
 use crate::ui::text::{clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
-/// Everything fits beside the title from here on; below the other, only the time does.
-const WIDE: usize = 100;
+/// Narrower, the glyph alone says how a session stands.
 const MEDIUM: usize = 64;
+const STATE_COLUMNS: usize = 12;
+const AGE_COLUMNS: usize = 6;
+
+/// Below the title of the row that is chosen.
+const DETAILS_INDENT: &str = "      ";
 
 impl Pane {
     pub(super) fn draw_list(
@@ -26,29 +30,22 @@ impl Pane {
         head: Rect,
         body: Rect,
         theme: &Theme,
-        today: Date,
+        now_ms: i64,
     ) {
         let columns = usize::from(head.width);
         frame.render_widget(Paragraph::new(self.list_head(columns, theme)), head);
-        let mut height = usize::from(body.height);
+        let height = usize::from(body.height);
         let mut lines = Vec::new();
-        // What does not fit into a narrow line is said of the selected one.
-        let details = self.list.row().filter(|_| columns < WIDE && height > 3);
-        let details = details.map(|row| Line::styled(clip(&facts(row), columns), theme.dim));
-        if details.is_some() {
-            height -= 1;
-        }
         self.list.show_selected(height);
         let (top, last) = (self.list.scroll.top, self.list.lines.len());
         let visible = self.list.lines.get(top..last.min(top + height));
         for line in visible.unwrap_or_default() {
-            lines.extend(self.list_line(*line, columns, theme, today));
+            lines.extend(self.list_line(*line, columns, theme, now_ms));
         }
         if self.list.rows.is_empty() && self.list.is_known {
-            lines.push(Line::styled(clip(self.nothing(), columns), theme.dim));
+            let nothing = format!("{MARGIN}{}", self.nothing());
+            lines.push(Line::styled(clip(&nothing, columns), theme.dim));
         }
-        lines.resize(height, Line::default());
-        lines.extend(details);
         frame.render_widget(Paragraph::new(lines), body);
     }
 
@@ -58,15 +55,34 @@ impl Pane {
         } else {
             "History"
         };
-        let total = u64::try_from(self.list.total).unwrap_or(u64::MAX);
-        let total = match self.list.is_known {
-            true => count(total, "session"),
-            false => "reading …".to_string(),
+        let here = self.list.here;
+        let elsewhere = self.list.total.saturating_sub(here);
+        let total = match (self.list.is_known, here, elsewhere) {
+            (false, ..) => "reading …".to_string(),
+            (true, here, 0) => format!("{here} here"),
+            (true, here, elsewhere) => format!("{here} here · {elsewhere} elsewhere"),
         };
         let is_focused = self.question.is_none();
+        let search = match self.list.query.is_empty() {
+            true => Line::styled(
+                clip(
+                    &format!("{MARGIN}search: everything said and printed"),
+                    columns,
+                ),
+                theme.dim,
+            ),
+            false => typed(
+                "search: ",
+                self.list.query.text(),
+                is_focused,
+                columns,
+                theme,
+            ),
+        };
         vec![
-            both((what, theme.heading), (&total, theme.dim), columns),
-            typed("/ ", self.list.query.text(), is_focused, columns, theme),
+            both((what, theme.heading()), (&total, theme.dim), columns),
+            search,
+            Line::default(),
         ]
     }
 
@@ -83,90 +99,109 @@ impl Pane {
         line: Listed,
         columns: usize,
         theme: &Theme,
-        today: Date,
+        now_ms: i64,
     ) -> Option<Line<'static>> {
         let row = |at: usize| self.list.rows.get(at);
+        let below = |text: &str| {
+            let room = columns.saturating_sub(MARGIN.len());
+            Line::styled(clip(&format!("{DETAILS_INDENT}{text}"), room), theme.dim)
+        };
         Some(match line {
+            Listed::Space(_) => Line::default(),
             Listed::Folder(at) => {
-                let workspace = &row(at)?.workspace;
-                let here = if *workspace == self.here {
-                    " · here"
-                } else {
-                    ""
+                let row = row(at)?;
+                let is_here = row.workspace == self.here;
+                let (name, here) = match is_here {
+                    true => (base(&row.workspace), " · here"),
+                    false => (row.place.as_str(), ""),
                 };
-                let name = clip_middle(workspace, columns.saturating_sub(width(here)));
-                Line::styled(format!("{name}{here}"), theme.heading)
+                let room = columns.saturating_sub(width(here) + 2 * MARGIN.len());
+                let name = clip_middle(name, room);
+                Line::styled(format!("{MARGIN}{name}{here}"), theme.dim)
             }
-            Listed::Day(at) => {
-                let day = words::day(row(at)?.day, today);
-                Line::styled(clip(&format!("  {day}"), columns), theme.dim)
+            Listed::Session(at) => {
+                let is_selected = at == self.list.selected;
+                session(row(at)?, is_selected, columns, theme, now_ms)
             }
-            Listed::Session(at) => session(row(at)?, at == self.list.selected, columns, theme),
-            Listed::Snippet(at) => {
-                let snippet = row(at)?.snippet.as_deref()?;
-                Line::styled(clip(&format!("      {snippet}"), columns), theme.quote)
-            }
+            Listed::Details(at) => below(&self.details(row(at)?)),
+            Listed::Snippet(at) => below(row(at)?.snippet.as_deref()?),
         })
+    }
+
+    /// What the title does not say of the row that is chosen.
+    fn details(&self, row: &Row) -> String {
+        let mut parts = Vec::new();
+        if row.fork.is_some() {
+            parts.push(format!("fork of: {}", row.title));
+        }
+        let last = self.list.last_words();
+        let last = last.and_then(|last| last.by_user.as_deref());
+        // Cut titles and whole messages begin alike.
+        let is_new = |last: &&str| !last.starts_with(name(row).trim_end_matches('…'));
+        if let Some(last) = last.filter(is_new) {
+            parts.push(format!("last: {last}"));
+        }
+        parts.push(count(row.entries, "entry"));
+        parts.join(" · ")
     }
 }
 
-fn session(row: &Row, is_selected: bool, columns: usize, theme: &Theme) -> Line<'static> {
-    let over = match is_selected {
-        true => theme.selection,
-        false => Style::new(),
+fn base(workspace: &str) -> &str {
+    let name = workspace.rsplit('/').next().unwrap_or_default();
+    if name.is_empty() { workspace } else { name }
+}
+
+/// Of a fork what was said last in it; its title is that of the session that it comes from.
+fn name(row: &Row) -> &str {
+    row.fork.as_deref().unwrap_or(&row.title)
+}
+
+fn session(
+    row: &Row,
+    is_selected: bool,
+    columns: usize,
+    theme: &Theme,
+    now_ms: i64,
+) -> Line<'static> {
+    let (mark, title_style) = match is_selected {
+        true => ("› ", theme.accent),
+        false => (MARGIN, theme.text),
     };
-    let style = |style: Style| style.patch(over);
-    let mark = if is_selected { "  ▸ " } else { "    " };
-    let name = match &row.fork {
-        Some(words) => format!("⑂ {words} · {}", row.title),
-        None => row.title.clone(),
-    };
-    let (state, facts) = columns_of(row, columns);
-    let room = columns.saturating_sub(width(&state) + width(&facts) + 1);
-    let title = clip(&format!("{mark}{name}"), room);
-    let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
+    let (glyph, state) = words::state(row.state);
     let state_style = match row.state {
         State::InUse(_) => theme.running,
-        State::Unfinished => theme.warn,
+        State::Unfinished => theme.text,
         State::Dismissed | State::Done => theme.dim,
     };
+    let age = words::age(now_ms.saturating_sub(row.updated_ms));
+    let age = format!("{age:>AGE_COLUMNS$}");
+    let state = match columns {
+        MEDIUM.. => format!("{state:<STATE_COLUMNS$}"),
+        _ => String::new(),
+    };
+    let taken = width(mark) + 2 + 1 + width(&state) + width(&age) + MARGIN.len();
+    let room = columns.saturating_sub(taken);
+    let fork = if row.fork.is_some() { "⑂ " } else { "" };
+    let title = clip(&format!("{fork}{}", name(row)), room);
+    let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![
-        Span::styled(title, style(theme.text)),
-        Span::styled(blank, style(theme.text)),
-        Span::styled(state, style(state_style)),
-        Span::styled(facts, style(theme.dim)),
+        Span::styled(mark, theme.accent),
+        Span::styled(format!("{glyph} "), state_style),
+        Span::styled(title, title_style),
+        Span::styled(blank, Style::new()),
+        Span::styled(state, state_style),
+        Span::styled(age, theme.dim),
     ])
 }
 
-/// State and figures, each in its column.
-fn columns_of(row: &Row, columns: usize) -> (String, String) {
-    let state = words::state(row.state);
-    let size = words::size(row.bytes);
-    let (time, cost) = (&row.time, &row.cost);
-    match columns {
-        WIDE.. => {
-            let entries = count(row.entries, "entry");
-            let facts = format!("{time:>7} {entries:>14} {size:>8} {cost:>9}");
-            (format!("{state:<18}"), facts)
-        }
-        MEDIUM..WIDE => (
-            format!("{:<12}", clip(&state, 11)),
-            format!("{time:>6} {size:>7} {cost:>9}"),
-        ),
-        _ => {
-            let sign = match row.state {
-                State::InUse(_) => "● ",
-                State::Unfinished => "○ ",
-                State::Dismissed | State::Done => "  ",
-            };
-            (sign.to_string(), time.clone())
-        }
-    }
-}
-
-fn facts(row: &Row) -> String {
-    let state = words::state(row.state);
+/// The figures of a session, and what it is called on the command line.
+pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
     let size = words::size(row.bytes);
-    format!("{state} · {entries} · {size} · {}", row.cost)
+    let process = match row.state {
+        State::InUse(Some(pid)) => format!(" · process {pid}"),
+        _ => String::new(),
+    };
+    let id = short_id(&row.id);
+    format!("{id} · {entries} · {size} · {}{process}", row.cost)
 }

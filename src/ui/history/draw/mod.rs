@@ -13,12 +13,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
+use super::keys::Hint;
 use super::pane::{Pane, Question};
 use crate::ui::text::{Break, clip, width, wrap};
 use crate::ui::theme::Theme;
 
 const MAX_HINT_LINES: usize = 3;
+/// Left and right of everything.
+const MARGIN: &str = "  ";
 const CURSOR: &str = " ";
+const BETWEEN: &str = " · ";
+/// Lower, the room of rules and blank lines is used for sessions.
+const TALL: u16 = 16;
 
 impl Pane {
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, now_ms: i64) {
@@ -26,23 +32,33 @@ impl Pane {
         frame.buffer_mut().set_style(area, theme.text);
         let columns = usize::from(area.width);
         let hints = self.hint_lines(columns, theme);
-        let said = u16::from(self.question.is_some() || self.notice.is_some());
+        let below = self.below(columns, theme);
+        let said = u16::try_from(below.len()).unwrap_or(0);
         let rows = u16::try_from(hints.len()).unwrap_or(0);
-        // Below the title of the list is its filter.
-        let head = if self.tree.is_some() { 1 } else { 2 };
-        let [head, body, line, keys] = Layout::vertical([
+        let is_tall = area.height >= TALL;
+        // Below the title of the list is what is searched for.
+        let head = match (self.tree.is_some(), is_tall) {
+            (true, _) => 1,
+            (false, true) => 3,
+            (false, false) => 2,
+        };
+        let [head, body, rule, line, keys] = Layout::vertical([
             Constraint::Length(head),
             Constraint::Min(1),
+            Constraint::Length(u16::from(is_tall)),
             Constraint::Length(said),
             Constraint::Length(rows),
         ])
         .areas(area);
         let today = self.today(now_ms);
+        let edge = "─".repeat(columns.saturating_sub(2 * MARGIN.len()));
+        let edge = Line::styled(format!("{MARGIN}{edge}"), theme.border);
+        frame.render_widget(Paragraph::new(edge), rule);
         match self.tree.is_some() {
             true => self.draw_tree(frame, head, body, theme, today),
-            false => self.draw_list(frame, head, body, theme, today),
+            false => self.draw_list(frame, head, body, theme, now_ms),
         }
-        frame.render_widget(Paragraph::new(self.said(columns, theme)), line);
+        frame.render_widget(Paragraph::new(below), line);
         frame.render_widget(Paragraph::new(hints), keys);
     }
 
@@ -51,12 +67,33 @@ impl Pane {
         now.to_zoned(self.list.zone.clone()).date()
     }
 
-    /// The question that is open, else what was said last.
-    fn said(&self, columns: usize, theme: &Theme) -> Line<'static> {
-        match (&self.question, &self.notice) {
-            (Some(Question::Delete { title, .. }), _) => {
-                let asked = "Delete? It goes to the trash: ";
-                let title = clip(title, columns.saturating_sub(width(asked)));
+    /// The question that is open, else what a key came to, else the last words of the session
+    /// that is chosen, with its figures if they are wanted.
+    fn below(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+        let mut lines: Vec<Line<'static>> = self.said(columns, theme).into_iter().collect();
+        let row = self.list.row().filter(|_| self.tree.is_none());
+        let dim = |text: &str| {
+            let room = columns.saturating_sub(MARGIN.len());
+            Line::styled(clip(&format!("{MARGIN}{text}"), room), theme.dim)
+        };
+        if lines.is_empty() && row.is_some() {
+            let last = self.list.last_words();
+            let last = last.and_then(|last| last.by_model.as_deref());
+            lines.push(last.map_or_else(Line::default, |last| dim(&format!("last said: {last}"))));
+        }
+        lines.extend(
+            row.filter(|_| self.is_more)
+                .map(|row| dim(&list::figures(row))),
+        );
+        lines
+    }
+
+    /// The question that is open, else what a key came to.
+    fn said(&self, columns: usize, theme: &Theme) -> Option<Line<'static>> {
+        Some(match (&self.question, &self.notice) {
+            (Some(Question::Trash { title, .. }), _) => {
+                let asked = format!("{MARGIN}Put it into the trash? ");
+                let title = clip(title, columns.saturating_sub(width(&asked)));
                 Line::styled(format!("{asked}{title}"), theme.warn)
             }
             (Some(Question::Title { input, .. }), _) => {
@@ -69,40 +106,60 @@ impl Pane {
                 let style = if notice.is_error {
                     theme.error
                 } else {
-                    theme.ok
+                    theme.text
                 };
-                Line::styled(clip(&notice.text, columns), style)
+                Line::styled(clip(&format!("{MARGIN}{}", notice.text), columns), style)
             }
-            (None, None) => Line::default(),
-        }
+            (None, None) => return None,
+        })
     }
 
+    /// One line of keys, or all of them where they are asked for.
     fn hint_lines(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+        let mut hints = self.hints().to_vec();
+        let room = columns.saturating_sub(2 * MARGIN.len());
+        let is_all = self.is_more && self.question.is_none();
+        let needs = |hints: &[Hint]| {
+            let of = |(key, what): &Hint| width(key) + 1 + width(what) + width(BETWEEN);
+            hints
+                .iter()
+                .map(of)
+                .sum::<usize>()
+                .saturating_sub(width(BETWEEN))
+        };
+        while !is_all && hints.len() > 1 && needs(&hints) > room {
+            // How more is seen and how one leaves is said to the last.
+            hints.remove(hints.len().saturating_sub(3));
+        }
         let mut spans: Vec<Span<'static>> = Vec::new();
-        for (n, (key, what)) in self.hints().iter().enumerate() {
+        for (n, (key, what)) in hints.iter().enumerate() {
             if n > 0 {
-                spans.push(Span::raw("  "));
+                spans.push(Span::styled(BETWEEN, theme.dim));
             }
             // A hint is not broken between its words.
             let what = format!("\u{a0}{}", what.replace(' ', "\u{a0}"));
-            spans.push(Span::styled(key.replace(' ', "\u{a0}"), theme.accent));
+            spans.push(Span::styled(key.replace(' ', "\u{a0}"), theme.text));
             spans.push(Span::styled(what, theme.dim));
         }
-        let mut lines = wrap(&spans, columns, &[], &[], Break::Words);
-        lines.truncate(MAX_HINT_LINES);
+        let margin = [Span::raw(MARGIN)];
+        let columns = columns.saturating_sub(MARGIN.len());
+        let mut lines = wrap(&spans, columns, &margin, &margin, Break::Words);
+        lines.truncate(if is_all { MAX_HINT_LINES } else { 1 });
         lines
     }
 }
 
-/// Left and right on one line; the left is cut where there is no room.
+/// Left and right on one line, between the margins; the left is cut where there is no room.
 fn both(left: (&str, Style), right: (&str, Style), columns: usize) -> Line<'static> {
+    let columns = columns.saturating_sub(2 * MARGIN.len());
     let right_text = clip(right.0, columns);
     let room = columns.saturating_sub(width(&right_text) + 1);
     let left_text = clip(left.0, room);
     let blank = columns.saturating_sub(width(&left_text) + width(&right_text));
     Line::from(vec![
+        Span::raw(MARGIN),
         Span::styled(left_text, left.1),
-        Span::styled(" ".repeat(blank), left.1),
+        Span::raw(" ".repeat(blank)),
         Span::styled(right_text, right.1),
     ])
 }
@@ -115,14 +172,14 @@ fn typed(
     columns: usize,
     theme: &Theme,
 ) -> Line<'static> {
-    let room = columns.saturating_sub(width(before) + 1);
+    let room = columns.saturating_sub(2 * MARGIN.len() + width(before) + 1);
     let hidden = width(text).saturating_sub(room);
     let shown = match hidden {
         0 => text.to_string(),
         _ => end_of(text, room),
     };
     let mut spans = vec![
-        Span::styled(before.to_string(), theme.accent),
+        Span::styled(format!("{MARGIN}{before}"), theme.dim),
         Span::styled(shown, theme.text),
     ];
     if is_focused {

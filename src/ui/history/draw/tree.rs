@@ -37,7 +37,7 @@ impl Pane {
             "reading …".to_string()
         };
         let title = format!("History › {}", tree.title);
-        let title = both((&title, theme.heading), (&entries, theme.dim), columns);
+        let title = both((&title, theme.heading()), (&entries, theme.dim), columns);
         frame.render_widget(Paragraph::new(title), head);
         let (left, rule, right) = places(body);
         if let Some(rule) = rule {
@@ -77,7 +77,7 @@ fn places(body: Rect) -> (Rect, Option<Rect>, Option<Rect>) {
 fn draw_rule(frame: &mut Frame<'_>, rule: Rect, theme: &Theme, side: Side) {
     let style = match side {
         Side::Tree => theme.border,
-        Side::Preview => theme.border_focus,
+        Side::Preview => theme.border,
     };
     let lines: Vec<Line<'static>> = match rule.width {
         1 => vec![Line::styled("│", style); usize::from(rule.height)],
@@ -93,7 +93,7 @@ fn preview(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let lines = tree.preview.visible(columns, usize::from(area.height));
     let line = |text: &String| {
         let style = match text.chars().next() {
-            Some('»') => theme.user,
+            Some('▌') => theme.text,
             Some('·' | '─') => theme.dim,
             _ => theme.text,
         };
@@ -139,11 +139,11 @@ fn grown(
 ) -> Line<'static> {
     let (text, style) = match &line.what {
         Drawn::Older => ("… what was before".to_string(), theme.dim),
-        Drawn::Session(title) => (title.clone(), theme.heading),
+        Drawn::Session(title) => (title.clone(), theme.heading()),
         Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.accent),
         Drawn::Said(at) => match tree.points.get(*at).map(|p| &p.what) {
-            Some(What::Said(words)) => (format!("» {words}"), theme.user),
-            _ => (String::new(), theme.user),
+            Some(What::Said(words)) => (format!("▌ {words}"), theme.text),
+            _ => (String::new(), theme.text),
         },
         Drawn::Checkpoint(at) => {
             let text = tree
@@ -154,7 +154,7 @@ fn grown(
         }
     };
     let (mark, over) = match is_selected {
-        true => ("▸", theme.selection),
+        true => ("▸", theme.accent),
         false => (" ", Style::new()),
     };
     let branches = match line.branches.strip_suffix("─ ") {

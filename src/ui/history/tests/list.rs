@@ -68,6 +68,46 @@ fn letters_filter_wherever_one_is() {
 }
 
 #[test]
+fn one_line_of_keys_is_shown_and_a_question_mark_shows_all_with_the_figures() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let id = play.pane.list.row().unwrap().id[..13].to_string();
+    let screen = play.screen(80, 24).replace('\u{a0}', " ");
+    assert!(screen.contains("? more") && !screen.contains("Ctrl+Y"));
+    assert!(!screen.contains(&id));
+    play.keys(&[KeyCode::Char('?')]);
+    let screen = play.screen(80, 24).replace('\u{a0}', " ");
+    assert!(screen.contains("Ctrl+Y") && screen.contains("? less"));
+    assert!(screen.contains(&format!("{id} · 9 entries · ")), "{screen}");
+    play.keys(&[KeyCode::Char('?')]);
+    assert!(!play.screen(80, 24).contains(&id));
+    // In words that are searched for it is a letter.
+    play.letters("a?");
+    assert_eq!(play.pane.list.query.text(), "a?");
+}
+
+#[test]
+fn the_chosen_row_says_what_was_said_last_in_it() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    let screen = play.screen(80, 24);
+    // Nobody answered the fork's last words.
+    assert!(screen.contains("fork of: fix the parser") && !screen.contains("last said"));
+    play.keys(&[KeyCode::Down]);
+    let screen = play.screen(80, 24);
+    assert!(screen.contains("last: go on"), "{screen}");
+    assert!(
+        screen.contains("last said: Now all of them pass."),
+        "{screen}"
+    );
+    assert!(!screen.contains("fork of:"));
+    // The one whose title is all that was said needs no second time.
+    play.keys(&[KeyCode::Down]);
+    assert!(!play.screen(80, 24).contains("last: "));
+}
+
+#[test]
 fn an_export_asks_where_and_says_what_it_wrote() {
     let scene = full();
     let mut play = Play::new(&scene);
@@ -103,7 +143,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     play.letters("y");
     let screen = play.screen(120, 40);
     assert!(
-        screen.contains("cannot delete: session") && screen.contains("is in use"),
+        screen.contains("cannot put it into the trash: session") && screen.contains("is in use"),
         "{screen}"
     );
     assert_eq!(play.pane.list.total, 5);

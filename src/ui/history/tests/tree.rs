@@ -1,4 +1,4 @@
-//! Inside a session: the tree, the conversation, and where one goes on from.
+//! Inside a session: the tree, the conversation, and where one resumes from.
 
 use super::*;
 use crate::ui::history::tree::Target;
@@ -28,7 +28,7 @@ fn a_fork_shows_where_it_comes_from_and_leads_there() {
 }
 
 #[test]
-fn a_session_is_gone_on_with_from_its_end_and_forked_before_it() {
+fn a_session_is_resumed_from_its_end_and_forked_before_it() {
     let scene = full();
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
@@ -45,7 +45,8 @@ fn a_session_is_gone_on_with_from_its_end_and_forked_before_it() {
     play.keys(&[KeyCode::Up, KeyCode::Up]);
     assert_eq!(play.key(KeyCode::Enter), at(5));
     play.keys(&[KeyCode::Home]);
-    assert_eq!(play.control('r'), at(2));
+    // The first that changed a file: answers with calls and plans are no lines.
+    assert_eq!(play.control('r'), at(4));
     play.keys(&[KeyCode::Left]);
     assert_eq!(play.key(KeyCode::Esc), Did::Close);
 }
@@ -76,4 +77,41 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
     }
     assert_eq!(selected(&play), Some(Target::Point(2)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 1_000);
+}
+
+#[test]
+fn only_requests_and_what_changed_something_are_lines_and_where_a_fork_hangs() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let read = |path: &str| Block::call("read", format!(r#"{{"path":"{path}"}}"#));
+    let entries = vec![
+        said("look at them"),
+        replied(vec![
+            read("one"),
+            read("two"),
+            read("three"),
+            Block::call("bash", r#"{"command":"make"}"#),
+        ]),
+        finished(2, 0, Outcome::done("1"), None),
+        finished(2, 1, Outcome::error("no such file"), None),
+        finished(2, 2, Outcome::done("3"), None),
+        finished(2, 3, Outcome::done("made"), None),
+        replied(vec![Block::text("Two are there.")]),
+    ];
+    add(&mut store, &mut head, NOW_MS, entries);
+    let points = |scene: &Scene| {
+        let mut play = Play::new(scene);
+        play.keys(&[KeyCode::End, KeyCode::Enter]);
+        let tree = play.pane.tree.as_ref().unwrap();
+        let seqs: Vec<Seq> = tree.points.iter().map(|point| point.seq).collect();
+        (seqs, play.screen(80, 24))
+    };
+    // The request, what failed, the command, the answer.
+    assert_eq!(points(&scene).0, [1, 4, 6, 7]);
+    fork(&mut store, &head, 3, NOW_MS - HOUR_MS);
+    drop(store);
+    let (seqs, screen) = points(&scene);
+    assert_eq!(seqs, [1, 3, 4, 6, 7], "{screen}");
+    assert!(screen.contains("│  └─ ⑂ "), "{screen}");
 }

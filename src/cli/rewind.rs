@@ -1,0 +1,520 @@
+//! `rewake rewind` and `rewake restore`: back to an entry of a session.
+//!
+//! What would change is shown first, and is not done without a yes. Protected paths and paths outside
+//! of the workspace are asked for one by one, of a person at a terminal; `--yes` is no answer to
+//! that.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::diff::{Shown, tree};
+use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
+use crate::core::path;
+use crate::core::rewind::kept;
+use crate::core::text::count;
+use crate::core::tree::{Change, Item, PathBytes, diff, path_text, tree_at};
+use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
+use crate::report::{Trouble, exit, line, note, raw};
+use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
+use crate::store::Store;
+use crate::world::machine::Machine;
+
+/// Of paths that stay, so many are named.
+const MAX_NAMED: usize = 50;
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct RewindArgs {
+    /// The id of a session, or the beginning of it
+    pub id: String,
+    /// The entry, as `rewake show` numbers them
+    #[arg(value_name = "ENTRY", required_unless_present = "redo")]
+    pub entry: Option<u64>,
+    /// Set the files back; the conversation goes on as it is
+    #[arg(long, group = "what")]
+    pub files: bool,
+    /// Copy the session up to there; the files stay as they are
+    #[arg(long, group = "what")]
+    pub conversation: bool,
+    /// Both, in the copy
+    #[arg(long, group = "what")]
+    pub both: bool,
+    /// Take back the last rewind of files
+    #[arg(long, conflicts_with_all = ["what", "entry"])]
+    pub redo: bool,
+    /// Only show what would change
+    #[arg(long)]
+    pub preview: bool,
+    /// Also what was changed outside of rewake
+    #[arg(long, conflicts_with = "conversation")]
+    pub exact: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A session and one of its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct At {
+    id: String,
+    entry: Seq,
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    /// `0199c2:40`.
+    fn from_str(text: &str) -> Result<At, String> {
+        let parts = text.rsplit_once(':').filter(|(id, _)| !id.is_empty());
+        let parts = parts.and_then(|(id, entry)| Some((id, entry.parse().ok()?)));
+        let (id, entry) =
+            parts.ok_or("it is the id of a session, a colon and an entry: 0199c2:40")?;
+        Ok(At {
+            id: id.to_string(),
+            entry,
+        })
+    }
+}
+
+/// How it is asked, and said.
+#[derive(Clone, Copy)]
+struct Manner {
+    preview: bool,
+    yes: bool,
+    json: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> {
+    let manner = Manner {
+        preview: wanted.preview,
+        yes: wanted.yes,
+        json: wanted.json,
+    };
+    let back = match wanted.entry {
+        Some(entry) => Back::To(entry),
+        None => Back::Undo,
+    };
+    if let (true, Back::To(entry)) = (wanted.conversation, back) {
+        return conversation(ctx, &wanted.id, entry, manner);
+    }
+    let asked = |rewind: Rewind| Rewind {
+        whole: wanted.exact,
+        ..rewind
+    };
+    match (wanted.both, back) {
+        (true, Back::To(entry)) => both(ctx, &wanted.id, entry, manner, asked),
+        _ => files(ctx, &wanted.id, back, manner, asked),
+    }
+}
+
+pub(super) fn restore(
+    ctx: &AppContext,
+    paths: &[PathBuf],
+    at: &At,
+    output: Option<&Path>,
+    yes: bool,
+) -> Result<u8, Trouble> {
+    let root = &ctx.here.root;
+    let mut named = BTreeSet::new();
+    for given in paths {
+        let cwd = ctx.env.cwd().canonicalize();
+        let cwd = cwd.unwrap_or_else(|_| ctx.env.cwd().to_path_buf());
+        let whole = path::clean(&path::join(
+            &cwd.to_string_lossy(),
+            &given.to_string_lossy(),
+        ));
+        let whole = PathBuf::from(whole);
+        let at = whole.strip_prefix(root).unwrap_or(&whole);
+        named.insert(at.as_os_str().as_bytes().to_vec());
+        named.insert(whole.as_os_str().as_bytes().to_vec());
+    }
+    if let Some(output) = output {
+        return print_one(ctx, &named, at, output);
+    }
+    let manner = Manner {
+        preview: false,
+        yes,
+        json: false,
+    };
+    files(ctx, &at.id, Back::To(at.entry), manner, |rewind| Rewind {
+        whole: true,
+        only: Some(named.clone()),
+        ..rewind
+    })
+}
+
+/// One file as it was, and nothing else.
+fn print_one(
+    ctx: &AppContext,
+    named: &BTreeSet<PathBytes>,
+    at: &At,
+    output: &Path,
+) -> Result<u8, Trouble> {
+    let store = ctx.open_store()?;
+    let info = store.find(&at.id)?;
+    let (_, records) = store.load(&info.id)?;
+    let Some(name) = tree_at(&records, at.entry) else {
+        return Err(unknown(&format!(
+            "the files are not known at entry {}",
+            at.entry
+        )));
+    };
+    let tree = tree(&store, name)?;
+    let found = named.iter().find_map(|path| tree.0.get(path));
+    let content = match found {
+        Some(Item::File { hash, .. }) => store.content(hash)?,
+        Some(Item::Link { target }) => Some(target.clone()),
+        Some(Item::Marker { .. }) | None => None,
+    };
+    let Some(content) = content else {
+        return Err(unknown(&format!(
+            "no content of it is kept at entry {}",
+            at.entry
+        )));
+    };
+    match output == Path::new("-") {
+        true => raw(&content),
+        false => std::fs::write(output, &content).map_err(|e| {
+            Trouble::new(
+                exit::FAILED,
+                format!("cannot write {}: {e}", output.display()),
+            )
+        })?,
+    }
+    Ok(exit::DONE)
+}
+
+fn unknown(why: &str) -> Trouble {
+    Trouble::new(exit::USAGE, why).with_hint(
+        "they are known from the first command or edit on; rewake show ID lists the entries",
+    )
+}
+
+/// A copy that parts there.
+fn conversation(ctx: &AppContext, id: &str, to: Seq, manner: Manner) -> Result<u8, Trouble> {
+    let mut store = super::open_store(ctx)?;
+    let info = store.find(id)?;
+    if manner.preview {
+        line(&format!(
+            "a copy of session {} up to entry {to}; the files stay as they are",
+            short_id(&info.id)
+        ));
+        return Ok(exit::DONE);
+    }
+    let (copy, warning) = ctx.rewind_conversation(&mut store, &info.id, to, None)?;
+    warning.iter().for_each(|warning| note(warning));
+    copied(&copy, manner);
+    Ok(exit::DONE)
+}
+
+fn copied(copy: &str, manner: Manner) {
+    match manner.json {
+        true => line(&json!({ "session": copy }).to_string()),
+        false => line(copy),
+    }
+    note(&format!(
+        "to go on from there: rewake -r {}",
+        short_id(copy)
+    ));
+}
+
+/// Works with the engine of a session, which goes on with nothing by itself.
+fn with_engine<T>(
+    ctx: &AppContext,
+    id: &str,
+    work: impl AsyncFnOnce(&mut Engine<Machine>, &str) -> T,
+) -> Result<(String, T), Trouble> {
+    let which = Which::Named {
+        id: id.to_string(),
+        fork: false,
+    };
+    let session: Session = ctx.open(&which, false)?;
+    session.warnings.iter().for_each(|warning| note(warning));
+    let id = session.id.clone();
+    let folder = session.log.state.folder.clone();
+    let on_event = |_: &crate::core::state::State, event: Event<'_>| {
+        if let Event::JournalFails(why) = event {
+            note(&journal_fails(why));
+        }
+    };
+    let (_commands, inbox) = unbounded_channel();
+    let done = drive(session, inbox, Box::new(on_event), async |driver| {
+        work(&mut driver.engine, &folder).await
+    })?;
+    Ok((id, done))
+}
+
+fn files(
+    ctx: &AppContext,
+    id: &str,
+    back: Back,
+    manner: Manner,
+    asked: impl Fn(Rewind) -> Rewind,
+) -> Result<u8, Trouble> {
+    let (_, done) = with_engine(ctx, id, async |engine, folder| {
+        let wanted = asked(ctx.rewind(folder, back));
+        match agreed(ctx, engine, wanted, manner).await? {
+            Agreed::Yes(rewinding) => {
+                let planned = kept(&rewinding.plan.kept);
+                let restored = engine.rewind(*rewinding).await.map_err(engine_trouble)?;
+                Ok(said(restored.as_ref(), &planned, None, manner))
+            }
+            Agreed::Over(code) => Ok(code),
+        }
+    })?;
+    done
+}
+
+fn both(
+    ctx: &AppContext,
+    id: &str,
+    to: Seq,
+    manner: Manner,
+    asked: impl Fn(Rewind) -> Rewind,
+) -> Result<u8, Trouble> {
+    let (origin, planned) = with_engine(ctx, id, async |engine, folder| {
+        let wanted = asked(ctx.rewind(folder, Back::To(to)));
+        agreed(ctx, engine, wanted, manner).await
+    })?;
+    let rewinding = match planned? {
+        Agreed::Yes(rewinding) => *rewinding,
+        Agreed::Over(code) => return Ok(code),
+    };
+    let planned = kept(&rewinding.plan.kept);
+    let mut store = super::open_store(ctx)?;
+    let (copy, warning) = ctx.rewind_conversation(&mut store, &origin, to, Some(rewinding))?;
+    drop(store);
+    warning.iter().for_each(|warning| note(warning));
+    let (_, restored) = with_engine(ctx, &copy, async |engine, _| engine.restore().await)?;
+    let restored = restored.map_err(engine_trouble)?;
+    let code = said(restored.as_ref(), &planned, Some(&copy), manner);
+    note(&format!(
+        "to go on from there: rewake -r {}",
+        short_id(&copy)
+    ));
+    Ok(code)
+}
+
+/// What stays by the plan, and how many more.
+type Planned = (Vec<Kept>, u64);
+
+/// What a person made of the preview.
+enum Agreed {
+    Yes(Box<Rewinding>),
+    /// It ends here, with this exit code.
+    Over(u8),
+}
+
+/// Shows what would change, and asks.
+async fn agreed(
+    ctx: &AppContext,
+    engine: &mut Engine<Machine>,
+    mut wanted: Rewind,
+    manner: Manner,
+) -> Result<Agreed, Trouble> {
+    let mut rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
+    let store = ctx.open_store()?;
+    if manner.preview {
+        shown(&store, &rewinding, manner)?;
+        return Ok(Agreed::Over(code_of(rewinding.plan.kept.values())));
+    }
+    let is_asked = !manner.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if is_asked {
+        shown(&store, &rewinding, manner)?;
+        let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
+        let kept = rewinding
+            .plan
+            .kept
+            .iter()
+            .filter(|(_, why)| of_its_own(why));
+        let asked: Vec<(PathBytes, KeptWhy)> = kept.map(|(p, why)| (p.clone(), *why)).collect();
+        for (path, why) in asked {
+            if is_yes(&format!("also {} ({})?", path_text(&path), why.words())) {
+                wanted.allowed.insert(path);
+            }
+        }
+        if !wanted.allowed.is_empty() {
+            rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
+        }
+        if rewinding.entry.is_some() && !is_yes("set the files back?") {
+            note("nothing was changed");
+            return Ok(Agreed::Over(exit::DONE));
+        }
+        return Ok(Agreed::Yes(Box::new(rewinding)));
+    }
+    if !manner.yes {
+        shown(&store, &rewinding, manner)?;
+        return Err(Trouble::new(
+            exit::USAGE,
+            "nothing was changed: nobody is there to say yes",
+        )
+        .with_hint("--yes sets the files back, --preview only shows what would change"));
+    }
+    Ok(Agreed::Yes(Box::new(rewinding)))
+}
+
+fn is_yes(question: &str) -> bool {
+    note(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// What would change, a line for each path; and what stays.
+fn shown(store: &Store, rewinding: &Rewinding, manner: Manner) -> Result<(), Trouble> {
+    let delta = diff(&rewinding.now, &rewinding.plan.target);
+    if manner.json {
+        let changes: Vec<Value> = delta
+            .0
+            .iter()
+            .map(|(path, change)| {
+                let what = match change {
+                    Change::Put { .. } => "write",
+                    Change::Gone { .. } => "remove",
+                };
+                json!({ "path": path_text(path), "what": what })
+            })
+            .collect();
+        let kept = rewinding.plan.kept.iter();
+        let kept: Vec<Value> = kept
+            .map(|(path, why)| json!({ "path": path_text(path), "why": why }))
+            .collect();
+        line(&json!({ "changes": changes, "kept": kept }).to_string());
+        return Ok(());
+    }
+    for (path, change) in &delta.0 {
+        let target = match change {
+            Change::Put { item, .. } => Some(item),
+            Change::Gone { .. } => None,
+        };
+        let shown = Shown {
+            path: path_text(path),
+            before: rewinding.now.0.get(path),
+            now: target,
+        };
+        shown.print(store, true)?;
+    }
+    let of_commands = &rewinding.plan.of_commands;
+    if !of_commands.is_empty() {
+        let paths: Vec<String> = of_commands
+            .iter()
+            .take(MAX_NAMED)
+            .map(|p| path_text(p))
+            .collect();
+        line(&format!(
+            "of these, {} changed while a command ran: {}",
+            count(of_commands.len(), "file"),
+            paths.join(", ")
+        ));
+    }
+    let (named, _) = kept(&rewinding.plan.kept);
+    say_kept(&named, rewinding.plan.kept.len() as u64);
+    Ok(())
+}
+
+/// What stays as it is: on stderr.
+fn say_kept(kept: &[Kept], all: u64) {
+    let of_note = kept.iter().filter(|kept| kept.why != KeptWhy::Yours);
+    for Kept { path, why } in of_note.take(MAX_NAMED) {
+        note(&format!("stays as it is: {path} ({})", why.words()));
+    }
+    let yours = kept
+        .iter()
+        .filter(|kept| kept.why == KeptWhy::Yours)
+        .count() as u64;
+    let yours = yours + all.saturating_sub(kept.len() as u64);
+    if yours > 0 {
+        note(&format!(
+            "{} changed outside of rewake, and {} as {}",
+            count(yours, "file"),
+            if yours == 1 { "stays" } else { "stay" },
+            if yours == 1 { "it is" } else { "they are" },
+        ));
+    }
+}
+
+/// What was done; gives the exit code. `planned` is what stays when nothing had to be done.
+fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner: Manner) -> u8 {
+    let nothing = Entry::Restored {
+        tree: None,
+        written: 0,
+        removed: 0,
+        paths: Vec::new(),
+        kept: planned.0.clone(),
+        more_kept: planned.1,
+        why: None,
+    };
+    let Entry::Restored {
+        written,
+        removed,
+        kept,
+        more_kept,
+        why,
+        ..
+    } = restored.unwrap_or(&nothing)
+    else {
+        return exit::DONE;
+    };
+    if manner.json {
+        let kept: Vec<Value> = kept
+            .iter()
+            .map(|kept| json!({ "path": kept.path, "why": kept.why }))
+            .collect();
+        let said = json!({
+            "written": written, "removed": removed, "kept": kept, "more_kept": more_kept,
+            "error": why, "session": copy,
+        });
+        line(&said.to_string());
+    } else {
+        copy.iter().for_each(|copy| line(copy));
+        match (restored, why) {
+            (None, _) => note("no file had to be set back"),
+            (Some(_), None) => note(&format!(
+                "{} set back, {removed} removed",
+                count(*written, "file")
+            )),
+            (Some(_), Some(_)) => {}
+        }
+    }
+    say_kept(kept, kept.len() as u64 + more_kept);
+    if let Some(why) = why {
+        crate::report::error(
+            &format!("no file was set back: {why}"),
+            Some("nothing was changed; it can be tried again"),
+        );
+        return exit::RESUMABLE;
+    }
+    code_of(kept.iter().map(|kept| &kept.why))
+}
+
+/// What somebody else alone changed was not to be set back.
+fn code_of<'a>(mut kept: impl Iterator<Item = &'a KeptWhy>) -> u8 {
+    match kept.any(|why| *why != KeptWhy::Yours) {
+        true => exit::FAILED,
+        false => exit::DONE,
+    }
+}
+
+fn engine_trouble(error: EngineError) -> Trouble {
+    Trouble::from(&error)
+}
+
+fn not_rewound(error: NotRewound) -> Trouble {
+    match error {
+        NotRewound::Engine(error) => engine_trouble(error),
+        NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
+            .with_hint("rewake -p -r ID goes on with it; --conversation leaves it behind"),
+        NotRewound::NotKept(_) => Trouble::new(exit::RESUMABLE, error.to_string())
+            .with_hint("nothing was changed; rewake doctor says what is kept"),
+    }
+}

@@ -1,0 +1,152 @@
+//! What is said, shown and answered: messages, images, the blocks of an answer, the layers of the
+//! system prompt.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Layers 1 and 2 of every request, rendered once, so that the same bytes are sent again.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Layers {
+    /// Layer 1: the system prompt.
+    pub system: String,
+    /// Layer 1: the tools, in the order they are sent.
+    pub tools: Vec<ToolSpec>,
+    /// AGENTS.md chain and what else comes with the folder. May be empty.
+    pub instructions: String,
+}
+
+/// A tool as the model sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// What the model calls it by.
+    pub name: String,
+    /// What the model reads of it.
+    pub description: String,
+    /// JSON Schema of the arguments: an object.
+    pub schema: Value,
+}
+
+/// An image, kept in the blobs of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub media_type: String,
+    pub blob: BlobRef,
+}
+
+/// Bytes in the blobs of the store: blake3 in hex, and the size before compression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// Blake3 of the bytes as they were, in hex. It is the blob's name.
+    pub hash: String,
+    /// The size as it was, before compression.
+    pub bytes: u64,
+}
+
+/// A command whose text was said: the words of the entry are that text, with the arguments and
+/// files in it, so the log does not change with the command's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedCommand {
+    /// Without its slash: `git:commit`.
+    pub name: String,
+    /// What was typed behind the name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+    /// `provider/model` that answers it, until the next message. `None`: the session's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl UsedCommand {
+    /// As it was typed.
+    pub fn line(&self) -> String {
+        let line = format!("/{} {}", self.name, self.arguments);
+        line.trim_end().to_string()
+    }
+}
+
+/// How a message came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Typed, or given with `-p`.
+    Prompt,
+    /// Typed while the agent worked.
+    Queue,
+    /// A signal from outside.
+    Signal,
+    /// Not said but told besides: in the inbox only, whence it becomes `Noted`.
+    Note,
+}
+
+/// A part of an answer, in the order the model gave it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Words for the user.
+    Text {
+        text: String,
+        /// What its maker wants back beside it. Gemini: the part's `thoughtSignature`;
+        /// OpenAI Responses: the message's `phase`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// What the model thought before it answered.
+    Thinking {
+        /// May be empty: some providers give only the sealed form.
+        text: String,
+        /// The provider's own form, sent back as it came: a signature, redacted data, an
+        /// encrypted reasoning item. Its shape is known to the protocol that made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Value>,
+    },
+    /// A call of a tool.
+    Call {
+        /// As the model wrote it: there may be no such tool.
+        name: String,
+        /// As the model wrote it: may not be JSON.
+        arguments: String,
+        /// The provider's id: may be missing or repeated, so it is never a key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_id: Option<String>,
+        /// Gemini: the part's `thoughtSignature`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+}
+
+impl Block {
+    /// Words without a signature.
+    pub fn text(text: impl Into<String>) -> Block {
+        Block::Text {
+            text: text.into(),
+            signature: None,
+        }
+    }
+
+    /// A call without a provider's id and signature. `arguments` are JSON as text.
+    pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Block {
+        Block::Call {
+            name: name.into(),
+            arguments: arguments.into(),
+            provider_id: None,
+            signature: None,
+        }
+    }
+}
+
+/// Why an answer ended, as the provider says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model ended its turn.
+    EndTurn,
+    /// The model waits for the results of its calls.
+    ToolUse,
+    /// The answer was cut by the output limit.
+    MaxTokens,
+    /// The provider or the model refused.
+    Refusal,
+    /// Anything else the protocol names.
+    Other,
+}

@@ -1,0 +1,528 @@
+//! Who changed a path, and what it is to be then: tables, and random histories.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::entry::{Outcome, SaveReason};
+
+fn file(name: &str) -> Item {
+    Item::File {
+        mode: 0o644,
+        hash: hash(name),
+        bytes: name.len() as u64,
+    }
+}
+
+/// Two contents that begin with the same letters have the same lines.
+fn hash(name: &str) -> ContentHash {
+    let mut hash = [0; 32];
+    for (place, byte) in name.bytes().take(32).enumerate() {
+        hash[place] = byte;
+    }
+    hash
+}
+
+fn tree(items: &[(&str, &str)]) -> Tree {
+    let items = items
+        .iter()
+        .map(|(path, name)| (path.as_bytes().to_vec(), file(name)));
+    Tree(items.collect())
+}
+
+fn written(path: &str, before: Option<&str>, after: &str) -> Cause {
+    let hex = |name: &str| super::hex(&hash(name));
+    Cause::Calls {
+        written: vec![Written {
+            path: format!("/w/{path}"),
+            before: before.map(hex),
+            after: hex(after),
+        }],
+        command_ended_ms: None,
+    }
+}
+
+const COMMAND: Cause = Cause::Calls {
+    written: Vec::new(),
+    command_ended_ms: Some(1_000),
+};
+
+fn changes(start: &Tree, steps: &[(Tree, Cause)]) -> Changes {
+    let mut changes = Changes::new("/w", start.clone());
+    for (tree, cause) in steps {
+        let delta = super::super::tree::diff(changes.now(), tree);
+        changes.add(&delta, true, cause, Some(tree));
+    }
+    changes
+}
+
+#[derive(Default)]
+struct Asked {
+    whole: bool,
+    allowed: BTreeSet<PathBytes>,
+    changed_ms: Option<i64>,
+}
+
+fn planned(changes: &Changes, asked: &Asked) -> Plan {
+    // Contents are merged by their names: "ab" and "ac" onto "a" collide, "a+x" is `x` added.
+    let mut merge = |base: &ContentHash, ours: &ContentHash, theirs: &ContentHash| {
+        let text = |hash: &ContentHash| {
+            let text: Vec<u8> = hash.iter().copied().take_while(|b| *b != 0).collect();
+            String::from_utf8(text).unwrap()
+        };
+        let (base, ours, theirs) = (text(base), text(ours), text(theirs));
+        let added = ours.strip_prefix(&base)?.strip_prefix('+')?.to_string();
+        let made = format!("{theirs}+{added}");
+        Some((hash(&made), made.len() as u64))
+    };
+    plan(
+        changes,
+        &mut Wanted {
+            whole: asked.whole,
+            only: None,
+            allowed: &asked.allowed,
+            is_protected: &|path| path.ends_with(".bashrc"),
+            changed_ms: &|_| asked.changed_ms,
+            merge: &mut merge,
+        },
+    )
+}
+
+#[track_caller]
+fn check(start: &[(&str, &str)], steps: &[(Tree, Cause)], target: &[(&str, &str)]) -> Plan {
+    let changes = changes(&tree(start), steps);
+    let plan = planned(&changes, &Asked::default());
+    assert_eq!(plan.target, tree(target), "{:?}", plan.kept);
+    plan
+}
+
+#[track_caller]
+fn is_kept(plan: &Plan, path: &str, why: KeptWhy) {
+    assert_eq!(
+        plan.kept.get(path.as_bytes()),
+        Some(&why),
+        "{:?}",
+        plan.kept
+    );
+}
+
+#[test]
+fn what_calls_wrote_is_set_back_and_what_they_created_is_removed() {
+    let steps = [
+        (tree(&[("a", "2")]), written("a", Some("1"), "2")),
+        (tree(&[("a", "2"), ("n", "new")]), written("n", None, "new")),
+    ];
+    let plan = check(&[("a", "1")], &steps, &[("a", "1")]);
+    assert!(plan.kept.is_empty());
+}
+
+#[test]
+fn what_somebody_else_changed_stays() {
+    let steps = [
+        (tree(&[("a", "2"), ("b", "x")]), Cause::Outside),
+        (tree(&[("a", "2")]), Cause::Outside),
+    ];
+    let plan = check(&[("a", "1"), ("b", "x")], &steps, &[("a", "2")]);
+    is_kept(&plan, "a", KeptWhy::Yours);
+    is_kept(&plan, "b", KeptWhy::Yours);
+}
+
+#[test]
+fn where_both_changed_it_theirs_is_put_onto_what_it_was_or_stays() {
+    let by_both = |last: &str| {
+        [
+            (tree(&[("a", "12")]), written("a", Some("1"), "12")),
+            (tree(&[("a", last)]), Cause::Outside),
+        ]
+    };
+    let plan = check(&[("a", "1")], &by_both("12+mine"), &[("a", "1+mine")]);
+    assert!(plan.merged.contains(b"a".as_slice()));
+    let plan = check(&[("a", "1")], &by_both("other"), &[("a", "other")]);
+    is_kept(&plan, "a", KeptWhy::Conflict);
+}
+
+#[test]
+fn a_file_of_a_call_that_somebody_else_changed_is_not_removed() {
+    let steps = [
+        (tree(&[("n", "new")]), written("n", None, "new")),
+        (tree(&[("n", "mine")]), Cause::Outside),
+    ];
+    let plan = check(&[], &steps, &[("n", "mine")]);
+    is_kept(&plan, "n", KeptWhy::Conflict);
+    // The call wrote onto what was not there when it was looked at last.
+    let steps = [(tree(&[("n", "new")]), written("n", Some("theirs"), "new"))];
+    let plan = check(&[], &steps, &[("n", "new")]);
+    is_kept(&plan, "n", KeptWhy::Yours);
+}
+
+#[test]
+fn what_a_command_changed_is_set_back_and_what_appeared_meanwhile_is_not_removed() {
+    let steps = [(tree(&[("a", "2"), ("n", "new")]), COMMAND)];
+    let plan = check(&[("a", "1")], &steps, &[("a", "1"), ("n", "new")]);
+    assert!(plan.of_commands.contains(b"a".as_slice()));
+    is_kept(&plan, "n", KeptWhy::Command);
+}
+
+#[test]
+fn what_changed_after_a_command_ended_was_not_the_command() {
+    let changes = changes(&tree(&[("a", "1")]), &[(tree(&[("a", "2")]), COMMAND)]);
+    let at = |changed_ms| Asked {
+        changed_ms: Some(changed_ms),
+        ..Asked::default()
+    };
+    assert_eq!(planned(&changes, &at(1_200)).target, tree(&[("a", "1")]));
+    let plan = planned(&changes, &at(9_000));
+    assert_eq!(plan.target, tree(&[("a", "2")]));
+    is_kept(&plan, "a", KeptWhy::Yours);
+}
+
+#[test]
+fn what_was_set_back_and_taken_back_has_the_time_of_that() {
+    let restored = Cause::Restored {
+        target: String::new(),
+    };
+    let (old, new) = (tree(&[("a", "1")]), tree(&[("a", "2")]));
+    let steps = [
+        (new.clone(), COMMAND),
+        (old.clone(), restored.clone()),
+        (new, restored),
+    ];
+    let changes = changes(&old, &steps);
+    let asked = Asked {
+        changed_ms: Some(9_000),
+        ..Asked::default()
+    };
+    assert_eq!(planned(&changes, &asked).target, old);
+}
+
+#[test]
+fn all_of_it_is_another_matter_but_for_what_may_have_been_there() {
+    let start = tree(&[("a", "1"), ("b", "1")]);
+    let mut changes = Changes::new("/w", start.clone());
+    let next = tree(&[("a", "2"), ("n", "new")]);
+    let delta = super::super::tree::diff(&start, &next);
+    changes.add(&delta, true, &Cause::Outside, None);
+    let entered = Change::Put {
+        item: file("old"),
+        entered: true,
+    };
+    let delta = Delta([(b"ignored".to_vec(), entered)].into());
+    changes.add(&delta, true, &Cause::Outside, None);
+    let unclear = super::super::tree::diff(changes.now(), &{
+        let mut tree = changes.now().clone();
+        tree.0.insert(b"unclear".to_vec(), file("u"));
+        tree
+    });
+    changes.add(&unclear, false, &Cause::Outside, None);
+    let whole = Asked {
+        whole: true,
+        ..Asked::default()
+    };
+    let plan = planned(&changes, &whole);
+    let want = tree(&[("a", "1"), ("b", "1"), ("ignored", "old"), ("unclear", "u")]);
+    assert_eq!(plan.target, want);
+    is_kept(&plan, "ignored", KeptWhy::Entered);
+    is_kept(&plan, "unclear", KeptWhy::Entered);
+}
+
+#[test]
+fn protected_and_outside_paths_need_an_answer_and_version_control_has_none() {
+    let start = tree(&[(".bashrc", "1"), ("/etc/x", "1"), ("sub/.GIT/config", "1")]);
+    let next = tree(&[(".bashrc", "2"), ("/etc/x", "2"), ("sub/.GIT/config", "2")]);
+    let changes = changes(&start, &[(next.clone(), COMMAND)]);
+    for whole in [false, true] {
+        let asked = Asked {
+            whole,
+            ..Asked::default()
+        };
+        let plan = planned(&changes, &asked);
+        assert_eq!(plan.target, next);
+        is_kept(&plan, ".bashrc", KeptWhy::Protected);
+        is_kept(&plan, "/etc/x", KeptWhy::Outside);
+        is_kept(&plan, "sub/.GIT/config", KeptWhy::VersionControl);
+    }
+    let allowed = [".bashrc", "/etc/x", "sub/.GIT/config"];
+    let asked = Asked {
+        allowed: allowed.map(|path| path.as_bytes().to_vec()).into(),
+        ..Asked::default()
+    };
+    let want = tree(&[(".bashrc", "1"), ("/etc/x", "1"), ("sub/.GIT/config", "2")]);
+    assert_eq!(planned(&changes, &asked).target, want);
+}
+
+#[test]
+fn a_file_is_not_set_back_where_a_folder_of_others_is() {
+    let steps = [
+        (tree(&[]), written("p", Some("1"), "2")),
+        (tree(&[("p/mine", "m")]), Cause::Outside),
+    ];
+    // A call cannot remove a file: a command did.
+    let mut steps = steps;
+    steps[0].1 = COMMAND;
+    let plan = check(&[("p", "1")], &steps, &[("p/mine", "m")]);
+    is_kept(&plan, "p", KeptWhy::Conflict);
+}
+
+#[test]
+fn markers_stay() {
+    let marker = |bytes| Item::Marker {
+        why: super::super::tree::Marked::Secret,
+        bytes,
+        mtime_ms: 0,
+        hash: None,
+    };
+    let with = |bytes| Tree([(b".env".to_vec(), marker(bytes))].into());
+    let changes = changes(&with(1), &[(with(2), COMMAND)]);
+    let plan = planned(&changes, &Asked::default());
+    assert_eq!(plan.target, with(2));
+    is_kept(&plan, ".env", KeptWhy::Marker);
+}
+
+fn record(seq: u64, entry: Entry) -> Record {
+    Record {
+        seq,
+        at_ms: seq as i64 * 1_000,
+        entry,
+    }
+}
+
+fn saved(tree: &str) -> Entry {
+    Entry::Saved {
+        reason: SaveReason::Files,
+        tree: Some(tree.into()),
+        why: None,
+    }
+}
+
+#[test]
+fn the_log_says_who_made_each_tree() {
+    let call = |index| CallId { reply: 0, index };
+    let started = |index, guard| Entry::Started {
+        call: call(index),
+        guard,
+        access: None,
+    };
+    let finished = |index, tree: Option<&str>, took_ms: Option<u64>| Entry::Finished {
+        call: call(index),
+        outcome: Outcome::done(""),
+        fact: took_ms.map(|took_ms| Fact::Ran {
+            exit_code: Some(0),
+            took_ms,
+            refused: false,
+        }),
+        tree: tree.map(str::to_string),
+    };
+    let checked = Guard::Checked {
+        path: "/w/a".into(),
+        before: None,
+        after: "h".into(),
+    };
+    let entries = [
+        saved("t0"),
+        started(0, checked),
+        finished(0, Some("t1"), None),
+        saved("t2"),
+        started(1, Guard::Opaque),
+        Entry::Resumed {
+            by: crate::core::entry::By::Start,
+            found: String::new(),
+            draft: None,
+        },
+        Entry::Chose(Default::default()),
+        Entry::Chose(Default::default()),
+        finished(1, None, Some(250)),
+        saved("t3"),
+        Entry::Restoring {
+            before: "t4".into(),
+            target: "t5".into(),
+            to: None,
+            whole: false,
+            kept: vec![],
+            more_kept: 0,
+        },
+        Entry::Restored {
+            tree: Some("t6".into()),
+            written: 1,
+            removed: 0,
+            paths: vec![],
+            kept: vec![],
+            more_kept: 0,
+            why: None,
+        },
+        saved("t6"),
+    ];
+    let records: Vec<Record> = (0..)
+        .zip(entries)
+        .map(|(seq, entry)| record(seq, entry))
+        .collect();
+    let found = named_since(&records, 1, "t0");
+    let causes: Vec<(&str, &Cause)> = found.iter().map(|t| (t.name.as_str(), &t.cause)).collect();
+    let calls = Cause::Calls {
+        written: vec![Written {
+            path: "/w/a".into(),
+            before: None,
+            after: "h".into(),
+        }],
+        command_ended_ms: None,
+    };
+    let command = Cause::Calls {
+        written: vec![],
+        command_ended_ms: Some(6_250),
+    };
+    let restored = Cause::Restored {
+        target: "t5".into(),
+    };
+    let want = [
+        ("t1", &calls),
+        ("t2", &Cause::Outside),
+        ("t3", &command),
+        ("t4", &Cause::Outside),
+        ("t6", &restored),
+    ];
+    assert_eq!(causes, want);
+}
+
+#[test]
+fn the_model_is_told_what_was_set_back_and_what_was_not() {
+    let kept = vec![
+        Kept {
+            path: "b".into(),
+            why: KeptWhy::Conflict,
+        },
+        Kept {
+            path: "c".into(),
+            why: KeptWhy::Yours,
+        },
+    ];
+    let restored = |why: Option<&str>| Entry::Restored {
+        tree: None,
+        written: 2,
+        removed: 0,
+        paths: vec!["a".into()],
+        kept: kept.clone(),
+        more_kept: 0,
+        why: why.map(str::to_string),
+    };
+    assert_eq!(
+        told(&restored(None)).unwrap(),
+        "The user set 2 files back to what they were before: a and 1 more. Read them again before \
+         you change them.\nLeft as they are: b (also changed outside of rewake, in the same lines)."
+    );
+    let nothing = told(&restored(Some("the disk is full"))).unwrap();
+    assert!(
+        nothing.ends_with("Nothing was changed: the disk is full"),
+        "{nothing}"
+    );
+}
+
+/// A random history: what lies at a few paths, and who changed it.
+fn steps() -> impl Strategy<Value = (Tree, Vec<(Tree, u8)>)> {
+    let tree = || proptest::collection::btree_map("[abc](/[ab])?", "[123]{1,2}", 0..5);
+    let tree = || {
+        tree().prop_map(|items| {
+            let items = items
+                .into_iter()
+                .map(|(path, name)| (path.into_bytes(), file(&name)));
+            let items: BTreeMap<PathBytes, Item> = items.collect();
+            // A file has nothing below it.
+            let above = items.clone();
+            let is_free = |path: &PathBytes| {
+                let end = path.iter().position(|b| *b == b'/');
+                end.is_none_or(|end| !above.contains_key(&path[..end]))
+            };
+            Tree(
+                items
+                    .into_iter()
+                    .filter(|(path, _)| is_free(path))
+                    .collect(),
+            )
+        })
+    };
+    (tree(), proptest::collection::vec((tree(), 0_u8..3), 0..5))
+}
+
+/// The cause of a step: one call wrote the first path that differs, or a command ran, or neither.
+fn cause(now: &Tree, next: &Tree, kind: u8) -> Cause {
+    let hash =
+        |tree: &Tree, path: &PathBytes| tree.0.get(path).and_then(Item::content).map(super::hex);
+    match kind {
+        0 => Cause::Outside,
+        1 => COMMAND,
+        _ => {
+            let delta = super::super::tree::diff(now, next);
+            let put = delta.0.keys().find(|path| next.0.contains_key(*path));
+            match put {
+                Some(path) => Cause::Calls {
+                    written: vec![Written {
+                        path: format!("/w/{}", String::from_utf8_lossy(path)),
+                        before: hash(now, path),
+                        after: hash(next, path).unwrap_or_default(),
+                    }],
+                    command_ended_ms: None,
+                },
+                None => Cause::Outside,
+            }
+        }
+    }
+}
+
+fn history(start: &Tree, steps: &[(Tree, u8)]) -> Changes {
+    let mut changes = Changes::new("/w", start.clone());
+    for (next, kind) in steps {
+        let cause = cause(changes.now(), next, *kind);
+        let delta = super::super::tree::diff(changes.now(), next);
+        changes.add(&delta, true, &cause, None);
+    }
+    changes
+}
+
+proptest! {
+    #[test]
+    fn what_only_others_changed_is_as_it_is_now((start, steps) in steps()) {
+        let steps: Vec<(Tree, u8)> = steps.into_iter().map(|(tree, _)| (tree, 0)).collect();
+        let changes = history(&start, &steps);
+        prop_assert_eq!(&planned(&changes, &Asked::default()).target, changes.now());
+    }
+
+    /// Removed is only what a call created and nobody else touched.
+    #[test]
+    fn nothing_is_removed_that_a_call_did_not_create((start, steps) in steps()) {
+        let changes = history(&start, &steps);
+        let plan = planned(&changes, &Asked::default());
+        for path in changes.now().0.keys().filter(|path| !plan.target.0.contains_key(*path)) {
+            let chain = &changes.chains[path];
+            prop_assert!(chain.start.is_none());
+            prop_assert!(chain.links.iter().all(|link| link.by == By::Us), "{:?}", chain);
+        }
+    }
+
+    /// No file lies where a folder has to be.
+    #[test]
+    fn a_target_can_lie_on_a_disk((start, steps) in steps(), whole: bool) {
+        let changes = history(&start, &steps);
+        let plan = planned(&changes, &Asked { whole, ..Asked::default() });
+        for path in plan.target.0.keys() {
+            if let Some(end) = path.iter().position(|b| *b == b'/') {
+                prop_assert!(!plan.target.0.contains_key(&path[..end]), "{:?}", plan.target);
+            }
+        }
+    }
+
+    /// What is set back and taken back at once is what it was.
+    #[test]
+    fn taking_back_is_the_opposite((start, steps) in steps()) {
+        let mut changes = history(&start, &steps);
+        let before = changes.now().clone();
+        let target = planned(&changes, &Asked::default()).target;
+        let mut back = Changes::new("/w", before.clone());
+        let restored = Cause::Restored { target: String::new() };
+        let delta = super::super::tree::diff(&before, &target);
+        back.add(&delta, true, &restored, Some(&target));
+        let plan = planned(&back, &Asked::default());
+        prop_assert_eq!(&plan.target, &before, "{:?}", plan.kept);
+        // And once more is as the first time.
+        changes.add(&delta, true, &restored, Some(&target));
+        let delta = super::super::tree::diff(&target, &before);
+        changes.add(&delta, true, &restored, Some(&before));
+        prop_assert_eq!(planned(&changes, &Asked::default()).target, target);
+    }
+}

@@ -1,0 +1,370 @@
+//! Setting the workspace's files back to what they were at a place of the log.
+//!
+//! What they are now is kept first. What they are to be is a tree that is recorded before anything
+//! is changed, so a crash leaves the rest to the next start, and taking it back is the same with the
+//! trees the other way round.
+//!
+//! Invariant: nothing goes on by itself behind it. What was owed is stopped in the transaction that
+//! begins it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::files::Found;
+use super::{Engine, EngineError, Write};
+use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
+use crate::core::rewind::{self, Cause, Changes, Plan, Wanted, named_since};
+use crate::core::state::Restoring;
+use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at};
+use crate::store::contents::{self, NewContent, Place};
+use crate::store::{self, NewTree, Store, StoreError};
+use crate::workspace::files::merge3;
+use crate::world::{Boundary, RestoreOrder, Scope, World};
+
+/// To look at all files takes less.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Where the files are set back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Back {
+    /// As they were at this entry.
+    To(Seq),
+    /// As they were before they were set back last.
+    Undo,
+}
+
+/// What is asked for.
+#[derive(Clone)]
+pub struct Rewind {
+    pub back: Back,
+    /// All that is covered, whoever changed it.
+    pub whole: bool,
+    /// Only these. `None`: all.
+    pub only: Option<BTreeSet<PathBytes>>,
+    /// Paths that need an answer of their own, and have it.
+    pub allowed: BTreeSet<PathBytes>,
+    /// Whether a clean absolute path is protected.
+    pub is_protected: Arc<dyn Fn(&str) -> bool>,
+}
+
+/// Why files cannot be set back.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRewound {
+    #[error("the files are not known {0}")]
+    Unknown(String),
+    #[error("the session has a call without a result")]
+    OpenCall,
+    /// What they are now could not be kept.
+    #[error("what the files are now cannot be kept: {0}")]
+    NotKept(String),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<StoreError> for NotRewound {
+    fn from(error: StoreError) -> NotRewound {
+        NotRewound::Engine(error.into())
+    }
+}
+
+/// What is to be done, and not begun.
+pub struct Rewinding {
+    pub plan: Plan,
+    /// What the files are now.
+    pub now: Tree,
+    /// `Restoring`. `None`: nothing differs.
+    pub entry: Option<Entry>,
+    /// The tree that it names.
+    pub tree: Option<NewTree>,
+}
+
+impl<W: World> Engine<W> {
+    /// Finds what setting files back would change. What they are now is recorded with it.
+    ///
+    /// # Errors
+    /// [`NotRewound`]; nothing was changed.
+    pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
+        // What was begun is done first.
+        self.restore().await?;
+        if self.state.first_open().is_some() {
+            return Err(NotRewound::OpenCall);
+        }
+        let (_, records) = self.store.load(self.head.session())?;
+        let (start, from, to) = place(&records, wanted.back)?;
+        let from = from.to_string();
+        self.keep_before(&from).await?;
+        let Some(before) = self.state.tree.clone() else {
+            return Err(NotRewound::Unknown("now".to_string()));
+        };
+        let (_, records) = self.store.load(self.head.session())?;
+        let Some(root) = self.store.tree_root(&from)? else {
+            return Err(NotRewound::Unknown("there any more".to_string()));
+        };
+        let changes = changes(&self.store, &records, start, &from, &root)?;
+        let mut merged = Merged {
+            store: &self.store,
+            contents: BTreeMap::new(),
+            made: BTreeMap::new(),
+        };
+        let world = Rc::clone(&self.world);
+        let changed_ms =
+            |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
+        let plan = rewind::plan(
+            &changes,
+            &mut Wanted {
+                whole: wanted.whole,
+                only: wanted.only.as_ref(),
+                allowed: &wanted.allowed,
+                is_protected: &*wanted.is_protected,
+                changed_ms: &changed_ms,
+                merge: &mut |base, ours, theirs| merged.merge(base, ours, theirs),
+            },
+        );
+        let (entry, tree) = self.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
+        Ok(Rewinding {
+            now: changes.now().clone(),
+            plan,
+            entry,
+            tree,
+        })
+    }
+
+    /// What the files are now is in the log, durable.
+    async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
+        let mut scope = self.written(from)?;
+        if let Some(last) = self.state.tree.clone() {
+            scope.extend(self.written(&last)?);
+        }
+        let cause = store::Cause::Target;
+        let wish = self.wish(cause, Scope::AllAnd(scope.into_iter().collect()), PATIENCE);
+        let found = Found::of(self.world.snapshot(wish).await);
+        if let Some(why) = found.why {
+            return Err(NotRewound::NotKept(why));
+        }
+        if self.saved(&found).is_some() {
+            self.record_files(found).await?;
+        }
+        Ok(())
+    }
+
+    /// Paths in a tree that tools wrote where nothing is covered.
+    fn written(&self, name: &str) -> Result<BTreeSet<PathBuf>, StoreError> {
+        let known = self.store.tree(name)?;
+        let paths = known.iter().flat_map(|known| known.tree.0.keys());
+        let absolute = paths.filter(|path| path.starts_with(b"/"));
+        Ok(absolute
+            .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+            .collect())
+    }
+
+    fn restoring(
+        &self,
+        before: &str,
+        plan: &Plan,
+        wanted: &Rewind,
+        to: Option<Seq>,
+        root: &Path,
+        contents: Vec<NewContent>,
+    ) -> Result<(Option<Entry>, Option<NewTree>), NotRewound> {
+        let Some(known) = self.store.tree(before)? else {
+            return Err(NotRewound::Unknown("now".to_string()));
+        };
+        let delta = diff(&known.tree, &plan.target);
+        if delta.is_empty() {
+            return Ok((None, None));
+        }
+        let cause = store::Cause::Target;
+        let tree = NewTree::new(root, Some(&known), &delta, &plan.target, cause, contents)?;
+        let (kept, more_kept) = rewind::kept(&plan.kept);
+        let entry = Entry::Restoring {
+            before: before.to_string(),
+            target: tree.name(),
+            to,
+            whole: wanted.whole,
+            kept,
+            more_kept,
+        };
+        Ok((Some(entry), Some(tree)))
+    }
+
+    /// What is owed is stopped, what was planned is recorded, and done. Gives the `Restored`.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. What was begun is done by the next start.
+    pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
+        let Some(entry) = rewinding.entry else {
+            return Ok(None);
+        };
+        let mut entries = stopped(self.state.owed || self.state.unchecked().is_some());
+        entries.push(entry);
+        self.inbox_is_held = true;
+        self.record(Write {
+            tree: rewinding.tree,
+            ..Write::of_all(entries)
+        })
+        .await?;
+        self.restore().await
+    }
+
+    /// Does what is not done yet of what was recorded.
+    ///
+    /// # Errors
+    /// As [`Engine::rewind`].
+    pub async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
+        let Some(Restoring {
+            before,
+            target,
+            mut kept,
+            mut more_kept,
+        }) = self.state.restoring.clone()
+        else {
+            return Ok(None);
+        };
+        let scope: BTreeSet<PathBuf> = [&before, &target]
+            .into_iter()
+            .map(|name| self.written(name))
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+            .collect();
+        let world = Rc::clone(&self.world);
+        world.boundary(Boundary::BeforeRestore).await;
+        let end = world.restore(RestoreOrder { before, target }).await;
+        world.boundary(Boundary::AfterRestore).await;
+        let scope = Scope::AllAnd(scope.into_iter().collect());
+        let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
+        let found = Found::of(world.snapshot(wish).await);
+        let (more, and_more) = rewind::kept(&end.kept);
+        kept.extend(more);
+        more_kept += and_more + kept.len().saturating_sub(MAX_KEPT) as u64;
+        kept.truncate(MAX_KEPT);
+        let mut paths = end.paths;
+        paths.truncate(MAX_KEPT);
+        let restored = Entry::Restored {
+            tree: found.name,
+            written: end.written,
+            removed: end.removed,
+            paths,
+            kept,
+            more_kept,
+            why: end.why,
+        };
+        self.record(Write {
+            tree: found.tree,
+            ..Write::of(restored.clone())
+        })
+        .await?;
+        Ok(Some(restored))
+    }
+}
+
+/// What stops a session in which something is owed.
+pub fn stopped(is_owed: bool) -> Vec<Entry> {
+    match is_owed {
+        true => vec![Entry::Stopped { draft: None }],
+        false => Vec::new(),
+    }
+}
+
+/// Where in the records the files were as they are to be, the tree that says so, and the entry that
+/// is meant.
+fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), NotRewound> {
+    match back {
+        Back::To(seq) => place_at(records, seq)
+            .map(|(place, tree)| (place + 1, tree, Some(seq)))
+            .ok_or_else(|| NotRewound::Unknown(format!("at entry {seq}"))),
+        Back::Undo => records
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(place, record)| match &record.entry {
+                Entry::Restoring { before, .. } => Some((place, before.as_str(), None)),
+                _ => None,
+            })
+            .ok_or_else(|| {
+                NotRewound::Unknown("before a rewind: there was none in this session".to_string())
+            }),
+    }
+}
+
+/// What became of each path since then.
+fn changes(
+    store: &Store,
+    records: &[Record],
+    start: usize,
+    from: &str,
+    root: &Path,
+) -> Result<Changes, NotRewound> {
+    let tree = |name: &str| match store.tree(name)? {
+        Some(known) => Ok(known.tree),
+        None => Err(NotRewound::Unknown(format!(
+            "there any more (tree {name}): rewake gc removed what they were"
+        ))),
+    };
+    let mut changes = Changes::new(&root.to_string_lossy(), tree(from)?);
+    let mut last = from.to_string();
+    for named in named_since(records, start, from) {
+        let exact = store.delta_from(&named.name, &last)?;
+        let is_exact = exact.is_some();
+        let delta = match exact {
+            Some(delta) => delta,
+            None => diff(changes.now(), &tree(&named.name)?),
+        };
+        let target = match &named.cause {
+            Cause::Restored { target } => Some(tree(target)?),
+            Cause::Calls { .. } | Cause::Outside => None,
+        };
+        changes.add(&delta, is_exact, &named.cause, target.as_ref());
+        last = named.name;
+    }
+    Ok(changes)
+}
+
+/// Contents that were made of others.
+struct Merged<'a> {
+    store: &'a Store,
+    contents: BTreeMap<ContentHash, NewContent>,
+    made: BTreeMap<ContentHash, Vec<u8>>,
+}
+
+impl Merged<'_> {
+    /// What cannot be read or compressed is not merged.
+    fn merge(
+        &mut self,
+        base: &ContentHash,
+        ours: &ContentHash,
+        theirs: &ContentHash,
+    ) -> Option<(ContentHash, u64)> {
+        let content = |hash: &ContentHash| match self.made.get(hash) {
+            Some(bytes) => Some(bytes.clone()),
+            None => self.store.content(hash).ok().flatten(),
+        };
+        let merged = merge3(&content(base)?, &content(ours)?, &content(theirs)?)?;
+        let hash = *blake3::hash(&merged).as_bytes();
+        let bytes = merged.len() as u64;
+        self.made.insert(hash, merged.clone());
+        if !self.store.has_content(&hash).ok()? {
+            let like = self.store.base(ours).ok().flatten();
+            let compressed = contents::compress(&merged, like.as_ref(), false).ok()?;
+            let content = NewContent {
+                hash,
+                bytes,
+                stored: compressed.data.len() as u64,
+                base: compressed.base,
+                place: Place::Row(compressed.data),
+            };
+            self.contents.insert(hash, content);
+        }
+        Some((hash, bytes))
+    }
+
+    fn taken(self) -> Vec<NewContent> {
+        self.contents.into_values().collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! The answer to OSC 11: what colour the terminal's background has.
+//!
+//! `ESC ] 11 ; rgb:RRRR/GGGG/BBBB` up to BEL or `ESC \`. Source: XTerm Control Sequences,
+//! and XParseColor for how many digits a part may have.
+//!
+//! Invariant: whenever and in how many pieces an answer comes, none of it is typed text.
+
+use std::time::Duration;
+
+const START: &[u8] = b"\x1b]11;";
+
+/// The rest of an answer that broke off comes within this, or not at all.
+pub(super) const REST_WAIT: Duration = Duration::from_secs(10);
+
+/// The colour in a whole answer.
+pub(super) fn parse(answer: &[u8]) -> Option<[u8; 3]> {
+    let rest = answer.strip_prefix(START)?;
+    let end = rest.iter().position(|b| matches!(b, 0x07 | 0x1b))?;
+    let text = std::str::from_utf8(&rest[..end]).ok()?;
+    let (kind, parts) = text.split_once(':')?;
+    let mut parts = parts.split('/').map(part);
+    let rgb = [parts.next()??, parts.next()??, parts.next()??];
+    matches!(kind, "rgb" | "rgba").then_some(rgb)
+}
+
+/// One to four digits, of which all ones are the whole.
+fn part(digits: &str) -> Option<u8> {
+    let most = match digits.len() {
+        1..=4 => (1_u32 << (4 * digits.len())) - 1,
+        _ => return None,
+    };
+    let value = u32::from_str_radix(digits, 16).ok()?;
+    u8::try_from(value * 255 / most).ok()
+}
+
+/// Whether these bytes, which broke off, may be the beginning of an answer.
+pub(super) fn is_beginning(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && matches!(end(bytes), Some(None))
+}
+
+/// Whether what was read now is the rest of an answer, or more of it. One key behind an Esc, or
+/// behind an answer that never ended, is a key: only an end may come alone.
+pub(super) fn goes_on(cut: &[u8], bytes: &[u8]) -> bool {
+    let joined = [cut, bytes].concat();
+    match end(&joined) {
+        Some(Some(end)) => end > cut.len(),
+        Some(None) => bytes.len() > 1,
+        None => false,
+    }
+}
+
+/// Where an answer ends: `Some(None)` when it goes on, `None` when it is no answer.
+fn end(bytes: &[u8]) -> Option<Option<usize>> {
+    let start = bytes.len().min(START.len());
+    if bytes[..start] != START[..start] {
+        return None;
+    }
+    for (at, byte) in bytes.iter().enumerate().skip(START.len()) {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'r' | b'g' | b':' | b'/' => {}
+            0x07 => return Some(Some(at + 1)),
+            0x1b => {
+                return match bytes.get(at + 1) {
+                    None => Some(None),
+                    Some(b'\\') => Some(Some(at + 2)),
+                    Some(_) => None,
+                };
+            }
+            _ => return None,
+        }
+    }
+    Some(None)
+}

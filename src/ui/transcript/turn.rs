@@ -1,0 +1,142 @@
+//! What was done for a message: how long it took, which files changed, what failed, and what it
+//! cost. It is folded from the log alone, so a session that is resumed says the same.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ratatui::text::{Line, Span};
+
+use super::paragraph::LayoutContext;
+use crate::core::entry::{By, Entry, Fact, Record, Usage};
+use crate::core::text::count;
+use crate::model::Figures;
+use crate::session::clock;
+use crate::session::describe::How;
+use crate::ui::text::{Break, clean_line, wrap};
+
+/// As many files are named.
+const MAX_FILES: usize = 3;
+
+/// The end of what was done for a message.
+#[derive(Debug, PartialEq)]
+pub struct TurnEnd {
+    pub how: How,
+    /// Without the times in which a person was waited for, or nobody was there. Milliseconds.
+    pub took_ms: i64,
+    /// Each file with the lines that were added and taken away.
+    pub files: Vec<(String, usize, usize)>,
+    pub failed_commands: usize,
+    pub tokens: u64,
+    /// US dollars. `None` when a price is not known.
+    pub cost_usd: Option<f64>,
+    /// UTC, milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// What is done for a message, until it is over.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    began_ms: i64,
+    away_ms: i64,
+    files: BTreeMap<String, (usize, usize)>,
+    failed_commands: usize,
+    spent: BTreeMap<String, Usage>,
+}
+
+impl Turn {
+    pub(super) fn begun(at_ms: i64) -> Turn {
+        Turn {
+            began_ms: at_ms,
+            ..Turn::default()
+        }
+    }
+
+    /// `since_ms`: the time of the entry before.
+    pub(super) fn fold(&mut self, record: &Record, since_ms: i64) {
+        let since = (record.at_ms - since_ms).max(0);
+        match &record.entry {
+            // The question was open from the entry before on.
+            Entry::Decided { by: By::Person, .. } | Entry::Resumed { .. } => self.away_ms += since,
+            Entry::Finished {
+                fact: Some(Fact::Ran { exit_code, .. }),
+                ..
+            } => self.failed_commands += usize::from(*exit_code != Some(0)),
+            _ => {}
+        }
+        for (model, usage) in record.entry.spent() {
+            self.spent.entry(model.to_string()).or_default().add(usage);
+        }
+    }
+
+    pub(super) fn changed(&mut self, path: &str, (added, removed): (usize, usize)) {
+        let counts = self.files.entry(path.to_string()).or_default();
+        *counts = (counts.0 + added, counts.1 + removed);
+    }
+
+    pub(super) fn end(self, how: How, at_ms: i64, figures: Option<&Figures>) -> TurnEnd {
+        let cost = |(model, usage): (&String, &Usage)| figures?.cost(model, usage);
+        let files = self.files.into_iter();
+        TurnEnd {
+            how,
+            took_ms: (at_ms - self.began_ms - self.away_ms).max(0),
+            files: files
+                .map(|(path, (added, removed))| (path, added, removed))
+                .collect(),
+            failed_commands: self.failed_commands,
+            tokens: self.spent.values().map(Usage::all).sum(),
+            cost_usd: self.spent.iter().map(cost).sum(),
+            at_ms,
+        }
+    }
+}
+
+impl TurnEnd {
+    /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
+    pub fn to_text(&self, zone: &TimeZone) -> String {
+        let how = match self.how {
+            How::Done => "done in",
+            How::Stopped => "stopped by you after",
+            How::Failed => "failed after",
+        };
+        let mut parts = vec![format!("{how} {}", clock(self.took_ms))];
+        let files = self.files.iter().take(MAX_FILES);
+        parts.extend(
+            files.map(|(path, added, removed)| format!("{} +{added} −{removed}", clean_line(path))),
+        );
+        if self.files.len() > MAX_FILES {
+            let more = self.files.len() - MAX_FILES;
+            parts.push(format!("{} more changed", count(more, "file")));
+        }
+        if self.failed_commands > 0 {
+            parts.push(format!("{} failed", count(self.failed_commands, "command")));
+        }
+        if self.tokens > 0 {
+            parts.push(format!("{} tokens", crate::ui::text::short(self.tokens)));
+        }
+        if let Some(cost) = self.cost_usd.filter(|cost| *cost > 0.0) {
+            parts.push(format!("${cost:.2}"));
+        }
+        if let Ok(at) = Timestamp::from_millisecond(self.at_ms) {
+            parts.push(at.to_zoned(zone.clone()).strftime("%H:%M").to_string());
+        }
+        parts.join(" · ")
+    }
+}
+
+pub(super) fn lines(end: &TurnEnd, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
+    let theme = layout.theme;
+    let spans = [Span::styled(end.to_text(layout.zone), theme.dim)];
+    let glyph = match end.how {
+        How::Stopped => "◌ ",
+        How::Done | How::Failed => "  ",
+    };
+    let first = [Span::styled(glyph, theme.dim)];
+    wrap(
+        &spans,
+        layout.prose(),
+        &first,
+        &[Span::raw("  ")],
+        Break::Words,
+    )
+}

@@ -1,0 +1,112 @@
+//! Three contents to one: the changes of two who began with the same, by lines.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// Larger ones are not merged.
+const MAX_BYTES: usize = 2 << 20;
+
+/// Git looks at so much of a file to see that it is no text.
+const LOOKED_AT: usize = 8_000;
+
+/// What one of the two made of lines of the base: which, and what is in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hunk<'a> {
+    from: usize,
+    to: usize,
+    lines: &'a [&'a [u8]],
+}
+
+/// The changes from `base` to `ours`, put onto `theirs`. `None` where both changed the same lines
+/// or such as touch each other, or where it is no text.
+pub fn merge3(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
+    let is_text =
+        |bytes: &[u8]| bytes.len() <= MAX_BYTES && !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
+    if ![base, ours, theirs].into_iter().all(is_text) {
+        return None;
+    }
+    let [base, ours, theirs] = [base, ours, theirs].map(lines);
+    let mut hunks = hunks(&base, &ours);
+    hunks.extend(self::hunks(&base, &theirs));
+    hunks.sort_by_key(|hunk| (hunk.from, hunk.to));
+    // Both made the same of the same lines.
+    hunks.dedup();
+    let touch = |pair: &[Hunk<'_>]| pair[1].from <= pair[0].to;
+    if hunks.windows(2).any(touch) {
+        return None;
+    }
+    let mut merged = Vec::new();
+    let mut at = 0;
+    for hunk in &hunks {
+        merged.extend_from_slice(&base.get(at..hunk.from)?.concat());
+        merged.extend_from_slice(&hunk.lines.concat());
+        at = hunk.to;
+    }
+    merged.extend_from_slice(&base.get(at..)?.concat());
+    Some(merged)
+}
+
+fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+fn hunks<'a>(base: &[&[u8]], other: &'a [&'a [u8]]) -> Vec<Hunk<'a>> {
+    let mut hunks: Vec<Hunk<'a>> = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, base, other) {
+        if matches!(op, DiffOp::Equal { .. }) {
+            continue;
+        }
+        let (old, new) = (op.old_range(), op.new_range());
+        hunks.push(Hunk {
+            from: old.start,
+            to: old.end,
+            lines: &other[new],
+        });
+    }
+    hunks
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn merged(base: &str, ours: &str, theirs: &str) -> Option<String> {
+        let merged = merge3(base.as_bytes(), ours.as_bytes(), theirs.as_bytes())?;
+        Some(String::from_utf8(merged).unwrap())
+    }
+
+    #[test]
+    fn changes_of_different_lines_are_both_there() {
+        let base = "a\nb\nc\nd\ne\n";
+        assert_eq!(
+            merged(base, "A\nb\nc\nd\ne\n", "a\nb\nc\nd\nE\nf").as_deref(),
+            Some("A\nb\nc\nd\nE\nf")
+        );
+        assert_eq!(
+            merged(base, "a\nc\nd\ne\n", base).as_deref(),
+            Some("a\nc\nd\ne\n")
+        );
+        assert_eq!(
+            merged(base, "x\nb\nc\nd\ne\n", "x\nb\nc\nd\ne\n").as_deref(),
+            Some("x\nb\nc\nd\ne\n")
+        );
+    }
+
+    #[test]
+    fn changes_of_the_same_or_of_touching_lines_collide() {
+        let base = "a\nb\nc\n";
+        assert_eq!(merged(base, "A\nb\nc\n", "x\nb\nc\n"), None);
+        assert_eq!(merged(base, "A\nb\nc\n", "a\nB\nc\n"), None);
+        assert_eq!(merged(base, "a\nb\nc\nd\n", "a\nb\nc\ne\n"), None);
+        assert_eq!(merged("a\0", "b\0", "a\0"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn one_who_changed_nothing_gives_way(base in "([abc]\n){0,9}", other in "([abc]\n){0,9}") {
+            prop_assert_eq!(merged(&base, &other, &base), Some(other.clone()));
+            prop_assert_eq!(merged(&base, &base, &other), Some(other));
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One path: it gets what was laid out for it, or loses what it has; and what a restore that was cut
+//! short left of it.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::stage::Slot;
+use super::{CutShort, Done, Ground, Job, Point, Spot, is_absent, is_folder, item_in, lease};
+use crate::core::entry::KeptWhy;
+
+type At<'a> = &'a mut dyn FnMut(Point) -> Result<(), CutShort>;
+
+/// So many names beside a path are tried for what is somebody's.
+const MAX_BESIDE: u32 = 100;
+
+/// What became of a path.
+enum Fate {
+    Done,
+    Kept(KeptWhy),
+}
+
+impl Ground<'_> {
+    /// What was cut short is put right: what is ours goes, what is somebody's gets its place back.
+    /// False when nothing more is to be done with the path.
+    pub(super) fn leftovers(&mut self, job: &Job, is_left: bool, done: &mut Done) -> bool {
+        let Ok(slot) = self.slot(&job.path, false) else {
+            return true;
+        };
+        slot.remove_part();
+        let fate = self
+            .leftover_out(job, &slot)
+            .and_then(|fate| match fate {
+                Some(fate) => Ok(Some(fate)),
+                None => self.leftover_staged(job, &slot),
+            })
+            .unwrap_or(Some(Fate::Kept(KeptWhy::Refused)));
+        match fate {
+            Some(Fate::Kept(why)) => {
+                done.kept.insert(job.path.clone(), why);
+                false
+            }
+            Some(Fate::Done) | None => !(is_left && self.is_done(job, done)),
+        }
+    }
+
+    /// The path is what it is to be already.
+    fn is_done(&mut self, job: &Job, done: &mut Done) -> bool {
+        let now = match self.spot(&job.path, false) {
+            Ok(spot) => spot.item(job),
+            Err(e) if is_absent(&e) => Ok(None),
+            Err(e) => Err(e),
+        };
+        let is_done = now.is_ok_and(|now| now == job.target);
+        if is_done {
+            self.touch(&job.path);
+            note(job, done);
+        }
+        is_done
+    }
+
+    /// It was moved away to be removed.
+    fn leftover_out(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
+        let path = Path::new(&slot.out);
+        match item_in(&slot.folder, &slot.out, path, job)? {
+            None => Ok(None),
+            Some(item) if Some(&item) == job.before.as_ref() => {
+                let spot = self.spot(&job.path, true)?;
+                Ok(self.discard(job, slot, &slot.out, &spot)?)
+            }
+            Some(_) => {
+                let spot = self.spot(&job.path, true)?;
+                self.give_back(slot, &slot.out, &spot).map(Some)
+            }
+        }
+    }
+
+    /// It was laid out, or came out in an exchange.
+    fn leftover_staged(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
+        let path = Path::new(&slot.staged);
+        match item_in(&slot.folder, &slot.staged, path, job)? {
+            None => Ok(None),
+            Some(item) if Some(&item) == job.target.as_ref() => {
+                slot.folder.remove(&slot.staged)?;
+                Ok(None)
+            }
+            Some(item) if Some(&item) == job.before.as_ref() => {
+                let spot = self.spot(&job.path, true)?;
+                self.discard(job, slot, &slot.staged, &spot)
+            }
+            Some(_) => {
+                let spot = self.spot(&job.path, true)?;
+                if spot.item(job)? == job.target && spot.stat()?.is_some() {
+                    return self.exchange_back(job, slot, &spot).map(Some);
+                }
+                self.give_back(slot, &slot.staged, &spot).map(Some)
+            }
+        }
+    }
+
+    /// Sets one path back.
+    pub(super) fn place(&mut self, job: &Job, at: At<'_>, done: &mut Done) -> Result<(), CutShort> {
+        let placed = match &job.target {
+            Some(_) => self.put(job, at, done),
+            None => self.remove(job, at),
+        };
+        let fate = match placed {
+            Ok(fate) => fate?,
+            Err(e) => Fate::Kept(why(&e)),
+        };
+        match fate {
+            Fate::Done => note(job, done),
+            Fate::Kept(why @ (KeptWhy::Open | KeptWhy::Beside)) => {
+                note(job, done);
+                done.kept.insert(job.path.clone(), why);
+            }
+            Fate::Kept(why) => {
+                done.kept.insert(job.path.clone(), why);
+            }
+        }
+        // What was laid out and not needed.
+        if let (Some(_), Ok(slot)) = (&job.target, self.slot(&job.path, false))
+            && let Ok(item) = item_in(&slot.folder, &slot.staged, Path::new(""), job)
+            && item == job.target
+        {
+            let _ = slot.folder.remove(&slot.staged);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, job: &Job, at: At<'_>, done: &Done) -> io::Result<Result<Fate, CutShort>> {
+        let slot = self.slot(&job.path, true)?;
+        let mut spot = self.spot(&job.path, true)?;
+        if let Some(stat) = spot.stat()?
+            && is_folder(&stat)
+            && job.before.is_none()
+        {
+            // It held what was to make room, and is empty now.
+            let below = [job.path.as_slice(), b"/"].concat();
+            let removed = done.removed.iter().filter(|path| path.starts_with(&below));
+            self.remove_empty(removed.cloned().collect());
+            spot = self.spot(&job.path, true)?;
+        }
+        let stat = spot.stat()?;
+        if stat.as_ref().is_some_and(is_folder) {
+            return Ok(Ok(Fate::Kept(KeptWhy::Way)));
+        }
+        if let Some(stat) = &stat {
+            slot.keep_owner(stat);
+        }
+        self.touch(&job.path);
+        match (&job.before, stat) {
+            (None, None) => match slot.folder.move_new(&slot.staged, &spot.folder, &spot.name) {
+                Ok(()) => Ok(Ok(Fate::Done)),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(Ok(self.is_it(job, &spot)?)),
+                Err(e) => Err(e),
+            },
+            (None, Some(_)) => Ok(Ok(self.is_it(job, &spot)?)),
+            // Somebody removed it.
+            (Some(_), None) => Ok(Ok(Fate::Kept(KeptWhy::Changed))),
+            (Some(_), Some(_)) if !self.bench.can_exchange => {
+                if spot.item(job)? != job.before {
+                    return Ok(Ok(self.is_it(job, &spot)?));
+                }
+                slot.folder
+                    .move_over(&slot.staged, &spot.folder, &spot.name)?;
+                Ok(Ok(Fate::Done))
+            }
+            (Some(_), Some(_)) => self.exchange(job, &slot, &spot, at),
+        }
+    }
+
+    /// Something lies there that was not known: perhaps what is to be there.
+    fn is_it(&self, job: &Job, spot: &Spot) -> io::Result<Fate> {
+        match spot.item(job)? == job.target {
+            true => Ok(Fate::Done),
+            false => Ok(Fate::Kept(KeptWhy::Changed)),
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        job: &Job,
+        slot: &Slot,
+        spot: &Spot,
+        at: At<'_>,
+    ) -> io::Result<Result<Fate, CutShort>> {
+        match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
+            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Kept(KeptWhy::Changed))),
+            exchanged => exchanged?,
+        }
+        if at(Point::InPlace).is_err() {
+            return Ok(Err(CutShort));
+        }
+        let out = item_in(&slot.folder, &slot.staged, &spot.path, job)?;
+        if out == job.before || out == job.target {
+            let fate = self.discard(job, slot, &slot.staged, spot)?;
+            return Ok(Ok(fate.unwrap_or(Fate::Done)));
+        }
+        self.exchange_back(job, slot, spot).map(Ok)
+    }
+
+    /// What came out is somebody's: they get it back, and what they may have put there meanwhile.
+    fn exchange_back(&mut self, job: &Job, slot: &Slot, spot: &Spot) -> io::Result<Fate> {
+        match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
+            // They removed it once more, or there can be no exchange.
+            Err(_) => return self.give_back(slot, &slot.staged, spot),
+            Ok(()) => self.touch(&job.path),
+        }
+        if item_in(&slot.folder, &slot.staged, &spot.path, job)? == job.target {
+            slot.folder.remove(&slot.staged)?;
+            return Ok(Fate::Kept(KeptWhy::Changed));
+        }
+        // The newer of the two has the name.
+        slot.folder
+            .exchange(&slot.staged, &spot.folder, &spot.name)?;
+        self.lay_beside(slot, &slot.staged, spot)?;
+        Ok(Fate::Kept(KeptWhy::Beside))
+    }
+
+    /// What is somebody's gets its name, or one beside it.
+    fn give_back(&mut self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<Fate> {
+        match slot.folder.move_new(from, &spot.folder, &spot.name) {
+            Ok(()) => {
+                spot.folder.sync()?;
+                Ok(Fate::Kept(KeptWhy::Changed))
+            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                self.lay_beside(slot, from, spot)?;
+                Ok(Fate::Kept(KeptWhy::Beside))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn lay_beside(&self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<()> {
+        for number in 0..MAX_BESIDE {
+            let mut name = spot.name.clone();
+            name.push(".rewake-kept");
+            if number > 0 {
+                name.push(format!("-{number}"));
+            }
+            match slot.folder.move_new(from, &spot.folder, &name) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                moved => {
+                    moved?;
+                    return spot.folder.sync();
+                }
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<Fate, CutShort>> {
+        let spot = match self.spot(&job.path, false) {
+            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Done)),
+            spot => spot?,
+        };
+        match spot.stat()? {
+            None => return Ok(Ok(Fate::Done)),
+            // What was there is not.
+            Some(stat) if is_folder(&stat) => return Ok(Ok(Fate::Done)),
+            Some(_) => {}
+        }
+        let slot = self.slot(&job.path, true)?;
+        self.touch(&job.path);
+        match spot.folder.move_new(&spot.name, &slot.folder, &slot.out) {
+            Err(e) if is_absent(&e) => return Ok(Ok(Fate::Done)),
+            moved => moved?,
+        }
+        if at(Point::InPlace).is_err() {
+            return Ok(Err(CutShort));
+        }
+        let out = item_in(&slot.folder, &slot.out, &spot.path, job)?;
+        if out != job.before {
+            return self.give_back(&slot, &slot.out, &spot).map(Ok);
+        }
+        let fate = self.discard(job, &slot, &slot.out, &spot)?;
+        Ok(Ok(fate.unwrap_or(Fate::Done)))
+    }
+
+    /// What is kept goes for good, unless somebody may still write into it.
+    fn discard(
+        &self,
+        _job: &Job,
+        slot: &Slot,
+        name: &OsString,
+        spot: &Spot,
+    ) -> io::Result<Option<Fate>> {
+        let is_open = slot
+            .folder
+            .file(Path::new(name))
+            .is_ok_and(|file| lease::is_open_for_writing(&file));
+        if is_open {
+            self.lay_beside(slot, name, spot)?;
+            return Ok(Some(Fate::Kept(KeptWhy::Open)));
+        }
+        slot.folder.remove(name)?;
+        Ok(None)
+    }
+}
+
+fn note(job: &Job, done: &mut Done) {
+    match job.target {
+        Some(_) => done.written.insert(job.path.clone()),
+        None => done.removed.insert(job.path.clone()),
+    };
+}
+
+/// What a failure says of the path.
+fn why(error: &io::Error) -> KeptWhy {
+    // A link in place of a folder is told as such by `handle`.
+    match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
+        _ => KeptWhy::Refused,
+    }
+}

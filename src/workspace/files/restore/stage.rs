@@ -1,0 +1,331 @@
+//! Laying out what is to be set back, before anything is changed.
+//!
+//! One folder in the workspace's root holds all of it; beside its path lies what is on another file
+//! system. A name that ends in `.part` is only half there, and holds nothing of anybody's; any other
+//! is complete and synced before a path gets it, and may hold what came out of its place.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
+
+use super::{Contents, Done, Ground, Job, is_folder, slot, staged_folder};
+use crate::core::entry::KeptWhy;
+use crate::core::path;
+use crate::core::tree::{Item, PathBytes};
+use crate::workspace::files::cover::STAGED;
+use crate::workspace::handle::Folder;
+
+/// From so many files on, one sync of the file system is quicker than one for each.
+const MANY: usize = 64;
+
+/// A temporary name, and the one that the exchange is tried with.
+const TRIED: [&str; 2] = ["tried-1", "tried-2"];
+
+/// The folder in which all is laid out.
+pub(super) struct Bench {
+    root: Folder,
+    name: OsString,
+    pub(super) folder: Folder,
+    device: u64,
+    /// The file system can exchange two names.
+    pub(super) can_exchange: bool,
+    /// Two names that differ in case alone are one.
+    pub(super) folds_case: bool,
+}
+
+impl Bench {
+    /// Opens the folder, and says whether it was there: a restore was cut short.
+    pub(super) fn open(root: &Folder, path: &Path, id: &str) -> io::Result<(Bench, bool)> {
+        let name = OsString::from(staged_folder(id));
+        let is_left = match rustix::fs::mkdirat(root.as_fd(), &name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => false,
+            Err(rustix::io::Errno::EXIST) => true,
+            Err(e) => return Err(e.into()),
+        };
+        let stat = root.stat(&name)?;
+        if !is_folder(&stat) || stat.st_uid != rustix::process::geteuid().as_raw() {
+            let path = path.join(&name);
+            let why = format!("{} is in the way", path.display());
+            return Err(io::Error::other(why));
+        }
+        let folder = root.below(Path::new(&name))?;
+        let upper = name.to_string_lossy().to_uppercase();
+        let bench = Bench {
+            can_exchange: can_exchange(&folder),
+            folds_case: root.stat(OsStr::new(&upper)).is_ok(),
+            root: root.below(Path::new(""))?,
+            device: device(&stat),
+            name,
+            folder,
+        };
+        Ok((bench, is_left))
+    }
+
+    /// What is left of it goes, but for what is somebody's.
+    pub(super) fn clear(&self) {
+        let Ok(names) = self.folder.names(Path::new("")) else {
+            return;
+        };
+        for entry in names.flatten() {
+            if entry.file_name().to_bytes().ends_with(PART.as_bytes()) {
+                let _ = self
+                    .folder
+                    .remove(OsStr::from_bytes(entry.file_name().to_bytes()));
+            }
+        }
+        let _ = self.root.remove_folder(&self.name);
+        let _ = self.root.sync();
+    }
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_sign_loss,
+    reason = "it has another type on other systems"
+)]
+fn device(stat: &Stat) -> u64 {
+    stat.st_dev as u64
+}
+
+fn can_exchange(folder: &Folder) -> bool {
+    let [one, other] = TRIED.map(OsStr::new);
+    for name in [one, other] {
+        let _ = folder.remove(name);
+        if folder.make_link(name, name).is_err() {
+            return false;
+        }
+    }
+    let can = folder.exchange(one, folder, other).is_ok();
+    for name in [one, other] {
+        let _ = folder.remove(name);
+    }
+    can
+}
+
+/// Only half there.
+const PART: &str = ".part";
+/// Was moved out of its place, to be removed.
+const OUT: &str = ".out";
+
+/// Where the content of one path is laid out.
+pub(super) struct Slot {
+    pub(super) folder: Folder,
+    pub(super) staged: OsString,
+    pub(super) out: OsString,
+    part: OsString,
+    is_beside: bool,
+}
+
+impl Ground<'_> {
+    /// Where the content of a path is laid out. `make` as for [`Ground::spot`].
+    pub(super) fn slot(&self, path: &PathBytes, make: bool) -> io::Result<Slot> {
+        let name = slot(path);
+        let beside = match self.spot(path, make) {
+            Ok(spot) => {
+                let stat = spot.folder.stat(OsStr::new("."))?;
+                (device(&stat) != self.bench.device).then_some(spot.folder)
+            }
+            Err(e) if self.below(path).is_none() => return Err(e),
+            Err(_) => None,
+        };
+        let (folder, name, is_beside) = match beside {
+            Some(folder) => (folder, format!("{STAGED}{name}"), true),
+            None => (self.bench.folder.below(Path::new(""))?, name, false),
+        };
+        Ok(Slot {
+            folder,
+            out: OsString::from(format!("{name}{OUT}")),
+            part: OsString::from(format!("{name}{PART}")),
+            staged: OsString::from(name),
+            is_beside,
+        })
+    }
+
+    /// Lays out all that is to be written. What has to stay as it is leaves the jobs.
+    ///
+    /// # Errors
+    /// Why nothing can be set back.
+    pub(super) fn stage(
+        &mut self,
+        jobs: &mut Vec<Job>,
+        content: &mut Contents<'_>,
+        done: &mut Done,
+    ) -> Result<(), String> {
+        if self.bench.folds_case {
+            without_other_case(jobs, done);
+        }
+        let files = jobs.iter().filter(|job| job.target.is_some()).count();
+        let sync_each = files < MANY || !cfg!(target_os = "linux");
+        let mut laid_out: Vec<Job> = Vec::with_capacity(jobs.len());
+        let mut parts = Vec::new();
+        for job in std::mem::take(jobs) {
+            match self.lay_out(&job, content, sync_each) {
+                Ok(LaidOut::Yes(slot)) => {
+                    parts.extend(slot);
+                    laid_out.push(job);
+                }
+                Ok(LaidOut::Kept(why)) => {
+                    done.kept.insert(job.path, why);
+                }
+                Err(why) => {
+                    self.take_up(&laid_out);
+                    return Err(why);
+                }
+            }
+        }
+        let synced = self.complete(&parts, sync_each);
+        if let Err(error) = synced {
+            self.take_up(&laid_out);
+            return Err(format!("what is set back cannot be laid out: {error}"));
+        }
+        *jobs = laid_out;
+        Ok(())
+    }
+
+    fn lay_out(
+        &self,
+        job: &Job,
+        content: &mut Contents<'_>,
+        sync: bool,
+    ) -> Result<LaidOut, String> {
+        let Some(target) = &job.target else {
+            return Ok(LaidOut::Yes(None));
+        };
+        let bytes = match target {
+            Item::File { hash, .. } => match content(hash)? {
+                Some(bytes) => Some(bytes),
+                None => return Ok(LaidOut::Kept(KeptWhy::Lost)),
+            },
+            Item::Link { .. } | Item::Marker { .. } => None,
+        };
+        // In the workspace no folder is made before all is laid out.
+        let slot = match self.slot(&job.path, self.below(&job.path).is_none()) {
+            Ok(slot) => slot,
+            // The folders of it are not what they were.
+            Err(_) => return Ok(LaidOut::Kept(KeptWhy::Way)),
+        };
+        let written = match (target, &bytes) {
+            (Item::File { mode, .. }, Some(bytes)) => slot.write(*mode, bytes, sync),
+            (Item::Link { target }, _) => slot.link(target),
+            _ => Ok(()),
+        };
+        match written {
+            Ok(()) => Ok(LaidOut::Yes(bytes.is_some().then_some(slot))),
+            Err(_) if slot.is_beside => {
+                let _ = slot.folder.remove(&slot.part);
+                Ok(LaidOut::Kept(KeptWhy::Refused))
+            }
+            Err(e) => Err(format!("what is set back cannot be laid out: {e}")),
+        }
+    }
+
+    /// All of it is on the disk, and only then has names that count.
+    fn complete(&self, parts: &[Slot], is_synced: bool) -> io::Result<()> {
+        if !is_synced {
+            sync_all(&self.bench.folder)?;
+        }
+        for slot in parts {
+            slot.folder.rename(&slot.part, &slot.staged)?;
+            if slot.is_beside {
+                slot.folder.sync()?;
+            }
+        }
+        self.bench.folder.sync()
+    }
+
+    /// Nothing was placed, so all that was laid out is ours.
+    fn take_up(&self, jobs: &[Job]) {
+        for job in jobs.iter().filter(|job| job.target.is_some()) {
+            if let Ok(slot) = self.slot(&job.path, false) {
+                let _ = slot.folder.remove(&slot.part);
+                let _ = slot.folder.remove(&slot.staged);
+            }
+        }
+    }
+}
+
+enum LaidOut {
+    /// With what is still to get the name that counts.
+    Yes(Option<Slot>),
+    Kept(KeptWhy),
+}
+
+impl Slot {
+    fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<()> {
+        let mut file = match self.folder.new_file(&self.part, Mode::from_raw_mode(0o600)) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                self.folder.remove(&self.part)?;
+                self.folder
+                    .new_file(&self.part, Mode::from_raw_mode(0o600))?
+            }
+            made => made?,
+        };
+        file.write_all(bytes)?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode) & 0o777))?;
+        // A file beside is on another file system than the one that is synced as a whole.
+        match sync || self.is_beside {
+            true => file.sync_all(),
+            false => Ok(()),
+        }
+    }
+
+    fn link(&self, target: &[u8]) -> io::Result<()> {
+        self.folder
+            .make_link(OsStr::from_bytes(target), &self.staged)
+    }
+
+    /// What it replaces stays its owner's, where the kernel lets us.
+    pub(super) fn keep_owner(&self, old: &Stat) {
+        let Ok(new) = self.folder.stat(&self.staged) else {
+            return;
+        };
+        if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid) {
+            return;
+        }
+        let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let own =
+            |uid| rustix::fs::chownat(self.folder.as_fd(), &self.staged, uid, Some(gid), flags);
+        // Only root may give a file away; the group can often be kept.
+        if own(Some(uid)).is_err() {
+            let _ = own(None);
+        }
+    }
+
+    /// Removes what was only half laid out.
+    pub(super) fn remove_part(&self) {
+        let _ = self.folder.remove(&self.part);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_all(folder: &Folder) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+    let opened = rustix::fs::openat(folder.as_fd(), ".", flags, Mode::empty())?;
+    Ok(rustix::fs::syncfs(File::from(opened))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_all(_: &Folder) -> io::Result<()> {
+    Ok(())
+}
+
+/// Two names that are one here cannot be set back apart.
+fn without_other_case(jobs: &mut Vec<Job>, done: &mut Done) {
+    let folded = |path: &PathBytes| path::fold(&String::from_utf8_lossy(path));
+    let mut times = std::collections::BTreeMap::new();
+    for job in jobs.iter() {
+        *times.entry(folded(&job.path)).or_insert(0_u32) += 1;
+    }
+    jobs.retain(|job| {
+        let is_alone = times.get(&folded(&job.path)) == Some(&1);
+        if !is_alone {
+            done.kept.insert(job.path.clone(), KeptWhy::Case);
+        }
+        is_alone
+    });
+}

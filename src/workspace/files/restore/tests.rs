@@ -1,0 +1,431 @@
+//! Restores on a real folder, cut short and disturbed at every point.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::core::tree::Marked;
+
+const BIG: u64 = 1 << 20;
+
+/// A workspace, and all contents that are kept.
+struct Room {
+    dir: tempfile::TempDir,
+    contents: BTreeMap<ContentHash, Vec<u8>>,
+}
+
+impl Room {
+    fn new() -> Room {
+        Room {
+            dir: tempfile::tempdir().unwrap(),
+            contents: BTreeMap::new(),
+        }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    fn put(&self, name: &str, content: &str) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), content).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+
+    /// A tree of files with mode 644, links (`-> x`) and executables (`! x`), whose contents are kept.
+    fn tree(&mut self, items: &[(&str, &str)]) -> Tree {
+        let mut tree = Tree::default();
+        for (path, content) in items {
+            let item = match (content.strip_prefix("-> "), content.strip_prefix("! ")) {
+                (Some(target), _) => Item::Link {
+                    target: target.as_bytes().to_vec(),
+                },
+                (None, script) => {
+                    let content = script.unwrap_or(content);
+                    let hash = *blake3::hash(content.as_bytes()).as_bytes();
+                    self.contents.insert(hash, content.as_bytes().to_vec());
+                    Item::File {
+                        mode: if script.is_some() { 0o755 } else { 0o644 },
+                        hash,
+                        bytes: content.len() as u64,
+                    }
+                }
+            };
+            tree.0.insert(path.as_bytes().to_vec(), item);
+        }
+        tree
+    }
+
+    /// Makes the disk so.
+    fn lay_out(&self, items: &[(&str, &str)]) {
+        for (path, content) in items {
+            match (content.strip_prefix("-> "), content.strip_prefix("! ")) {
+                (Some(target), _) => {
+                    fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+                    symlink(target, self.path(path)).unwrap();
+                }
+                (None, Some(script)) => {
+                    self.put(path, script);
+                    fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755))
+                        .unwrap();
+                }
+                (None, None) => self.put(path, content),
+            }
+        }
+    }
+
+    fn restore(
+        &self,
+        before: &Tree,
+        target: &Tree,
+        at: &mut dyn FnMut(Point) -> Result<(), CutShort>,
+    ) -> Result<Done, CutShort> {
+        restore(&mut Order {
+            root: &self.root(),
+            before,
+            target,
+            id: "0123456789abcdef",
+            content: &mut |hash| Ok(self.contents.get(hash).cloned()),
+            at,
+        })
+    }
+
+    fn done(&self, before: &Tree, target: &Tree) -> Done {
+        self.restore(before, target, &mut |_| Ok(())).unwrap()
+    }
+
+    /// All that lies there, in the form of [`Room::tree`].
+    fn now(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        list(&self.root(), &self.root(), &mut found);
+        found
+    }
+
+    #[track_caller]
+    fn is(&self, items: &[(&str, &str)]) {
+        let want: BTreeMap<String, String> = items
+            .iter()
+            .map(|(p, c)| (p.to_string(), c.to_string()))
+            .collect();
+        assert_eq!(self.now(), want);
+    }
+}
+
+fn list(root: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let kind = entry.file_type().unwrap();
+        if kind.is_symlink() {
+            found.insert(
+                name,
+                format!("-> {}", fs::read_link(&path).unwrap().display()),
+            );
+        } else if kind.is_dir() {
+            list(root, &path, found);
+        } else {
+            let content = fs::read_to_string(&path).unwrap();
+            let is_script = fs::metadata(&path).unwrap().permissions().mode() & 0o100 != 0;
+            found.insert(
+                name,
+                if is_script {
+                    format!("! {content}")
+                } else {
+                    content
+                },
+            );
+        }
+    }
+}
+
+const BEFORE: [(&str, &str); 7] = [
+    ("a", "new"),
+    ("deep/er/gone", "made"),
+    ("folder", "was a folder"),
+    ("link", "-> new"),
+    ("now/a/folder", "was a file"),
+    ("same", "same"),
+    ("tool", "plain"),
+];
+const TARGET: [(&str, &str); 7] = [
+    ("a", "old"),
+    ("back/again", "was removed"),
+    ("folder/x", "in it"),
+    ("link", "-> old"),
+    ("now", "a file"),
+    ("same", "same"),
+    ("tool", "! plain"),
+];
+
+fn scene() -> (Room, Tree, Tree) {
+    let mut room = Room::new();
+    room.lay_out(&BEFORE);
+    let (before, target) = (room.tree(&BEFORE), room.tree(&TARGET));
+    (room, before, target)
+}
+
+#[test]
+fn files_links_modes_and_folders_are_set_back() {
+    let (room, before, target) = scene();
+    let inode = |name: &str| {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(room.path(name)).unwrap().ino()
+    };
+    let same = inode("same");
+    let done = room.done(&before, &target);
+    room.is(&TARGET);
+    assert_eq!((done.written.len(), done.removed.len()), (6, 3));
+    assert!(done.kept.is_empty() && done.why.is_none());
+    assert!(!room.path("deep").exists(), "an empty folder stays");
+    assert_eq!(inode("same"), same, "what is the same was written");
+    // And back.
+    assert!(room.done(&target, &before).kept.is_empty());
+    room.is(&BEFORE);
+}
+
+#[test]
+fn it_can_be_cut_short_at_every_point_and_at_every_pair() {
+    let mut last = 0;
+    let (room, before, target) = scene();
+    let count = &mut |_| {
+        last += 1;
+        Ok(())
+    };
+    room.restore(&before, &target, count).unwrap();
+    assert!(last > 20, "{last} points");
+    for first in 1..=last {
+        for second in (0..=last).step_by(if first % 3 == 0 { 1 } else { 5 }) {
+            let (room, before, target) = scene();
+            for stop in [first, second] {
+                let mut passed = 0;
+                let cut = room.restore(&before, &target, &mut |_| {
+                    passed += 1;
+                    if passed == stop {
+                        Err(CutShort)
+                    } else {
+                        Ok(())
+                    }
+                });
+                for (path, content) in room.now() {
+                    let is = |items: &[(&str, &str)]| items.contains(&(&path, &content));
+                    let is_known = is(&BEFORE) || is(&TARGET) || path.starts_with(STAGED);
+                    assert!(is_known, "{path}: {content} after {stop}");
+                }
+                if cut.is_ok() {
+                    break;
+                }
+            }
+            let done = room.done(&before, &target);
+            assert!(done.kept.is_empty(), "{first}, {second}: {:?}", done.kept);
+            room.is(&TARGET);
+            // A start more changes nothing.
+            assert!(room.done(&before, &target).kept.is_empty());
+            room.is(&TARGET);
+        }
+    }
+}
+
+/// An editor saves a file at each point, in both of the usual ways; what it saved is there at the
+/// end, also when the restore is cut short at the next point.
+#[test]
+fn what_somebody_saves_meanwhile_is_never_lost() {
+    const SAVED: &str = "saved by somebody";
+    type Save = fn(&Room, &str) -> bool;
+    let in_place: Save = |room, name| match fs::metadata(room.path(name)) {
+        Ok(found) if found.is_file() => fs::write(room.path(name), SAVED).is_ok(),
+        _ => false,
+    };
+    let beside: Save = |room, name| {
+        if room.path(name).is_dir() || !room.path(name).parent().unwrap().is_dir() {
+            return false;
+        }
+        room.put("../beside", SAVED);
+        fs::rename(room.path("../beside"), room.path(name)).is_ok()
+    };
+    let mut last = 0;
+    let (room, before, target) = scene();
+    let count = &mut |_| {
+        last += 1;
+        Ok(())
+    };
+    room.restore(&before, &target, count).unwrap();
+    for (save, name) in [
+        (in_place, "a"),
+        (beside, "a"),
+        (beside, "deep/er/gone"),
+        (beside, "back/again"),
+        (beside, "tool"),
+    ] {
+        for when in 1..=last {
+            for cut in [0, when, when + 1, when + 2] {
+                let (room, before, target) = scene();
+                let (mut passed, mut saved) = (0, false);
+                let _ = room.restore(&before, &target, &mut |_| {
+                    passed += 1;
+                    if passed == when {
+                        saved = save(&room, name);
+                    }
+                    if passed == cut { Err(CutShort) } else { Ok(()) }
+                });
+                room.done(&before, &target);
+                let left = room.now();
+                let is_there = left.iter().any(|(path, content)| {
+                    (path == name || path.starts_with(&format!("{name}.rewake-kept")))
+                        && content == SAVED
+                });
+                assert!(
+                    is_there || !saved,
+                    "{name} at {when}, cut at {cut}: {left:?}"
+                );
+                let is_staged = left.keys().any(|path| path.contains(STAGED));
+                assert!(!is_staged, "{name} at {when}, cut at {cut}: {left:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_open_for_writing_is_laid_beside() {
+    use std::io::Write;
+    let mut room = Room::new();
+    room.put("a", "new");
+    let (before, target) = (room.tree(&[("a", "new")]), room.tree(&[("a", "old")]));
+    let mut open = fs::OpenOptions::new()
+        .append(true)
+        .open(room.path("a"))
+        .unwrap();
+    let done = room.done(&before, &target);
+    assert_eq!(done.kept.get(b"a".as_slice()), Some(&KeptWhy::Open));
+    open.write_all(b" and more").unwrap();
+    room.is(&[("a", "old"), ("a.rewake-kept", "new and more")]);
+}
+
+#[test]
+fn a_folder_that_became_a_link_is_not_followed() {
+    let outside = Room::new();
+    outside.put("a", "theirs");
+    outside.put("b", "theirs");
+    let mut room = Room::new();
+    room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
+    let before = room.tree(&[("sub/a", "new"), ("sub/b", "made")]);
+    let target = room.tree(&[("sub/a", "old"), ("sub/c/d", "back")]);
+    let mut points = 0;
+    room.restore(&before, &target, &mut |_| {
+        points += 1;
+        Ok(())
+    })
+    .unwrap();
+    for when in 1..=points {
+        let mut room = Room::new();
+        room.lay_out(&[("sub/a", "new"), ("sub/b", "made")]);
+        room.tree(&[("sub/a", "old"), ("sub/c/d", "back")]);
+        let mut passed = 0;
+        let swap = &mut |_| {
+            passed += 1;
+            if passed == when {
+                fs::rename(room.path("sub"), room.path("aside")).unwrap();
+                symlink(outside.root(), room.path("sub")).unwrap();
+            }
+            Ok(())
+        };
+        room.restore(&before, &target, swap).unwrap();
+        room.done(&before, &target);
+        outside.is(&[("a", "theirs"), ("b", "theirs")]);
+    }
+}
+
+#[test]
+fn nothing_below_version_control_and_no_marker_is_touched() {
+    let mut room = Room::new();
+    room.lay_out(&[
+        ("x/.git/config", "theirs"),
+        (".GIT/hooks/a", "theirs"),
+        ("big", "theirs"),
+    ]);
+    let marker = Item::Marker {
+        why: Marked::TooBig,
+        bytes: BIG,
+        mtime_ms: 0,
+        hash: None,
+    };
+    let before = room.tree(&[("x/.git/config", "theirs"), ("big", "theirs")]);
+    let mut target = room.tree(&[("x/.git/config", "ours"), (".GIT/hooks/a", "ours")]);
+    target.0.insert(b"big".to_vec(), marker);
+    let done = room.done(&before, &target);
+    assert_eq!(done.kept.len(), 3, "{:?}", done.kept);
+    room.is(&[
+        ("x/.git/config", "theirs"),
+        (".GIT/hooks/a", "theirs"),
+        ("big", "theirs"),
+    ]);
+}
+
+#[test]
+fn without_room_nothing_is_placed() {
+    let (room, before, target) = scene();
+    let mut given = 0;
+    let done = restore(&mut Order {
+        root: &room.root(),
+        before: &before,
+        target: &target,
+        id: "0123456789abcdef",
+        content: &mut |hash| {
+            given += 1;
+            match given {
+                3 => Err("no room".to_string()),
+                _ => Ok(room.contents.get(hash).cloned()),
+            }
+        },
+        at: &mut |_| Ok(()),
+    });
+    assert_eq!(done.unwrap().why.as_deref(), Some("no room"));
+    room.is(&BEFORE);
+    assert!(!room.path("back").exists());
+}
+
+#[test]
+fn a_content_that_is_lost_stays_as_it_is_alone() {
+    let (mut room, before, target) = scene();
+    room.contents.remove(blake3::hash(b"old").as_bytes());
+    let done = room.done(&before, &target);
+    assert_eq!(done.kept.get(b"a".as_slice()), Some(&KeptWhy::Lost));
+    assert_eq!(room.now().get("a").map(String::as_str), Some("new"));
+    assert_eq!(room.now().get("now").map(String::as_str), Some("a file"));
+}
+
+#[test]
+fn what_is_in_the_way_of_the_folder_is_said() {
+    let (room, before, target) = scene();
+    symlink("/tmp", room.path(&staged_folder("0123456789abcdef"))).unwrap();
+    let why = room.done(&before, &target).why.unwrap();
+    assert!(why.contains("is in the way"), "{why}");
+}
+
+#[test]
+fn a_path_elsewhere_is_set_back_beside_it_and_one_below_the_root_as_such() {
+    let other = tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap());
+    let elsewhere = other.path().canonicalize().unwrap().join("sub/file");
+    fs::create_dir_all(elsewhere.parent().unwrap()).unwrap();
+    fs::write(&elsewhere, "new").unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut room = Room::new();
+    room.put("ignored", "new");
+    let (one, two) = (
+        elsewhere.display().to_string(),
+        room.path("ignored").display().to_string(),
+    );
+    let before = room.tree(&[(&one, "new"), (&two, "new")]);
+    let target = room.tree(&[(&one, "old"), (&two, "old")]);
+    let done = room.done(&before, &target);
+    assert_eq!(done.written.len(), 2, "{:?}", done.kept);
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "old");
+    room.is(&[("ignored", "old")]);
+    assert_eq!(
+        fs::read_dir(elsewhere.parent().unwrap()).unwrap().count(),
+        1
+    );
+}
