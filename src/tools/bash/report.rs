@@ -276,6 +276,7 @@ mod tests {
     fn ended(how: How, is_output_lost: bool) -> Ended {
         Ended {
             how,
+            limit_ms: None,
             took_ms: 1,
             ended_at_ms: 1,
             bytes_total: 0,
