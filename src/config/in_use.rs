@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 /// What is said of such a file instead of opening it.
 pub const IN_USE: &str = "it is the session store, which is in use";
@@ -28,7 +29,26 @@ static IN_USE_HERE: RwLock<InUse> = RwLock::new(InUse {
 
 /// Whether this is such a file, whatever name it is given: then it must not be opened, not
 /// even to be read.
+///
+/// The last connection that closes removes `-wal` and `-shm` a moment before they are forgotten
+/// here, and another file may have got their inode by then. So a yes is asked for again: nobody
+/// waits for the answer but who was to be refused.
 pub fn is_in_use(path: &Path) -> bool {
+    let mut asked = 1;
+    while is_known(path) {
+        if asked == ASKED_AT_MOST {
+            return true;
+        }
+        asked += 1;
+        std::thread::sleep(ASKED_AGAIN_AFTER);
+    }
+    false
+}
+
+const ASKED_AT_MOST: u32 = 5;
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(4);
+
+fn is_known(path: &Path) -> bool {
     let here = IN_USE_HERE.read().unwrap_or_else(PoisonError::into_inner);
     if here.opening.is_empty() && here.open.is_empty() {
         return false;
