@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rewake::core::entry::{Entry, SaveReason};
 use rewake::store::{Batch, Cause, NewTree};
-use rewake::workspace::files::Coverage;
+use rewake::workspace::files::{Coverage, max_watches};
 use rewake::world::{Files, Keeping, Scope, Snapshot, Wish};
 
 use crate::checkpoint::Fresh;
@@ -64,6 +64,7 @@ impl Kept {
             wait: Duration::from_secs(600),
             max_bytes: u64::MAX,
             data_dir: data.to_path_buf(),
+            watch: Ok(max_watches()),
         };
         Kept {
             runtime: tokio::runtime::Builder::new_current_thread()
@@ -83,6 +84,7 @@ impl Kept {
             scope,
             live: None,
             at_most: Duration::from_secs(600),
+            is_whole: false,
         };
         match self.runtime.block_on(self.files.snapshot(wish)) {
             Snapshot::New(tree) => Some(*tree),

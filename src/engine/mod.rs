@@ -13,6 +13,7 @@ mod commands;
 mod context;
 mod files;
 mod idle;
+mod outside;
 mod recall;
 mod rewind;
 mod steps;
@@ -129,6 +130,8 @@ pub enum Event<'a> {
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
     JournalFails(&'a str),
+    /// Something for a person to know, in a line: it goes on all the same.
+    Notice(&'a str),
     /// These words of the input box are on the disk.
     InputKept(&'a str),
     /// The context changed, or is about to.
@@ -223,6 +226,7 @@ pub struct Engine<W> {
     changed: bool,
     printed_bytes: u64,
     look_behind: files::LookBehind,
+    outside: outside::OutsideLooks,
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
@@ -271,6 +275,7 @@ impl<W: World> Engine<W> {
             changed: false,
             printed_bytes: 0,
             look_behind: files::LookBehind::default(),
+            outside: outside::OutsideLooks::default(),
             left: None,
             inbox_is_held: false,
             waits_for_person: false,

@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::core::entry::{Entry, Layers, Mode, SaveReason};
 use crate::store::{Batch, Head, NewSession, new_id};
+use crate::workspace::files::max_watches;
 use tempfile::TempDir;
 
 /// A workspace, and the log in which its trees are recorded.
@@ -45,10 +46,11 @@ impl Kept {
             wait: Duration::MAX,
             max_bytes: u64::MAX,
             data_dir: data.path().to_path_buf(),
+            watch: Ok(max_watches()),
         };
         Kept {
             root,
-            keeper: Keeper::new(keeping, Arc::default()),
+            keeper: Keeper::new(keeping, Arc::default(), Arc::default()),
             store,
             head,
             last: None,
@@ -73,6 +75,7 @@ impl Kept {
             scope,
             live: None,
             at_most: Duration::MAX,
+            is_whole: false,
         };
         match self.keeper.take(&wish).unwrap() {
             Snapshot::New(tree) => {
