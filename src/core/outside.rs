@@ -154,6 +154,8 @@ mod tests {
 
     const READ: Seq = 5;
 
+    type Changed = (Vec<u8>, Change);
+
     fn file(content: &str) -> Item {
         Item::File {
             mode: 0o644,
@@ -162,16 +164,16 @@ mod tests {
         }
     }
 
-    fn put(path: &str, content: &str) -> (Vec<u8>, Change) {
+    fn put(path: &str, content: &str) -> Changed {
         (path.as_bytes().to_vec(), Change::put(file(content)))
     }
 
-    fn gone(path: &str, left: bool) -> (Vec<u8>, Change) {
+    fn gone(path: &str, left: bool) -> Changed {
         (path.as_bytes().to_vec(), Change::Gone { left })
     }
 
     /// The note when a, b and the others of `/w` were read with the content "1".
-    fn note(changes: &[(Seq, Vec<(Vec<u8>, Change)>)], read: &[String]) -> Option<String> {
+    fn note(changes: &[(Seq, Vec<Changed>)], read: &[String]) -> Option<String> {
         let mut outside = Outside::default();
         let mut seen = BTreeMap::new();
         for path in read {

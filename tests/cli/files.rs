@@ -191,11 +191,22 @@ fn the_doctor_says_what_is_kept_and_what_it_takes() {
     changed(&home);
     let shown = doctor(&home);
     assert!(shown.contains("2 in the last tree, 0.0 MB"), "{shown}");
+    let watched = match cfg!(target_os = "linux") {
+        true => "changes are watched: 1 folder",
+        false => "changes are not watched, so all files are looked at: this system has no inotify",
+    };
+    assert!(shown.contains(watched), "{shown}");
     assert!(shown.contains("of 2147.5 MB are used"), "{shown}");
     configure(&home, "max_bytes = 1");
     let shown = doctor(&home);
     assert!(shown.contains("nothing more is kept"), "{shown}");
     assert!(shown.contains("hint: rewake gc makes room"), "{shown}");
+    configure(&home, "watch = \"off\"");
+    let shown = doctor(&home);
+    assert!(
+        shown.contains("all files are looked at: files.watch is off"),
+        "{shown}"
+    );
     configure(&home, "time = \"off\"");
     assert!(doctor(&home).contains("not kept (files.time)"));
 }

@@ -190,7 +190,10 @@ fn checkpoints_of_real_edits_are_small_and_whole() {
         write(&root, &sources, &edit.path);
         checkpoints.push((session.checkpoint(), hashes(&sources)));
         if let Some(content) = sources.get(&edit.path) {
-            contents.insert(*blake3::hash(content.as_bytes()).as_bytes(), content.clone());
+            contents.insert(
+                *blake3::hash(content.as_bytes()).as_bytes(),
+                content.clone(),
+            );
         }
     }
     let each = (taken(data.path()) - before) / edits.len() as u64;

@@ -375,7 +375,7 @@ mod elsewhere {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod model;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

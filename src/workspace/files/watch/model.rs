@@ -1,6 +1,8 @@
 //! Random changes of a folder, against a plain map of what lies in it: a look with a watch in
 //! front of it and one without find the same, and that is what the map says.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -13,6 +15,7 @@ use proptest::prelude::*;
 use super::tests::Looker;
 use super::*;
 use crate::core::tree::{Item, Tree};
+use crate::workspace::files::cache::joined;
 use crate::workspace::files::{Order, restore};
 
 /// What lies at a path.
@@ -317,8 +320,6 @@ impl Disk {
         all
     }
 }
-
-use crate::workspace::files::cache::joined;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]

@@ -1,5 +1,7 @@
 //! Looks with the watch in front of them, on a real folder.
 
+#![cfg(target_os = "linux")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
