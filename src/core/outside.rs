@@ -159,7 +159,7 @@ mod tests {
     fn file(content: &str) -> Item {
         Item::File {
             mode: 0o644,
-            hash: *blake3::hash(content.as_bytes()).as_bytes(),
+            hash: [content.as_bytes()[0]; 32],
             bytes: 1,
         }
     }
@@ -178,7 +178,7 @@ mod tests {
         let mut seen = BTreeMap::new();
         for path in read {
             outside.known(path, READ);
-            seen.insert(path.clone(), blake3::hash(b"1").to_hex().to_string());
+            seen.insert(path.clone(), "31".repeat(32));
         }
         let delta = |of: &Vec<_>| Delta(of.iter().cloned().collect());
         let changes: Vec<_> = changes.iter().map(|(at, of)| (*at, delta(of))).collect();
