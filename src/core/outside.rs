@@ -23,7 +23,8 @@ const MAX_CHANGES: usize = 1_000;
 pub struct OutsideChange {
     /// The entry that names the later one.
     pub at: Seq,
-    pub before: String,
+    /// `None`: it is the first tree of the log.
+    pub before: Option<String>,
     pub tree: String,
 }
 
@@ -36,33 +37,28 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Follows an entry. `last`: the tree before it, if nothing of ours ran since.
-    pub(super) fn follow(&mut self, at: Seq, entry: &Entry, last: Option<&str>) {
-        match (entry, last) {
-            (
-                Entry::Saved {
-                    reason: SaveReason::Files,
-                    tree: Some(tree),
-                    ..
-                },
-                Some(before),
-            ) if before != tree => {
+    /// Follows an entry. `last`: the tree before it. `is_ours`: something of ours ran since, or
+    /// runs.
+    pub(super) fn follow(&mut self, at: Seq, entry: &Entry, last: Option<&str>, is_ours: bool) {
+        match entry {
+            Entry::Saved {
+                reason: SaveReason::Files,
+                tree: Some(tree),
+                ..
+            } if !is_ours && last != Some(tree) => {
                 if self.changes.len() >= MAX_CHANGES {
                     self.changes.remove(0);
                 }
                 self.changes.push(OutsideChange {
                     at,
-                    before: before.to_string(),
+                    before: last.map(String::from),
                     tree: tree.clone(),
                 });
             }
-            (
-                Entry::Noted {
-                    about: Some(About::FilesChanged { .. }),
-                    ..
-                },
-                _,
-            ) => self.changes.clear(),
+            Entry::Noted {
+                about: Some(About::FilesChanged { .. }),
+                ..
+            } => self.changes.clear(),
             _ => {}
         }
     }
@@ -238,23 +234,24 @@ mod tests {
             tree: Some(tree.into()),
             why: None,
         };
-        // The first one, one behind a call, and one that is the same.
-        outside.follow(1, &saved("a"), None);
-        outside.follow(2, &saved("b"), None);
-        outside.follow(3, &saved("b"), Some("b"));
+        // Behind a call, and one that is the same.
+        outside.follow(2, &saved("b"), Some("a"), true);
+        outside.follow(2, &saved("b"), None, true);
+        outside.follow(3, &saved("b"), Some("b"), false);
         assert_eq!(outside.since(0).count(), 0);
-        outside.follow(4, &saved("c"), Some("b"));
-        assert_eq!(outside.since(0).map(|c| c.at).collect::<Vec<_>>(), [4]);
+        outside.follow(3, &saved("b"), None, false);
+        outside.follow(4, &saved("c"), Some("b"), false);
+        assert_eq!(outside.since(0).map(|c| c.at).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(outside.since(4).count(), 0);
         let about = Some(About::FilesChanged {
             paths: vec!["x".into()],
             more: 0,
         });
         let text = String::new();
-        outside.follow(5, &Entry::Noted { text, about }, Some("c"));
+        outside.follow(5, &Entry::Noted { text, about }, Some("c"), false);
         assert_eq!(outside.since(0).count(), 0);
         for at in 0..2_000 {
-            outside.follow(at, &saved(&format!("{at}")), Some("before"));
+            outside.follow(at, &saved(&format!("{at}")), Some("before"), false);
         }
         assert_eq!(outside.since(0).count(), MAX_CHANGES);
     }

@@ -669,10 +669,11 @@ impl State {
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
         }
-        let last = self.tree.as_deref().filter(|_| {
-            !self.may_differ_from_tree && self.background.is_empty() && self.restoring.is_none()
-        });
-        self.outside.follow(record.seq, &record.entry, last);
+        let is_ours =
+            self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let last = self.tree.as_deref();
+        self.outside
+            .follow(record.seq, &record.entry, last, is_ours);
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
             self.may_differ_from_tree = false;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::attend::Stoppable;
 use super::{Engine, EngineError, Event, Write};
 use crate::core::entry::{Entry, Seq};
+use crate::core::outside::OutsideChange;
 use crate::core::tree::{Delta, Tree, diff};
 use crate::store::Cause;
 use crate::world::{Scope, Wish, World};
@@ -70,20 +71,7 @@ impl<W: World> Engine<W> {
     fn outside_note(&mut self) -> Result<Option<Entry>, EngineError> {
         let mut changes = Vec::new();
         for change in self.state.outside.since(self.outside.told) {
-            let delta = match self.store.delta_from(&change.tree, &change.before)? {
-                Some(delta) => delta,
-                // Stored whole, or gone.
-                None => {
-                    let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
-                        Ok(self.store.tree(name)?.map(|known| known.tree))
-                    };
-                    match (tree(&change.before)?, tree(&change.tree)?) {
-                        (Some(before), Some(now)) => diff(&before, &now),
-                        _ => Delta::default(),
-                    }
-                }
-            };
-            changes.push((change.at, delta));
+            changes.push((change.at, self.delta_of(change)?));
         }
         self.outside.told = self.state.next_seq().saturating_sub(1);
         let Some(root) = self.state.tree.as_ref().filter(|_| !changes.is_empty()) else {
@@ -92,6 +80,27 @@ impl<W: World> Engine<W> {
         let root = self.store.tree_root(root)?;
         let root = root.map(|root| root.to_string_lossy().into_owned());
         Ok(root.and_then(|root| self.state.outside.note(&changes, &self.state.seen, &root)))
+    }
+
+    fn delta_of(&self, change: &OutsideChange) -> Result<Delta, EngineError> {
+        if let Some(before) = &change.before
+            && let Some(delta) = self.store.delta_from(&change.tree, before)?
+        {
+            return Ok(delta);
+        }
+        let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
+            Ok(self.store.tree(name)?.map(|known| known.tree))
+        };
+        // Where there was none before, all of it may be other than what was read.
+        let before = match &change.before {
+            Some(before) => tree(before)?,
+            None => Some(Tree::default()),
+        };
+        Ok(match (before, tree(&change.tree)?) {
+            (Some(before), Some(now)) => diff(&before, &now),
+            // They are gone.
+            _ => Delta::default(),
+        })
     }
 
     /// What was not looked at for long is looked at while nobody waits for it.

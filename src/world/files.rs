@@ -208,7 +208,10 @@ struct Keeper {
 impl Keeper {
     fn new(keeping: Keeping, progress: Arc<Progress>, said: Arc<Mutex<Option<String>>>) -> Keeper {
         Keeper {
-            watch: keeping.watch.clone().and_then(Watch::new),
+            watch: match keeping.only_written {
+                Some(_) => Err(Unwatched::Off),
+                None => keeping.watch.clone().and_then(Watch::new),
+            },
             whole_took: None,
             said,
             grain: guard::grain(&keeping.coverage.root),
@@ -527,6 +530,7 @@ impl Keeper {
                 // To look again and again would find the same.
                 self.keeping.only_written = Some(why.clone());
                 self.unsaid = Some(why.clone());
+                self.watch = Err(Unwatched::Off);
                 self.pending.clear();
                 self.forget_look();
                 why

@@ -358,3 +358,29 @@ fn whether_changes_are_watched_changes_nothing_that_is_kept() {
     assert!(stats[0].contains("u/t/a  +1 −0"), "{}", stats[0]);
     assert_eq!(stats[0], stats[1]);
 }
+
+/// No effect was begun, so there is no tree of before.
+#[test]
+fn a_change_of_what_was_only_read_is_told_too() {
+    let home = crate::scripted(&[
+        step(
+            "",
+            &[
+                ("read", json!({"path": "a"})),
+                ("read", json!({"path": "b"})),
+            ],
+        ),
+        step("done", &[]),
+        step_when(
+            "changed outside of rewake since you read it: a; read it again",
+            "",
+        ),
+    ]);
+    for name in ["a", "b", "c"] {
+        fs::write(home.path(name), "1\n").unwrap();
+    }
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    fs::write(home.path("a"), "2\n").unwrap();
+    fs::write(home.path("c"), "2\n").unwrap();
+    assert_eq!(home.run(["-p", "-c", "and now"]).expect(0).stdout, "ok\n");
+}

@@ -591,10 +591,11 @@ impl Look<'_> {
             };
             self.pending.insert(at.to_vec(), change);
         }
+        // It may be readable a moment later, with the same stamp.
         let is_unsteady = matches!(
             &item,
             Item::Marker {
-                why: Marked::Unsteady,
+                why: Marked::Unsteady | Marked::Unreadable,
                 ..
             }
         );

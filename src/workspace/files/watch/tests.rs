@@ -2,9 +2,10 @@
 
 #![cfg(target_os = "linux")]
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -314,4 +315,70 @@ fn two_who_look_at_one_folder_both_see_all() {
         assert_eq!(other.sees(), seen);
         assert!(seen.contains(&format!("a/x={n}")) && seen.contains(&format!("{n}/y=1")));
     }
+}
+
+#[test]
+fn what_is_no_regular_file_is_named_and_not_opened() {
+    let mut scene = Scene::new(&["a"]);
+    let made = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(&scene.root);
+        command.stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(made("mkfifo", &["fifo"]));
+    // Only root makes one.
+    let has_device = made("mknod", &["device", "c", "1", "3"]);
+    let _socket = std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap();
+    let mut expected = vec![
+        "a=1",
+        "device: a device",
+        "fifo: a FIFO",
+        "socket: a socket",
+    ];
+    expected.retain(|item| has_device || !item.starts_with("device"));
+    scene.sees(&expected);
+    fs::remove_file(scene.path("fifo")).unwrap();
+    scene.put("fifo", "2");
+    expected[usize::from(has_device) + 1] = "fifo=2";
+    scene.sees(&expected);
+}
+
+#[test]
+fn a_folder_that_may_not_be_entered_is_entered_once_it_may() {
+    let mut scene = Scene::new(&["closed/deep/x", "y"]);
+    let mode = |scene: &Scene, mode| {
+        fs::set_permissions(scene.path("closed"), Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&scene, 0o000);
+    // Root may.
+    let may_all = fs::read_dir(scene.path("closed")).is_ok();
+    let closed = if may_all {
+        "closed/deep/x=1"
+    } else {
+        "closed: not readable"
+    };
+    scene.sees(&[closed, "y=1"]);
+    mode(&scene, 0o700);
+    scene.put("closed/deep/x", "2");
+    scene.sees(&["closed/deep/x=2", "y=1"]);
+    scene.put("closed/deep/x", "3");
+    scene.sees(&["closed/deep/x=3", "y=1"]);
+}
+
+#[test]
+#[ignore = "it makes 300,000 files"]
+fn so_many_files_that_a_look_at_all_of_them_takes_long() {
+    let mut scene = Scene::new(&[]);
+    for folder in 0..600 {
+        let folder = scene.path(&format!("{folder}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..500 {
+            fs::File::create(folder.join(format!("{file}"))).unwrap();
+        }
+    }
+    scene.looker.look(false);
+    assert_eq!(scene.looker.tree.0.len(), 300_000);
+    scene.put("599/499", "2");
+    scene.looker.look(false);
+    assert_eq!(scene.looker.looked_at, 1);
 }
