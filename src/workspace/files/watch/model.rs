@@ -246,7 +246,8 @@ impl Disk {
         let trees = [&self.watching.tree, &self.verifying.tree];
         let mut items = trees.into_iter().flat_map(|tree| &tree.0);
         items.any(|(path, item)| {
-            let is_readable = matches!(self.map.get(path), Some(Node::File { mode, .. }) if *mode != 0);
+            let is_readable =
+                matches!(self.map.get(path), Some(Node::File { mode, .. }) if *mode != 0);
             let why = Marked::Unreadable;
             is_readable && matches!(item, Item::Marker { why: is, .. } if *is == why)
         })
