@@ -16,10 +16,10 @@ use crate::config::{
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-use crate::session::{Lost, short_id};
+use crate::session::{self, Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
 use crate::workspace::Here;
-use crate::workspace::files::guard;
+use crate::workspace::files::{Unwatched, Watch, guard};
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
@@ -300,6 +300,31 @@ fn standing(kernel: &Kernel) -> String {
     )
 }
 
+/// Whether the kernel tells what changes, and why not. `folders`: as many are known.
+fn watched(report: &mut Report, watch: Option<Result<usize, Unwatched>>, folders: usize) {
+    let refused = match watch {
+        None => return,
+        // One instance is tried: others may use them up.
+        Some(Ok(most)) if folders <= most => Watch::new(most).err(),
+        Some(Ok(most)) => Some(Unwatched::Limit(most)),
+        Some(Err(why)) => Some(why),
+    };
+    match refused {
+        None => report.ok(
+            "files",
+            format!("changes are watched: {}", count(folders, "folder")),
+        ),
+        Some(why) => {
+            let hint = why.hint().map(|hint| format!("; {hint}"));
+            let hint = hint.unwrap_or_default();
+            report.note(
+                "files",
+                format!("changes are not watched, so all files are looked at: {why}{hint}"),
+            );
+        }
+    }
+}
+
 /// What is kept of the workspace's files, and what keeps it from being more.
 fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
     let home = env.home().map(PathBuf::from);
@@ -322,6 +347,10 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &Fil
             ),
         ),
     }
+    let watch = match (files.time, unfit) {
+        (FilesInTime::On, None) => Some(session::watch(&here.root, files.watch)),
+        _ => None,
+    };
     if let Some(why) = guard::nearly_full(&paths.data_dir) {
         report.wrong(
             "files",
@@ -330,6 +359,7 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &Fil
         );
     }
     if !database::exists(&paths.data_dir) {
+        watched(report, watch, 0);
         return;
     }
     // What is wrong with the store is said of the store.
@@ -345,6 +375,9 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &Fil
                     format!("{count} in the last tree, {megabytes:.1} MB"),
                 );
             }
+            let folders = store.last_tree(&here.root).ok().flatten();
+            let folders = folders.map_or(0, |known| known.tree.folders());
+            watched(report, watch, folders);
             stored_bytes(report, stored, files.max_bytes);
         }
         (Err(error), _) | (_, Err(error)) => {

@@ -52,8 +52,8 @@ pub use provider::{
     ProviderConfig, default_model, keyed_providers,
 };
 pub use schema::{
-    Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,
-    ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
+    Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig, LogConfig,
+    LogLevel, ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
     RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
 };
 pub use setting::Setting;

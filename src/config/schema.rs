@@ -416,6 +416,8 @@ pub struct FilesConfig {
     pub keep_days: u64,
     /// An effect waits so long for what the files are before it, milliseconds.
     pub wait_ms: u64,
+    /// Whether the kernel is asked to tell what changed.
+    pub watch: FilesWatch,
     /// Globs of ignored files that are covered all the same.
     pub include: Vec<String>,
     /// Globs of files that are not covered.
@@ -431,6 +433,7 @@ impl Default for FilesConfig {
             max_bytes: 2 * 1024 * 1024 * 1024,
             keep_days: 30,
             wait_ms: 3_000,
+            watch: FilesWatch::Auto,
             include: Vec::new(),
             exclude: Vec::new(),
         }
@@ -446,6 +449,16 @@ pub enum FilesInTime {
     On,
     /// Those that file tools write.
     Tools,
+    Off,
+}
+
+/// Whether the kernel tells what changed, or every look is at all files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesWatch {
+    /// Where that can be relied on.
+    Auto,
     Off,
 }
 

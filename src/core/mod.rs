@@ -27,6 +27,7 @@ pub(crate) mod ledger;
 pub(crate) mod limits;
 pub mod next;
 pub(crate) mod offer;
+pub mod outside;
 pub(crate) mod path;
 pub mod permission;
 pub(crate) mod planned;

@@ -21,6 +21,7 @@ use super::exchange;
 use super::freed::Freed;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
+use super::outside::Outside;
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, layers_bytes};
@@ -100,6 +101,8 @@ pub struct State {
     pub nonsense: u32,
     /// Files the model knows, with the hash it knows them by.
     pub seen: BTreeMap<String, String>,
+    /// What changed outside of rewake and was not told to the model.
+    pub outside: Outside,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
     /// Shell commands of the user that are not over, by the place of their entry.
@@ -263,6 +266,7 @@ impl State {
             turns: 0,
             nonsense: 0,
             seen: BTreeMap::new(),
+            outside: Outside::default(),
             background: BTreeMap::new(),
             user_commands: BTreeMap::new(),
             plan: None,
@@ -665,6 +669,11 @@ impl State {
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
         }
+        let is_ours =
+            self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let last = self.tree.as_deref();
+        self.outside
+            .follow(record.seq, &record.entry, last, is_ours);
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
             self.may_differ_from_tree = false;
@@ -821,7 +830,8 @@ impl State {
                         self.user_commands.remove(entry);
                     }
                     Some(About::Recalled) => self.recall_due = false,
-                    Some(About::Instructions | About::Mode { .. }) | None => {}
+                    Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
+                    | None => {}
                 }
                 self.keep(record);
             }
@@ -1162,6 +1172,7 @@ impl State {
         match fact {
             Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
                 self.seen.insert(path.clone(), hash.clone());
+                self.outside.known(path, seq);
             }
             Fact::Background { id, run, command } => {
                 let background = Background {

@@ -152,6 +152,21 @@ impl Tree {
         diff(&Tree::default(), self)
     }
 
+    /// How many folders below the root have something of it, the root with them.
+    pub fn folders(&self) -> usize {
+        let mut folders = std::collections::BTreeSet::from([&b""[..]]);
+        for path in self.0.keys().filter(|path| !path.starts_with(b"/")) {
+            let mut path = &path[..];
+            while let Some(end) = path.iter().rposition(|b| *b == b'/') {
+                path = &path[..end];
+                if !folders.insert(path) {
+                    break;
+                }
+            }
+        }
+        folders.len()
+    }
+
     /// Bytes of the files in it, those left out not counted.
     pub fn bytes(&self) -> u64 {
         let bytes = |item: &Item| match item {

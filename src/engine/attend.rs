@@ -282,6 +282,7 @@ impl<W: World> Engine<W> {
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.keep_draft()?;
         self.keep_input_again();
+        self.look_at_all_ahead();
         let printed = self.world.printed_bytes();
         if self.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {

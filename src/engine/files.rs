@@ -154,10 +154,13 @@ impl<W: World> Engine<W> {
     }
 
     /// The files are looked at while the model thinks.
-    pub(super) fn look_ahead(&self) {
+    pub(super) fn look_ahead(&mut self) {
         if !self.look_behind.is_running() {
-            self.world
-                .look_ahead(self.wish(Cause::Outside, Scope::All, Duration::MAX));
+            let wish = self.wish(Cause::Outside, Scope::All, Duration::MAX);
+            self.world.look_ahead(Wish {
+                is_whole: std::mem::take(&mut self.outside.is_due),
+                ..wish
+            });
         }
     }
 
@@ -205,7 +208,7 @@ impl<W: World> Engine<W> {
         })
     }
 
-    async fn snapshot(
+    pub(super) async fn snapshot(
         &mut self,
         wish: Wish,
         stoppable: Stoppable,
@@ -228,6 +231,7 @@ impl<W: World> Engine<W> {
             scope,
             live: (!live.is_empty()).then(|| live.join(", ")),
             at_most,
+            is_whole: false,
         }
     }
 }

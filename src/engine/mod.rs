@@ -14,6 +14,7 @@ mod context;
 mod files;
 mod held;
 mod idle;
+mod outside;
 mod recall;
 mod rewind;
 mod steps;
@@ -131,6 +132,8 @@ pub enum Event<'a> {
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
     JournalFails(&'a str),
+    /// Something for a person to know, in a line: it goes on all the same.
+    Notice(&'a str),
     /// These words of the input box are on the disk.
     InputKept(&'a str),
     /// The context changed, or is about to.
@@ -229,6 +232,7 @@ pub struct Engine<W> {
     changed: bool,
     printed_bytes: u64,
     look_behind: files::LookBehind,
+    outside: outside::OutsideLooks,
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
@@ -278,6 +282,7 @@ impl<W: World> Engine<W> {
             changed: false,
             printed_bytes: 0,
             look_behind: files::LookBehind::default(),
+            outside: outside::OutsideLooks::default(),
             left: None,
             inbox_is_held: false,
             waits_for_person: false,

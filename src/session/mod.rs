@@ -35,6 +35,7 @@ pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_com
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
+pub use files::watch;
 pub use fork_words::fork_words;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};

@@ -81,6 +81,8 @@ pub enum EngineEvent {
     Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why.
     JournalFails(String),
+    /// Something to know: a line.
+    Notice(String),
     /// These words of the input box are on the disk.
     InputKept(String),
     Context(ContextFigures),
@@ -453,6 +455,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::InputKept(text) => EngineEvent::InputKept(text.to_string()),
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::JournalFails(why) => EngineEvent::JournalFails(why.to_string()),
+        Event::Notice(text) => EngineEvent::Notice(text.to_string()),
         Event::Context(figures) => EngineEvent::Context(figures),
         Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),
     }

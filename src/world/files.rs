@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -22,7 +22,8 @@ use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, diff}
 use crate::store::contents::{self, Gathered, NewContent, Place};
 use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store, WorkspaceLock};
 use crate::workspace::files::{
-    Cache, Content, Coverage, Pending, Progress, Stopped, guard, item_at, one, verify,
+    Cache, Content, Coverage, Dirty, Pending, Progress, Stopped, Unwatched, Wanted, Watch, guard,
+    item_at, one, verify,
 };
 
 /// A walk goes down so many folders at most, each a call of a function.
@@ -39,6 +40,9 @@ const MAX_COUNT_AT_ONCE: usize = 2_000;
 /// Of a file that a tool writes: no tool writes a larger one.
 const MAX_WRITTEN_BYTES: u64 = 16 << 20;
 
+/// A look at everything that took no longer is not spared behind a command.
+const CHEAP: Duration = Duration::from_millis(2);
+
 /// What is kept of a workspace's files, and how.
 #[derive(Debug, Clone)]
 pub struct Keeping {
@@ -50,6 +54,8 @@ pub struct Keeping {
     /// For the contents of all workspaces, as stored.
     pub max_bytes: u64,
     pub data_dir: PathBuf,
+    /// Whether what changed is told by the kernel: of at most so many folders.
+    pub watch: Result<usize, Unwatched>,
 }
 
 /// What is looked at.
@@ -75,6 +81,8 @@ pub struct Wish {
     pub live: Option<String>,
     /// It is given up after this time.
     pub at_most: Duration,
+    /// Every covered file is looked at, whatever the kernel told.
+    pub is_whole: bool,
 }
 
 /// What the files were, found now.
@@ -101,6 +109,7 @@ pub struct Files {
     requests: Sender<Request>,
     progress: Arc<Progress>,
     wait: Duration,
+    said: Arc<Mutex<Option<String>>>,
 }
 
 impl Drop for Files {
@@ -118,15 +127,23 @@ impl Files {
         let (requests, wished) = channel();
         let progress = Arc::new(Progress::default());
         let (wait, shared) = (keeping.wait, Arc::clone(&progress));
+        let said = Arc::default();
+        let to_say = Arc::clone(&said);
         thread::Builder::new()
             .name("files".to_string())
             .stack_size(STACK_BYTES)
-            .spawn(move || Keeper::new(keeping, shared).serve(&wished))?;
+            .spawn(move || Keeper::new(keeping, shared, to_say).serve(&wished))?;
         Ok(Files {
             requests,
             progress,
             wait,
+            said,
         })
+    }
+
+    /// What a person is to know of how the files are looked after; each once.
+    pub(super) fn to_say(&self) -> Option<String> {
+        self.said.lock().ok()?.take()
     }
 
     /// Looks while nobody waits for it.
@@ -181,11 +198,22 @@ struct Keeper {
     stored: Option<u64>,
     /// Why only what tools write is kept from here on, until it is said.
     unsaid: Option<String>,
+    watch: Result<Watch, Unwatched>,
+    /// How long the last look at everything took. `None`: what the watch does not tell of may
+    /// have changed.
+    whole_took: Option<Duration>,
+    said: Arc<Mutex<Option<String>>>,
 }
 
 impl Keeper {
-    fn new(keeping: Keeping, progress: Arc<Progress>) -> Keeper {
+    fn new(keeping: Keeping, progress: Arc<Progress>, said: Arc<Mutex<Option<String>>>) -> Keeper {
         Keeper {
+            watch: match keeping.only_written {
+                Some(_) => Err(Unwatched::Off),
+                None => keeping.watch.clone().and_then(Watch::new),
+            },
+            whole_took: None,
+            said,
             grain: guard::grain(&keeping.coverage.root),
             packs: PackWriter::new(&keeping.data_dir),
             keeping,
@@ -214,7 +242,7 @@ impl Keeper {
                     }
                 }
                 None => {
-                    let looked = self.prepare(&wish).and_then(|()| self.look());
+                    let looked = self.prepare(&wish).and_then(|()| self.look(&wish));
                     if let Err(why) = looked.and_then(|()| self.shed()) {
                         tracing::debug!(why, "the files were not looked at");
                     }
@@ -230,7 +258,7 @@ impl Keeper {
         self.prepare(wish)?;
         let looked = match &wish.scope {
             Scope::Written(path) if self.is_looked_at() => self.look_at(path),
-            Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(),
+            Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(wish),
         };
         // Found out while nobody waited, perhaps: it is said once.
         if let Some(why) = self.unsaid.take() {
@@ -333,12 +361,18 @@ impl Keeper {
     }
 
     /// Finds what changed since the last look.
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self, wish: &Wish) -> Result<(), String> {
         if self.keeping.only_written.is_some() {
             return Ok(());
         }
         self.store()?;
+        let dirty = self
+            .watch
+            .as_mut()
+            .map_or_else(|_| Dirty::All, Watch::changed);
+        let is_whole = dirty == Dirty::All || self.is_wanted_whole(wish);
         let is_first = self.now.0.is_empty();
+        let since = Instant::now();
         let mut found = Pending::new();
         let Keeper {
             keeping,
@@ -349,6 +383,7 @@ impl Keeper {
             cache,
             gathered,
             stored,
+            watch,
             ..
         } = self
         else {
@@ -364,14 +399,15 @@ impl Keeper {
             };
             kept.keep(content.hash, content.bytes, content.before, is_first)
         };
-        let looked = verify(
-            &keeping.coverage,
-            *grain,
-            cache,
-            &mut found,
-            &mut keep,
+        let wanted = Wanted {
+            coverage: &keeping.coverage,
+            grain: *grain,
             progress,
-        );
+            watch: watch.as_mut().ok(),
+            dirty,
+            is_whole,
+        };
+        let looked = verify(wanted, cache, &mut found, &mut keep);
         self.now.apply(&Delta(found.clone()));
         match is_first && self.recorded.is_some() {
             // Everything was found: what of it differs is found by the trees.
@@ -382,7 +418,44 @@ impl Keeper {
             true => self.forget_look(),
             false => self.pending.extend(found),
         }
+        self.whole_took = match (&looked, is_whole) {
+            (Ok(()), true) => Some(since.elapsed()),
+            (Ok(()), false) => self.whole_took,
+            // What it did not come to is looked at by the next one.
+            (Err(_), _) => None,
+        };
+        self.give_up_watch();
         looked.map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// Whether a look is at everything, though the kernel tells what changed. It is trusted
+    /// between two such looks only.
+    fn is_wanted_whole(&self, wish: &Wish) -> bool {
+        let Some(took) = self.whole_took else {
+            return true;
+        };
+        match wish.cause {
+            Cause::Target | Cause::Restored => true,
+            Cause::Call => wish.is_whole || took <= CHEAP,
+            Cause::First | Cause::Outside => wish.is_whole,
+        }
+    }
+
+    /// A watch that is of no use is given up. It is said when a person can do something about it.
+    fn give_up_watch(&mut self) {
+        let Some(why) = self.watch.as_ref().ok().and_then(Watch::failed).cloned() else {
+            return;
+        };
+        tracing::info!(%why, "changes are not told by the kernel");
+        if let Some(hint) = why.hint()
+            && let Ok(mut said) = self.said.lock()
+        {
+            *said = Some(format!(
+                "every file of the workspace is looked at around each command, since not all folders \
+                 can be watched: {why}; {hint}"
+            ));
+        }
+        self.watch = Err(why);
     }
 
     /// Everything was found once, so that one path can be looked at alone.
@@ -457,6 +530,7 @@ impl Keeper {
                 // To look again and again would find the same.
                 self.keeping.only_written = Some(why.clone());
                 self.unsaid = Some(why.clone());
+                self.watch = Err(Unwatched::Off);
                 self.pending.clear();
                 self.forget_look();
                 why

@@ -411,6 +411,10 @@ impl World for Machine {
         }
     }
 
+    fn files_to_say(&self) -> Option<String> {
+        self.files.as_ref()?.to_say()
+    }
+
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
         match (tools::work(call), guard) {
             (Ok(Work::Run(command)), Guard::Supervised { run, .. }) => {

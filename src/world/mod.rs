@@ -153,6 +153,11 @@ pub trait World: 'static {
     /// Looks at the files while nobody waits for it, to be quicker when somebody does.
     fn look_ahead(&self, _wish: Wish) {}
 
+    /// What a person is to know of how the files are looked after: each once.
+    fn files_to_say(&self) -> Option<String> {
+        None
+    }
+
     /// The effect. `guard` is recorded.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;
 

@@ -11,6 +11,7 @@ mod disk;
 mod files;
 mod forks;
 mod golden;
+mod growth;
 mod heads;
 mod history;
 mod journal;

@@ -58,6 +58,7 @@ impl App {
             EngineEvent::JournalFails(why) => {
                 self.transcript.add_notice(Tone::Warn, journal_fails(&why));
             }
+            EngineEvent::Notice(text) => self.transcript.add_notice(Tone::Warn, text),
             EngineEvent::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =

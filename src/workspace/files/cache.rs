@@ -104,12 +104,26 @@ pub struct Cache {
     pub(super) root: FolderState,
     /// The ignore files of the folders above the root.
     pub(super) above: Vec<RuleFile>,
+    /// Of each repository in the workspace what it excludes itself, with its folder: as the last
+    /// look at everything found it.
+    pub(super) excludes: Vec<(PathBytes, RuleFile)>,
 }
 
 impl Cache {
     /// Nothing is known: the next look reads everything.
     pub fn new() -> Cache {
         Cache::default()
+    }
+
+    /// As if a file of the root had the stamp that it has now since it was read.
+    #[cfg(test)]
+    pub(super) fn believe(&mut self, name: &[u8], path: &std::path::Path) {
+        if let (Some(Slot::Known(known)), Ok(stat)) =
+            (self.root.files.get_mut(name), rustix::fs::lstat(path))
+        {
+            known.stamp = Stamp::of(&stat);
+            known.is_racy = false;
+        }
     }
 
     /// Everything that was found.

@@ -263,6 +263,7 @@ fn one_process(
                 | Event::InputKept(_)
                 | Event::JournalFails(_)
                 | Event::SummaryFailed(_) => {}
+                Event::Notice(text) => panic!("a notice: {text}"),
                 Event::CommandNotRun { .. } => panic!("a command was refused"),
             }
         });

@@ -405,6 +405,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             | Event::SummaryFailed(_)
             | Event::InputKept(_)
             | Event::JournalFails(_)
+            | Event::Notice(_)
             | Event::Kept(Ok(())) => {}
             Event::CommandNotRun { .. } => panic!("a command was refused"),
         }
