@@ -130,6 +130,12 @@ pub(super) fn checked(secret: &str, origin: &impl fmt::Display) -> Result<String
     if secret.is_empty() {
         return Err(ConfigError::new(format!("{origin}: the key is empty")));
     }
+    if secret.chars().any(char::is_control) {
+        return Err(ConfigError::new(format!(
+            "{origin}: the key holds a control character or an escape sequence"
+        ))
+        .with_hint("copy the key alone, without what a terminal puts around it"));
+    }
     if !secret.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(ConfigError::new(format!(
             "{origin}: the key holds a space or another character that no key has"
