@@ -20,6 +20,7 @@ use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
+use crate::core::text::nearest;
 use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
@@ -64,6 +65,10 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     command: Option<Command>,
+
+    /// A `--` stood among the arguments: what is behind it is a prompt, whatever it looks like.
+    #[arg(skip)]
+    is_marked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -462,7 +467,10 @@ pub(crate) enum Session {
 impl Cli {
     /// Reads the arguments of a process, its name first.
     pub(crate) fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(prompts_bound(argv))
+        let argv = prompts_bound(argv);
+        let is_marked = argv.iter().any(|arg| arg == "--");
+        let cli = Cli::try_parse_from(argv)?;
+        Ok(Cli { is_marked, ..cli })
     }
 
     /// The folder to work in, as typed.
@@ -505,6 +513,12 @@ impl Cli {
     /// What is meant, or what contradicts itself.
     pub(crate) fn invocation(self) -> Result<Invocation, clap::Error> {
         let Some(command) = self.command else {
+            if let Some(word) = self.prompt.as_deref().filter(|_| !self.is_marked)
+                && first_of(None, &self.run).is_none()
+                && let Some(meant) = mistyped(word)
+            {
+                return Err(Cli::command().error(ErrorKind::InvalidSubcommand, meant));
+            }
             return run(self.prompt, self.run).map(Invocation::Run);
         };
         if let Some(flag) = first_of(self.prompt.as_deref(), &self.run) {
@@ -650,6 +664,32 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
                 .find(|(given, _)| *given)
                 .map(|(_, flag)| format!("'{flag}'"))
         })
+}
+
+/// What is said of a prompt that is one word, and nearly the name of a subcommand: the call of the
+/// model that it would cost is hardly meant.
+fn mistyped(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    // Of a short name too many words are near: only its own letters are taken for it.
+    let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
+    let meant = match word.to_lowercase().as_str() {
+        flag @ ("help" | "version") => format!("--{flag}"),
+        _ => nearest(word, names.filter(is_near))?.to_string(),
+    };
+    Some(format!(
+        "there is no subcommand {word:?}: did you mean \"{meant}\"?\n\n  \
+         tip: to send it as a prompt: rewake -- {word}"
+    ))
+}
+
+fn has_letters_of(word: &str, name: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.to_lowercase().chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(word) == sorted(name)
 }
 
 fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
@@ -968,6 +1008,39 @@ mod tests {
             let message = refused(argv);
             assert!(message.contains(part), "{argv}: {message}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_a_subcommand_costs_no_call_of_the_model() {
+        for (argv, meant) in [
+            ("histroy", "history"),
+            ("-C /tmp Histori", "history"),
+            ("docter", "doctor"),
+            ("rewnid", "rewind"),
+            ("kye", "key"),
+            ("help", "--help"),
+        ] {
+            let word = argv.rsplit(' ').next().unwrap();
+            let message = refused(argv);
+            let want = format!("did you mean \"{meant}\"?");
+            assert!(message.contains(&want), "{argv}: {message}");
+            let how = format!("rewake -- {word}");
+            assert!(message.contains(&how), "{argv}: {message}");
+        }
+    }
+
+    #[test]
+    fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
+        for argv in ["hey", "go", "refactor", "test", "'histroy of it'"] {
+            let word = argv.trim_matches('\'');
+            assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
+        }
+        let word = Some("histroy");
+        assert_eq!(meant("-- histroy"), a_run(word, None, Session::New));
+        let newest = Session::Newest { fork: false };
+        assert_eq!(meant("-c histroy"), a_run(word, None, newest));
+        let text = Some(OutputFormat::Text);
+        assert_eq!(meant("-p histroy"), a_run(word, text, Session::New));
     }
 
     #[test]

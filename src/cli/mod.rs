@@ -25,6 +25,7 @@ mod run;
 mod sandbox;
 mod show;
 mod stats;
+mod table;
 mod time;
 mod trust;
 

@@ -76,9 +76,9 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
     ));
     line(&format!("folder    {}", state.folder));
     line(&format!(
-        "model     {}  mode {}",
+        "model     {}  mode: {}",
         state.model,
-        state.mode.name()
+        state.mode.words()
     ));
     line(&format!(
         "from      {}  to {}",

@@ -64,6 +64,9 @@ pub struct Config {
     /// Where keys lie that a person typed. No file says it.
     #[serde(skip)]
     pub keys_dir: Option<PathBuf>,
+    /// By provider: what of it the workspace's own config says, and the user's own does not.
+    #[serde(skip)]
+    pub chosen_by_project: BTreeMap<String, ChosenByProject>,
 }
 
 impl Default for Config {
@@ -95,6 +98,7 @@ impl Default for Config {
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             keys_dir: None,
+            chosen_by_project: BTreeMap::new(),
         }
     }
 }
@@ -528,6 +532,14 @@ pub struct ProviderEntry {
     pub ca_file: Option<PathBuf>,
     /// The answers that protocol `script` plays.
     pub script: Option<PathBuf>,
+}
+
+/// Which of a provider's keys that decide who gets a secret come from the workspace's own config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChosenByProject {
+    /// And it is neither the address that is built in, nor one of the user's own config.
+    pub base_url: bool,
+    pub api_key_file: bool,
 }
 
 /// Headers by name alone: their values may be secrets.

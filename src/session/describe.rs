@@ -501,7 +501,7 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         return event(Tone::Calm, format!("{rule} is taken back in this session"));
     }
     let model = choice.model.as_ref().map(|m| format!("model {m}"));
-    let mode = choice.mode.map(|m| format!("mode {}", m.name()));
+    let mode = choice.mode.map(|m| format!("mode: {}", m.words()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
     let schema = match (&choice.schema, choice.without_schema) {

@@ -31,6 +31,7 @@ mod takeover;
 mod tmp;
 
 pub use crate::store::now_ms;
+pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};

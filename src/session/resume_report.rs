@@ -110,7 +110,7 @@ impl ResumeReport {
         }
         // One that was chosen once and goes on must not go unseen.
         if self.mode != Mode::Default {
-            line.push_str(&format!(", mode {}", self.mode.name()));
+            line.push_str(&format!(", {}", self.mode.words()));
         }
         if self.queued > 0 {
             line.push_str(&format!(", {} queued", count(self.queued, "message")));
@@ -221,7 +221,7 @@ mod tests {
         };
         assert_eq!(
             forked.line(),
-            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, mode bypassPermissions"
+            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, asks nothing"
         );
     }
 }

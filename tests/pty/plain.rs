@@ -154,7 +154,7 @@ fn commands_print_what_the_screen_shows() {
     terminal.types("/help\r");
     terminal.sees("/quit : leave; everything is saved");
     terminal.types("/mode plan\r");
-    terminal.sees("Note: mode plan");
+    terminal.sees("Note: mode: plans only");
     // The session that is open is not among those to be resumed.
     terminal.types("/resume\r");
     terminal.sees("no other session");

@@ -128,6 +128,84 @@ fn a_first_run_knows_every_provider_by_name() {
     assert_eq!(terminal.ends().code(), Some(0));
 }
 
+/// A person finds again what was written for them.
+#[test]
+fn a_key_that_is_typed_at_the_first_start_says_what_was_written() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("key for anthropic");
+    terminal.answers("Enter chooses", "\r");
+    terminal.sees("type or paste the key for anthropic");
+    terminal.types("sk-typed-0123456789");
+    terminal.sees("••••");
+    terminal.types("\r");
+    terminal.sees("keys/anthropic: the key of anthropic");
+    terminal.sees("config.toml: model = \"anthropic/claude-");
+    assert!(!terminal.raw().contains("sk-typed"));
+    terminal.types("/status\r");
+    terminal.sees("mode asks first");
+}
+
+/// Also by a terminal that marks what is pasted; and nothing is left for the shell to show.
+#[test]
+fn a_key_that_is_pasted_is_kept_without_the_marks_of_the_paste() {
+    let home = Home::new();
+    let file = home.rewake_home().join("keys/openai");
+    let mut terminal = Terminal::start(&home, &["key", "openai"]);
+    terminal.sees("key for openai (Esc or Ctrl+C: none)");
+    terminal.types("\x1b[200~sk-pasted-0123456789\x1b[201~");
+    terminal.sees("••••");
+    terminal.types("\r");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "sk-pasted-0123456789\n"
+    );
+    let mut terminal = Terminal::start(&home, &["key", "openai"]);
+    terminal.sees("key for openai (Esc or Ctrl+C: none)");
+    terminal.types("\x1b[31msk-other\r");
+    terminal.sees("holds a control character or an escape sequence");
+    assert_eq!(terminal.ends().code(), Some(2));
+    assert!(!terminal.raw().contains("sk-"), "{}", terminal.screen());
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("sk-pasted")
+    );
+}
+
+#[test]
+fn the_demo_says_what_to_do_next() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["demo"]);
+    terminal.sees("nothing ran twice");
+    terminal.sees("rewake key PROVIDER");
+    terminal.sees("rewake -m ollama/MODEL");
+    assert_eq!(terminal.ends().code(), Some(0));
+}
+
+#[test]
+fn figures_fit_the_terminal() {
+    let home = scripted(&[step("one", &[]), step("two", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    for columns in [80, 40] {
+        let rewake = home.rewake::<&str>([]);
+        let mut command = std::process::Command::new("/bin/sh");
+        let line = format!("stty cols {columns} && exec \"$0\" stats");
+        command.args(["-c", &line]).arg(rewake.get_program());
+        let env = rewake.get_envs().filter_map(|(k, v)| Some((k, v?)));
+        command.env_clear().envs(env).current_dir(home.workspace());
+        let mut terminal = Terminal::of(command);
+        terminal.sees("no cache had");
+        assert_eq!(terminal.ends().code(), Some(0));
+        let screen = terminal.screen();
+        let widest = screen.lines().map(|l| l.trim_end().chars().count()).max();
+        assert!(widest <= Some(columns), "{columns}: {widest:?}\n{screen}");
+        let has_row = |l: &str| l.contains("s/play") && l.split_whitespace().count() >= 4;
+        assert!(screen.lines().any(has_row), "{screen}");
+    }
+}
+
 #[test]
 fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
     let home = scripted(&[step("Hello.", &[])]);

@@ -449,7 +449,7 @@ fn shift_tab_goes_round_the_modes_and_never_to_the_one_that_asks_nothing() {
         let mode = chosen.unwrap();
         seen.push(mode);
         stage.log(entry::chose(mode));
-        stage.sees(mode.name());
+        stage.sees(&format!("mode: {}", mode.words()));
     }
     assert_eq!(seen, [Mode::AcceptEdits, Mode::Plan, Mode::Default]);
 }

@@ -278,7 +278,8 @@ impl App {
             }
             Some(mode) => self.choose_mode(mode),
             None => {
-                let names: Vec<&str> = Mode::ALL.iter().map(|m| m.name()).collect();
+                let named = |mode: &Mode| format!("{} ({})", mode.name(), mode.words());
+                let names: Vec<String> = Mode::ALL.iter().map(named).collect();
                 self.hint = Some(format!("the modes are {}", names.join(", ")));
                 Vec::new()
             }

@@ -7,6 +7,7 @@ use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
+use crate::ui::commands::on_screen;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
@@ -130,6 +131,9 @@ impl App {
             .map(|(_, text)| text.to_string())
             .collect();
         self.composer.set_prompts(prompts);
+        for text in std::mem::take(&mut self.told) {
+            self.transcript.add_notice(Tone::Calm, text);
+        }
         for warning in std::mem::take(&mut self.warned) {
             self.transcript.add_notice(Tone::Warn, warning);
         }
@@ -173,7 +177,8 @@ impl App {
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
         self.named = false;
-        let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
+        let hint = why.hint.map(|h| format!("\nhint: {}", on_screen(&h)));
+        let hint = hint.unwrap_or_default();
         self.transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         self.take_words_back();

@@ -427,6 +427,8 @@ pub struct App {
     held_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
+    /// The same of what is no warning.
+    told: Vec<String>,
 }
 
 impl App {
@@ -493,6 +495,7 @@ impl App {
             waiting_words: String::new(),
             held_lines: Vec::new(),
             warned: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -776,6 +779,9 @@ impl App {
         );
         if is_notice && !is_open {
             self.warned.push(text.clone());
+        }
+        if tone == Tone::Calm && text.contains('\n') && !is_open {
+            self.told.push(text.clone());
         }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),

@@ -90,12 +90,7 @@ fn model(app: &App, with_provider: bool) -> String {
 
 /// The mode in words.
 pub(super) fn mode_words(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Default => "asks first",
-        Mode::AcceptEdits => "edits freely",
-        Mode::Plan => "plans only",
-        Mode::BypassPermissions => "asks nothing",
-    }
+    mode.words()
 }
 
 fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
