@@ -43,6 +43,8 @@ impl Compaction {
             | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_)
             | Event::Asked { .. } => {}
         }
     }

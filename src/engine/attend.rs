@@ -90,7 +90,7 @@ impl<W: World> Engine<W> {
         let mut streaming = true;
         let mut tidy_at = Some(Instant::now() + SILENCE);
         loop {
-            let due = self.draft.due;
+            let (due, report) = (self.draft.due, self.report_files);
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
@@ -108,6 +108,9 @@ impl<W: World> Engine<W> {
                 _ = self.timer.tick() => self.tick().await?,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     self.keep_draft()?;
+                }
+                () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
+                    self.report_files();
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
                 found = self.look_behind.end(), if self.look_behind.is_running() => {

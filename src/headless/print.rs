@@ -94,7 +94,9 @@ impl Printer {
             | Event::Queued(_)
             | Event::Requeued(_)
             | Event::Kept(_)
-            | Event::InputKept(_) => {}
+            | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_) => {}
             Event::CommandNotRun { .. } => {}
             Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Context(figures) => self.context(figures),

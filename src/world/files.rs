@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -38,6 +38,9 @@ const MAX_COUNT_AT_ONCE: usize = 2_000;
 
 /// Of a file that a tool writes: no tool writes a larger one.
 const MAX_WRITTEN_BYTES: u64 = 16 << 20;
+
+/// Who wants to wait until the end is asked again after this whether that is still so.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What is kept of a workspace's files, and how.
 #[derive(Debug, Clone)]
@@ -101,6 +104,8 @@ pub struct Files {
     requests: Sender<Request>,
     progress: Arc<Progress>,
     wait: Duration,
+    /// Whoever waits now wants to wait until the end.
+    waits_on: AtomicBool,
 }
 
 impl Drop for Files {
@@ -126,7 +131,18 @@ impl Files {
             requests,
             progress,
             wait,
+            waits_on: AtomicBool::new(false),
         })
+    }
+
+    /// How many files the look that goes on has seen.
+    pub fn seen(&self) -> u64 {
+        self.progress.files.load(Ordering::Relaxed)
+    }
+
+    /// Who waits now, waits until the end.
+    pub fn wait_on(&self) {
+        self.waits_on.store(true, Ordering::Relaxed);
     }
 
     /// Looks while nobody waits for it.
@@ -141,12 +157,17 @@ impl Files {
             Cause::Target | Cause::Restored => wish.at_most,
             Cause::First | Cause::Call | Cause::Outside => self.wait.min(wish.at_most),
         };
-        let (reply, answer) = oneshot::channel();
+        self.waits_on.store(false, Ordering::Relaxed);
+        let (reply, mut answer) = oneshot::channel();
         let reply = Some(reply);
         if self.requests.send(Request { wish, reply }).is_err() {
             return Snapshot::NotKept("what looks after them has ended".to_string());
         }
-        match tokio::time::timeout(wait, answer).await {
+        let mut answered = tokio::time::timeout(wait, &mut answer).await;
+        while answered.is_err() && self.waits_on.load(Ordering::Relaxed) {
+            answered = tokio::time::timeout(wait.max(AGAIN), &mut answer).await;
+        }
+        match answered {
             Ok(Ok(snapshot)) => snapshot,
             Ok(Err(_)) => Snapshot::NotKept("what looks after them has ended".to_string()),
             Err(_) => Snapshot::NotKept(format!(

@@ -257,6 +257,8 @@ fn one_process(
                 Event::Requeued(_)
                 | Event::Kept(_)
                 | Event::InputKept(_)
+                | Event::RewindPlanned(..)
+                | Event::Files(_)
                 | Event::JournalFails(_)
                 | Event::SummaryFailed(_) => {}
                 Event::CommandNotRun { .. } => panic!("a command was refused"),
