@@ -377,18 +377,18 @@ fn a_preview_says_what_it_cannot_do() {
 fn a_preview_names_commands_that_run() {
     let home = calling(&[(
         "bash",
-        json!({ "command": "echo x > made; sleep 1000", "background": true }),
+        json!({ "command": "sleep 1000; echo over", "background": true }),
     )]);
     fs::write(home.path("a"), "old\n").unwrap();
     let (id, at) = played(&home);
-    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 1);
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 0);
     let runs = home.run(["ps"]).expect(0).stdout;
     let run = runs.split_whitespace().next().unwrap().to_string();
     home.run(["ps", "stop", &run]).expect(0);
     assert!(
         shown
             .stderr
-            .contains("a command runs and may write meanwhile: echo x > made; sleep 1000"),
+            .contains("a command runs and may write meanwhile: sleep 1000; echo over"),
         "{}",
         shown.stderr
     );
