@@ -44,6 +44,8 @@ impl Compaction {
             | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_)
             | Event::Asked { .. } => {}
         }
     }

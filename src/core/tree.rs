@@ -219,6 +219,24 @@ pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     None
 }
 
+/// The tree of the files before anything was done for what stands at the place `seq`: the one
+/// that is known before it, else the first of all, if no effect began before that. With the place
+/// in `records` of the entry that names it.
+pub fn place_before(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
+    let known = seq.checked_sub(1).and_then(|seq| place_at(records, seq));
+    known.or_else(|| {
+        let mut before = records.iter().enumerate();
+        let first = before.find_map(|(place, record)| {
+            let is_end = may_change_files(&record.entry);
+            (is_end || named(&record.entry).is_some()).then_some((place, named(&record.entry)))
+        });
+        match first {
+            Some((place, Some(tree))) if records[place].seq >= seq => Some((place, tree)),
+            _ => None,
+        }
+    })
+}
+
 /// Whether something began with this entry that may change files. A command whose sandbox lets it
 /// only read does not.
 pub fn may_change_files(entry: &Entry) -> bool {

@@ -90,7 +90,7 @@ impl<W: World> Engine<W> {
         let mut streaming = true;
         let mut tidy_at = Some(Instant::now() + SILENCE);
         loop {
-            let due = self.draft.due;
+            let (due, report) = (self.draft.due, self.report_files);
             let held_due = self.held_due();
             tokio::select! {
                 biased;
@@ -112,6 +112,9 @@ impl<W: World> Engine<W> {
                 }
                 () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
                     self.record_held().await?;
+                }
+                () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
+                    self.report_files();
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
                 found = self.look_behind.end(), if self.look_behind.is_running() => {

@@ -104,6 +104,8 @@ impl<W: World> Engine<W> {
             Command::UserCommandOver { entry, ended } => self.over_on_terminal(entry, ended),
             Command::Note(text) => self.note(text)?,
             Command::Compact => self.compaction_wished = true,
+            Command::WaitForFiles => self.world.wait_for_files(),
+            Command::Rewind(order) => self.rewind_wished = Some(order),
             Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,
         }
         Ok(false)

@@ -27,7 +27,7 @@ pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
-pub use rewind::{Back, NotRewound, Rewind, Rewinding, stopped};
+pub use rewind::{AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, stopped};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -97,6 +97,11 @@ pub enum Command {
     Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
+    /// Files are to be set back: what that would change, or it is done, when no step is in
+    /// progress.
+    Rewind(Box<RewindOrder>),
+    /// An effect that waits for a look at the files waits until its end.
+    WaitForFiles,
     /// The rules changed.
     SetPermissionCheck(PermissionCheck),
     /// Leave, with all that runs going on.
@@ -140,6 +145,19 @@ pub enum Event<'a> {
     Context(ContextFigures),
     /// The summary model failed; something stands in.
     SummaryFailed(SummaryFailure<'a>),
+    /// What came of the [`Command::Rewind`] with this number.
+    RewindPlanned(u64, Planned),
+    /// What is done with the files, which a person waits for. `None`: nothing any more.
+    Files(Option<FilesWork>),
+}
+
+/// Work at the workspace's files that takes its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesWork {
+    /// They are being set back, which is not stopped: how many of how many.
+    SettingBack { done: u64, all: u64 },
+    /// An effect waits until they are looked at: how many were.
+    Looking { seen: u64 },
 }
 
 /// Why the engine came to rest.
@@ -240,6 +258,10 @@ pub struct Engine<W> {
     waits_for_person: bool,
     /// Asked for by a person, and done when no call is open.
     compaction_wished: bool,
+    /// When it is said how far the look at the files is that an effect waits for.
+    report_files: Option<tokio::time::Instant>,
+    /// Asked for by a person, and done between two steps.
+    rewind_wished: Option<Box<RewindOrder>>,
     /// What the store had no room for of the input box.
     unkept_input: Option<String>,
     /// Where the calls led that a person was asked about.
@@ -287,6 +309,8 @@ impl<W: World> Engine<W> {
             inbox_is_held: false,
             waits_for_person: false,
             compaction_wished: false,
+            report_files: None,
+            rewind_wished: None,
             unkept_input: None,
             asked_about: BTreeMap::new(),
             on_terminal: BTreeMap::new(),
@@ -343,6 +367,10 @@ impl<W: World> Engine<W> {
             self.take_commands().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
+            }
+            if let Some(order) = self.rewind_wished.take() {
+                self.obey_rewind(*order).await?;
+                continue;
             }
             match next(&self.state, &self.settings.policy, &self.pending()?) {
                 Step::RecordChoice => self.record_choice().await?,

@@ -110,7 +110,7 @@ impl<W: World> Engine<W> {
     }
 
     /// What a person is to know of how the files are looked after.
-    pub(super) fn report_files(&mut self) {
+    pub(super) fn say_files_trouble(&mut self) {
         if let Some(text) = self.world.files_to_say() {
             (self.on_event)(&self.state, Event::Notice(&text));
         }

@@ -55,7 +55,7 @@ impl<W: World> Engine<W> {
         if self.tell_outside_changes().await? {
             return Ok(());
         }
-        self.report_files();
+        self.say_files_trouble();
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;

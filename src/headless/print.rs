@@ -95,7 +95,9 @@ impl Printer {
             | Event::Queued(_)
             | Event::Requeued(_)
             | Event::Kept(_)
-            | Event::InputKept(_) => {}
+            | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_) => {}
             Event::CommandNotRun { .. } => {}
             Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Notice(text) => note(text),

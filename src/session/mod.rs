@@ -12,6 +12,7 @@ mod dismiss;
 mod driver;
 mod edited;
 pub(crate) mod export;
+mod file_change;
 mod files;
 mod fork_words;
 mod last;
@@ -24,6 +25,7 @@ mod reading;
 mod rename;
 mod resume_report;
 mod rewind;
+mod rewind_preview;
 mod said;
 pub mod sandbox;
 mod skills;
@@ -36,6 +38,7 @@ pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_com
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
+pub use file_change::FileChange;
 pub use files::watch;
 pub use fork_words::fork_words;
 pub use lost::Lost;
@@ -43,6 +46,10 @@ pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
 pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
+pub use rewind_preview::{
+    NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
+    rewind_diff,
+};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

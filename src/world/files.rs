@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -42,6 +42,8 @@ const MAX_WRITTEN_BYTES: u64 = 16 << 20;
 
 /// A look at everything that took no longer is not spared behind a command.
 const CHEAP: Duration = Duration::from_millis(2);
+/// Who wants to wait until the end is asked again after this whether that is still so.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What is kept of a workspace's files, and how.
 #[derive(Debug, Clone)]
@@ -110,6 +112,8 @@ pub struct Files {
     progress: Arc<Progress>,
     wait: Duration,
     said: Arc<Mutex<Option<String>>>,
+    /// Whoever waits now wants to wait until the end.
+    waits_on: AtomicBool,
 }
 
 impl Drop for Files {
@@ -138,12 +142,23 @@ impl Files {
             progress,
             wait,
             said,
+            waits_on: AtomicBool::new(false),
         })
     }
 
     /// What a person is to know of how the files are looked after; each once.
     pub(super) fn to_say(&self) -> Option<String> {
         self.said.lock().ok()?.take()
+    }
+
+    /// How many files the look that goes on has seen.
+    pub fn seen(&self) -> u64 {
+        self.progress.files.load(Ordering::Relaxed)
+    }
+
+    /// Who waits now, waits until the end.
+    pub fn wait_on(&self) {
+        self.waits_on.store(true, Ordering::Relaxed);
     }
 
     /// Looks while nobody waits for it.
@@ -158,12 +173,17 @@ impl Files {
             Cause::Target | Cause::Restored => wish.at_most,
             Cause::First | Cause::Call | Cause::Outside => self.wait.min(wish.at_most),
         };
-        let (reply, answer) = oneshot::channel();
+        self.waits_on.store(false, Ordering::Relaxed);
+        let (reply, mut answer) = oneshot::channel();
         let reply = Some(reply);
         if self.requests.send(Request { wish, reply }).is_err() {
             return Snapshot::NotKept("what looks after them has ended".to_string());
         }
-        match tokio::time::timeout(wait, answer).await {
+        let mut answered = tokio::time::timeout(wait, &mut answer).await;
+        while answered.is_err() && self.waits_on.load(Ordering::Relaxed) {
+            answered = tokio::time::timeout(wait.max(AGAIN), &mut answer).await;
+        }
+        match answered {
             Ok(Ok(snapshot)) => snapshot,
             Ok(Err(_)) => Snapshot::NotKept("what looks after them has ended".to_string()),
             Err(_) => Snapshot::NotKept(format!(

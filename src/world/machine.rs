@@ -405,6 +405,16 @@ impl World for Machine {
         restore::changed_ms(path)
     }
 
+    fn files_seen(&self) -> u64 {
+        self.files.as_ref().map_or(0, Files::seen)
+    }
+
+    fn wait_for_files(&self) {
+        if let Some(files) = &self.files {
+            files.wait_on();
+        }
+    }
+
     fn look_ahead(&self, wish: Wish) {
         if let Some(files) = &self.files {
             files.look_ahead(wish);

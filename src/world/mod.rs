@@ -25,7 +25,7 @@ use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
-pub use restore::{RestoreEnd, RestoreOrder};
+pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -149,6 +149,14 @@ pub trait World: 'static {
     fn changed_ms(&self, _path: &Path) -> Option<i64> {
         None
     }
+
+    /// How many files the look that goes on has seen.
+    fn files_seen(&self) -> u64 {
+        0
+    }
+
+    /// A person wants an effect to wait for its look at the files, however long that takes.
+    fn wait_for_files(&self) {}
 
     /// Looks at the files while nobody waits for it, to be quicker when somebody does.
     fn look_ahead(&self, _wish: Wish) {}

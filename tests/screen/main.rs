@@ -20,6 +20,7 @@ mod overlays;
 mod queue;
 mod random;
 mod review;
+mod rewind;
 mod scrolling;
 mod stage;
 mod start;

@@ -3,12 +3,11 @@
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
-use rewake::session::Which;
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::overlay::{For, Picker, PickerItem, RulePlace};
 
 use crate::log::{entry, text};
-use crate::stage::{ID, Stage, scene};
+use crate::stage::{Stage, scene};
 
 fn talk(stage: &mut Stage) {
     for (question, answer) in [
@@ -45,34 +44,6 @@ fn the_context_is_shown_with_its_parts() {
         talk(stage);
         stage.keys("/context<Enter>");
     });
-}
-
-#[test]
-fn an_earlier_message_is_gone_back_to() {
-    scene!("rewind", |stage: &mut Stage| {
-        talk(stage);
-        stage.keys("<Esc><Esc>");
-    });
-    let mut stage = Stage::new(80, 24);
-    talk(&mut stage);
-    stage.keys("<Esc><Esc><Down><Enter>");
-    let opened = stage.wanted.iter().find_map(|intent| match intent {
-        Intent::Open { which, .. } => Some(which.clone()),
-        _ => None,
-    });
-    assert_eq!(
-        opened,
-        Some(Which::ForkAt {
-            id: ID.into(),
-            seq: 0
-        })
-    );
-    assert_eq!(stage.app.composer.text(), "mend the parser");
-    // With words in the box it is no wish to go back.
-    let mut stage = Stage::new(80, 24);
-    talk(&mut stage);
-    stage.keys("words<Esc><Esc>");
-    stage.does_not_see("fork from before");
 }
 
 #[test]

@@ -93,6 +93,13 @@ fn every_reason_has_a_number_of_its_own() {
 /// `.` anything, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
 #[track_caller]
 fn known(log: &str, expected: &str) {
+    let records = records(log);
+    let at = |record: &Record| tree_at(&records, record.seq).unwrap_or("-");
+    let found: String = records.iter().map(at).collect();
+    assert_eq!(found, expected, "{log}");
+}
+
+fn records(log: &str) -> Vec<Record> {
     let call = CallId { reply: 0, index: 0 };
     let entry = |sign: char| match sign {
         '.' => Entry::Noted {
@@ -121,19 +128,14 @@ fn known(log: &str, expected: &str) {
             why: None,
         },
     };
-    let records: Vec<Record> = (0..)
+    (0..)
         .zip(log.chars())
         .map(|(seq, sign)| Record {
             seq,
             at_ms: 0,
             entry: entry(sign),
         })
-        .collect();
-    let found: String = records
-        .iter()
-        .map(|record| tree_at(&records, record.seq).unwrap_or("-"))
-        .collect();
-    assert_eq!(found, expected, "{log}");
+        .collect()
 }
 
 #[test]
@@ -149,6 +151,23 @@ fn the_tree_of_a_place_is_the_one_that_is_known_there() {
     known("1RFSF2", "111222");
     known("SF1", "111");
     known("SFSF1", "--111");
+}
+
+#[test]
+fn the_tree_before_a_message_is_known_before_the_first_effect_too() {
+    let check = |log: &str, expected: &str| {
+        let records = records(log);
+        let before = |record: &Record| place_before(&records, record.seq).map_or("-", |(_, t)| t);
+        let found: String = records.iter().map(before).collect();
+        assert_eq!(found, expected, "{log}");
+    };
+    // The first message of all, and one behind an effect.
+    check("..1SF2.", "1111222");
+    check("..1..", "11111");
+    // An effect began before anything was known: never a guess.
+    check(".SF1SF2", "--11122");
+    check(".SFSF1", "----11");
+    check("...", "---");
 }
 
 #[test]

@@ -33,6 +33,8 @@ impl App {
             }
             SlashCommand::Fork => return self.fork(&words),
             SlashCommand::Rewind => self.pick_rewind(),
+            SlashCommand::Undo => return self.undo(),
+            SlashCommand::Redo => return self.redo(),
             SlashCommand::History => return self.open_history(&words),
             SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
@@ -98,43 +100,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// The user's messages, to go on from before one of them.
-    pub(super) fn pick_rewind(&mut self) {
-        let prompts = self.transcript.prompts();
-        let items: Vec<PickerItem> = prompts
-            .into_iter()
-            .rev()
-            .map(|(seq, text)| PickerItem {
-                value: seq.to_string(),
-                label: one_line(text, 300),
-                detail: format!("entry {seq}"),
-            })
-            .collect();
-        if items.is_empty() {
-            self.hint = Some("nothing was said yet".into());
-            return;
-        }
-        let mut picker = Picker::new(For::Rewind, "fork from before", items);
-        picker.note =
-            Some("in a copy, with its words in the box; files are not changed back yet".into());
-        self.overlay = Overlay::Picker(picker);
-    }
-
-    fn rewind(&mut self, seq: &str) -> Vec<Intent> {
-        let (Some(id), Ok(seq)) = (self.id.clone(), seq.parse::<u64>()) else {
-            return Vec::new();
-        };
-        let prompts = self.transcript.prompts();
-        let words = prompts.iter().find(|(at, _)| *at == seq);
-        if let Some((_, words)) = words {
-            let words = words.to_string();
-            self.composer.set_text(&words);
-            self.typed_ms = Some(self.now_ms);
-        }
-        let seq = seq.saturating_sub(1);
-        open(Which::ForkAt { id, seq })
     }
 
     pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
@@ -299,7 +264,8 @@ impl App {
 
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
         match what {
-            For::Rewind => self.rewind(&value),
+            For::Rewind => self.pick_what(&value),
+            For::RewindWhat => self.rewind_what(&value),
             For::Model => self.choose_model(&value),
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => open(Which::Named {

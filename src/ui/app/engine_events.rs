@@ -78,6 +78,10 @@ impl App {
                 let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
                 self.kept.trouble = Some(format!("{message}{hint}"));
             }
+            EngineEvent::RewindPlanned(number, answer) => {
+                return self.rewind_answered(number, answer);
+            }
+            EngineEvent::Files(work) => self.files_work = work,
             EngineEvent::GoesOn => self.kept.trouble = None,
             EngineEvent::Ended(trouble) => {
                 self.phase = Phase::Ended;

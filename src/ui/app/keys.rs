@@ -171,7 +171,7 @@ impl App {
                 return Vec::new();
             }
             Overlay::Search(_) => return self.search_paste(text),
-            Overlay::Viewer(_) | Overlay::Review(_) => return Vec::new(),
+            Overlay::Viewer(_) | Overlay::Review(_) | Overlay::Rewind(_) => return Vec::new(),
             Overlay::Key(entry) => {
                 entry.paste(text);
                 return Vec::new();
@@ -348,6 +348,7 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
+            Action::WaitForFiles => return self.wait_for_files(),
             Action::PasteImage => {
                 self.hint = Some("looking into the clipboard …".into());
                 return vec![Intent::PasteImage];
@@ -464,6 +465,7 @@ impl App {
             }
             Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
             Overlay::Review(review) => review.scroll(up, WHEEL_LINES),
+            Overlay::Rewind(pane) => pane.scroll(up, WHEEL_LINES),
             _ => return self.scroll(up, WHEEL_LINES),
         }
         Vec::new()

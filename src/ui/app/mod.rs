@@ -12,6 +12,7 @@ mod lines;
 mod over;
 mod queued;
 mod quiet;
+mod rewind;
 mod search;
 mod user_commands;
 
@@ -31,14 +32,17 @@ use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
+use super::rewind::{RewindPane, RewindRequest};
 use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
+use crate::core::rewind::PathChoice;
 use crate::core::rule::RuleScope;
-use crate::engine::Command;
+use crate::core::tree::PathBytes;
+use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{CommandLine, Details, NotSaid, Offer, StillRunning, Which, is_prompt};
@@ -83,6 +87,8 @@ pub enum Msg {
     Show(String, Vec<Line<'static>>),
     /// Changed files, and what is not among them.
     Review(Review, Option<String>),
+    /// The lines of a path that may be set back, or why they cannot be shown.
+    RewindDiff(PathBytes, Result<String, String>),
     /// The config was read again.
     Restyled(Box<Palette>),
     /// The terminal says what colour its background has.
@@ -168,6 +174,22 @@ pub enum Intent {
     /// Ends the command of this run.
     StopRun(String),
     Diff,
+    /// Files are to be set back: the engine plans it, or does it.
+    PlanRewind(RewindRequest),
+    /// A copy of a session up to this entry, with files that are set back in it, and the words of
+    /// its box. It is opened.
+    RewindCopy {
+        origin: String,
+        to: Seq,
+        files: Option<Box<Rewinding>>,
+        draft: Option<String>,
+    },
+    /// The lines of a path that may be set back.
+    RewindDiff {
+        rewinding: Arc<Rewinding>,
+        path: PathBytes,
+        choice: Option<PathChoice>,
+    },
     /// The user's own editor at a line of a file, which is below the root.
     EditAt(String, usize),
     Doctor,
@@ -255,6 +277,8 @@ pub enum Overlay {
     Viewer(Viewer),
     /// The changes since the last commit.
     Review(Review),
+    /// What setting files back would change.
+    Rewind(Box<RewindPane>),
     /// Words that are searched for in the conversation.
     Search(Box<Search>),
     Confirm {
@@ -402,6 +426,10 @@ pub struct App {
     pub commands: Option<Vec<Arc<Custom>>>,
     /// What is wrong with some of them, and was said.
     commands_warned: Vec<String>,
+    /// How many rewinds were looked at: the number of the last one.
+    rewinds: u64,
+    /// What is done with the files now, which a person waits for.
+    pub files_work: Option<FilesWork>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     /// When a person is called.
@@ -482,6 +510,8 @@ impl App {
             files: None,
             commands: None,
             commands_warned: Vec::new(),
+            rewinds: 0,
+            files_work: None,
             hint: None,
             notify: NotifyConfig::default(),
             has_focus: true,
@@ -639,6 +669,11 @@ impl App {
                 self.overlay = Overlay::Review(review);
                 if let Some(warning) = warning {
                     self.notify(Tone::Warn, warning);
+                }
+            }
+            Msg::RewindDiff(path, text) => {
+                if let Overlay::Rewind(pane) = &mut self.overlay {
+                    pane.receive_diff(&path, text);
                 }
             }
             Msg::Restyled(palette) => return self.restyle(*palette),

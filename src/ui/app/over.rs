@@ -73,6 +73,10 @@ impl App {
                     Vec::new()
                 }
             },
+            Overlay::Rewind(pane) => {
+                let did = pane.key(key);
+                self.rewind_did(did)
+            }
             Overlay::Search(_) => self.search_key(key),
             Overlay::Confirm { .. } => self.confirm_key(key),
         }

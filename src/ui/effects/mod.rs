@@ -13,6 +13,7 @@ mod on_terminal;
 mod outbox;
 mod permissions;
 mod prompts;
+mod rewind;
 mod rules;
 mod settings;
 mod show;
@@ -198,6 +199,18 @@ impl Effects {
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),
             Intent::Diff => self.diff(),
+            Intent::PlanRewind(request) => self.plan_rewind(request, app),
+            Intent::RewindCopy {
+                origin,
+                to,
+                files,
+                draft,
+            } => self.rewind_copy(origin, to, files, draft, app),
+            Intent::RewindDiff {
+                rewinding,
+                path,
+                choice,
+            } => self.rewind_diff(rewinding, path, choice),
             Intent::EditAt(path, line) => {
                 self.edit_at(&path, line, screen);
                 app.quiet.forget();

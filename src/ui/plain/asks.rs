@@ -50,6 +50,11 @@ impl Printer {
             app.overlay = Overlay::None;
             self.line(&lines.join("\n"));
         }
+        if matches!(app.overlay, Overlay::Rewind(_)) {
+            app.overlay = Overlay::None;
+            app.hint =
+                Some("files go back on the screen, or with rewake rewind ID ENTRY --files".into());
+        }
         if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
             app.overlay = Overlay::None;
             app.hint =
@@ -228,6 +233,7 @@ fn overlay(overlay: &Overlay) -> Option<String> {
         Overlay::None
         | Overlay::Viewer(_)
         | Overlay::Review(_)
+        | Overlay::Rewind(_)
         | Overlay::History(_)
         | Overlay::Search { .. } => None,
     }

@@ -22,8 +22,9 @@ use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
-use crate::core::text::in_one_line;
+use crate::core::text::{count, in_one_line};
 use crate::core::visible::{visible, without_cosmetics};
+use crate::engine::FilesWork;
 use crate::session::clock;
 
 pub use context::context_lines;
@@ -61,6 +62,7 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         Overlay::Key(entry) if entry.back.is_some() => return key_entry::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
         Overlay::Review(_) => return review::draw(frame, area, app),
+        Overlay::Rewind(_) => return over::rewind(frame, area, app),
         _ => {}
     }
     conversation(frame, area, app);
@@ -329,6 +331,24 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
         .collect()
 }
 
+/// What is done with the files, which a person waits for.
+fn files_work(app: &App) -> String {
+    match app.files_work {
+        Some(FilesWork::SettingBack { done, all }) if done > 0 => {
+            format!("files are being set back, {done} of {all} · this is not stopped")
+        }
+        Some(FilesWork::SettingBack { all, .. }) => {
+            let files = count(all, "file");
+            format!("{files} being laid out, to be set back · this is not stopped")
+        }
+        Some(FilesWork::Looking { seen }) => format!(
+            "looking at the files first, {} seen · Ctrl+X w waits for it · Esc stops",
+            count(seen, "file")
+        ),
+        None => String::new(),
+    }
+}
+
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
     if app.is_leaving() {
@@ -354,6 +374,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     let (text, style) = match app.phase {
         Phase::Starting => ("looking for unfinished work …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
+        Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
         Phase::Working { since_ms } if app.asked.is_none() => {
             let age = clock((app.now_ms - since_ms).max(0));
             (format!("working {age}{} · Esc stops", pace(app)), theme.dim)

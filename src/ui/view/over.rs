@@ -50,6 +50,13 @@ pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     }
 }
 
+pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let App { overlay, theme, .. } = app;
+    if let Overlay::Rewind(pane) = overlay {
+        crate::ui::rewind::draw(frame, area, pane, theme);
+    }
+}
+
 pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Viewer(viewer) = &mut app.overlay else {
         return;

@@ -261,6 +261,8 @@ fn one_process(
                 Event::Requeued(_)
                 | Event::Kept(_)
                 | Event::InputKept(_)
+                | Event::RewindPlanned(..)
+                | Event::Files(_)
                 | Event::JournalFails(_)
                 | Event::SummaryFailed(_) => {}
                 Event::Notice(text) => panic!("a notice: {text}"),

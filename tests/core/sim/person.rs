@@ -404,6 +404,8 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             | Event::Context(_)
             | Event::SummaryFailed(_)
             | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_)
             | Event::JournalFails(_)
             | Event::Notice(_)
             | Event::Kept(Ok(())) => {}

@@ -5,7 +5,7 @@
 use super::{modules, names, sources, tokens};
 
 /// Modules that are all drawing: `ui::` and their names.
-const DRAWS: [&str; 14] = [
+const DRAWS: [&str; 15] = [
     "ansi",
     "app",
     "changes",
@@ -16,6 +16,7 @@ const DRAWS: [&str; 14] = [
     "keys",
     "markdown",
     "overlay",
+    "rewind",
     "text",
     "theme",
     "transcript",
