@@ -16,8 +16,13 @@ use crate::config::{
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
+<<<<<<< HEAD
 use crate::session::{self, Lost, short_id};
 use crate::store::{SessionFilter, SessionLock, Store, database};
+=======
+use crate::session::{Lost, journal_place, short_id, told_of};
+use crate::store::{SessionFilter, SessionLock, Store, StoreError, database};
+>>>>>>> pages
 use crate::workspace::Here;
 use crate::workspace::files::{Unwatched, Watch, guard};
 
@@ -423,19 +428,23 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
             return;
         }
         Err(error) => {
-            report.wrong("store", error.to_string(), error.hint().as_deref());
+            damaged(report, "store", error, loaded, paths);
             return;
         }
     };
     match store.quick_check() {
-        Ok(problems) if problems.is_empty() => {
+        Ok(problems) if problems.iter().all(|problem| is_unused(problem)) => {
             let megabytes = database::bytes(&paths.data_dir) as f64 / 1e6;
             report.ok("store", format!("{megabytes:.1} MB, checked"));
+            if !problems.is_empty() {
+                let text = "pages are out of use, since something damaged was made anew";
+                report.note("store", text);
+            }
         }
         Ok(problems) => report.wrong("store", problems.join("; "), None),
-        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+        Err(error) => damaged(report, "store", error, loaded, paths),
     }
-    sessions(report, &store, paths);
+    sessions(report, &store, loaded, paths);
     if let Some(loaded) = loaded {
         journal::journal(report, &store, loaded, paths);
     }
@@ -444,6 +453,24 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
+}
+
+/// A page that nothing names: see [`Store::made_anew`].
+fn is_unused(problem: &str) -> bool {
+    problem.starts_with("Page ") && problem.ends_with(": never used")
+}
+
+/// With what the journal has besides.
+fn damaged(
+    report: &mut Report,
+    what: &str,
+    error: StoreError,
+    loaded: Option<&Loaded>,
+    paths: &Paths,
+) {
+    let place = loaded.and_then(|loaded| journal_place(&loaded.config.store, paths));
+    let error = told_of(error, place.as_ref());
+    report.wrong(what, error.to_string(), error.hint().as_deref());
 }
 
 fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
@@ -459,11 +486,11 @@ fn all_runs(paths: &Paths) -> Runs {
     Runs::new(paths.data_dir.join("runs"), "")
 }
 
-fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
+fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: &Paths) {
     let sessions = match store.sessions(SessionFilter::default(), MAX_SESSIONS) {
         Ok(sessions) => sessions,
         Err(error) => {
-            report.wrong("store", error.to_string(), error.hint().as_deref());
+            damaged(report, "store", error, loaded, paths);
             return;
         }
     };
@@ -471,7 +498,7 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
     for info in &sessions {
         if let Err(error) = store.load(&info.id) {
             unreadable += 1;
-            report.wrong("session", error.to_string(), error.hint().as_deref());
+            damaged(report, "session", error, loaded, paths);
         }
         if let Some(pid) = SessionLock::holder(&paths.data_dir, &info.id) {
             let id = short_id(&info.id);

@@ -58,6 +58,9 @@ fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
     if let Some(line) = store.brought().line() {
         note(&line);
     }
+    if let Some(line) = store.made_anew() {
+        note(&line);
+    }
     Ok(store)
 }
 

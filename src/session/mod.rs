@@ -304,11 +304,15 @@ impl AppContext {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
-        let mut store = Store::open(&self.paths.data_dir)?;
-        if let Some(place) = self.journal_place() {
-            store.keep_copies(&self.paths.data_dir, &place)?;
-        }
-        Ok(store)
+        let place = self.journal_place();
+        let open = || {
+            let mut store = Store::open(&self.paths.data_dir)?;
+            if let Some(place) = &place {
+                store.keep_copies(&self.paths.data_dir, place)?;
+            }
+            Ok(store)
+        };
+        open().map_err(|error| told_of(error, place.as_ref()))
     }
 
     /// Where journal and mark lie. `None`: there is to be no journal.
@@ -353,6 +357,14 @@ impl AppContext {
     /// Another process has the session.
     pub fn is_in_use(&self, session: &str) -> bool {
         SessionLock::is_held(&self.paths.data_dir, session)
+    }
+}
+
+/// An error of the store with what the journal has besides, for its hint.
+pub fn told_of(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
+    match place {
+        Some(place) => place.told_of(error),
+        None => error,
     }
 }
 

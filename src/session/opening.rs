@@ -58,6 +58,8 @@ impl AppContext {
         })?;
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
+        session.warnings.extend(session.log.store.made_anew());
+        session.warnings.extend(session.log.store.was_lent());
         let trouble = session.log.store.journal_trouble();
         session
             .warnings
@@ -266,6 +268,10 @@ impl AppContext {
         // What is damaged is named best by reading all of it.
         let (head, state, last) = fold(&store, &id, &mut recent)?;
         brought?;
+        if store.was_lent().is_some() && !store.can_append(&head) {
+            // What is damaged, for whom nothing can be done here.
+            store.load_each_of_database(&id, |_| Ok::<(), StoreError>(()))?;
+        }
         lock.recorded();
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();

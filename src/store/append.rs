@@ -97,6 +97,10 @@ impl Store {
     /// `HeadMoved`: somebody else appended since `head` was loaded. `Full`: no room; try
     /// the same batch again.
     pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+        self.mending(|store| store.append_once(head, batch))
+    }
+
+    fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
         let tx = self.write(WHAT)?;

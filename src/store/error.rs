@@ -65,6 +65,8 @@ pub enum StoreError {
         what: String,
         /// New entries can be recorded, also those of a fork.
         can_append: bool,
+        /// Sessions that the journal has.
+        in_journal: u64,
     },
     /// The database itself is damaged, or something in it that is no entry.
     #[error("the session store is damaged: {what}")]
@@ -72,6 +74,8 @@ pub enum StoreError {
         what: String,
         /// It could be opened, so what is not damaged in it can be read.
         is_open: bool,
+        /// Sessions that the journal has.
+        in_journal: u64,
     },
     /// There is no such session, entry, queued message or blob: `what` says which.
     #[error("there is no {what} {name:?}")]
@@ -144,6 +148,21 @@ impl StoreError {
             StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }
+            // A fork of what can be read goes on where it is.
+            StoreError::Damaged {
+                in_journal: sessions @ 1..,
+                ..
+            }
+            | StoreError::Corrupt {
+                seq: 0,
+                in_journal: sessions @ 1..,
+                ..
+            }
+            | StoreError::Corrupt {
+                can_append: false,
+                in_journal: sessions @ 1..,
+                ..
+            } => from_journal(*sessions),
             StoreError::Corrupt { seq: 0, .. } => {
                 format!("rewake doctor looks at the whole store; {KEEP}")
             }
@@ -167,7 +186,7 @@ impl StoreError {
             ),
             StoreError::Damaged { .. } => format!(
                 "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
-                 their place; to begin with an empty store, move them to another folder"
+                 their place; {ELSEWHERE}"
             ),
             StoreError::NotFound {
                 what: "entry",
@@ -221,18 +240,32 @@ impl StoreError {
         StoreError::Damaged {
             what: what.into(),
             is_open: true,
+            in_journal: 0,
         }
     }
 
     /// The same where the store could not be opened for it.
     pub(super) fn while_opening(self) -> StoreError {
         match self {
-            StoreError::Damaged { what, .. } => StoreError::Damaged {
+            StoreError::Damaged {
+                what, in_journal, ..
+            } => StoreError::Damaged {
                 what,
                 is_open: false,
+                in_journal,
             },
             error => error,
         }
+    }
+
+    /// With how many sessions the journal has, asked only where something is damaged.
+    pub(super) fn with_journal(mut self, sessions: impl FnOnce() -> u64) -> StoreError {
+        if let StoreError::Damaged { in_journal, .. } | StoreError::Corrupt { in_journal, .. } =
+            &mut self
+        {
+            *in_journal = sessions();
+        }
+        self
     }
 
     pub(super) fn no_session(id: &str) -> StoreError {
@@ -242,6 +275,14 @@ impl StoreError {
             near: None,
         }
     }
+}
+
+fn from_journal(sessions: u64) -> String {
+    format!(
+        "the journal has {}: move rewake.db and what begins with that name to another folder, and the \
+         next start puts what the journal has into a new database",
+        crate::core::text::count(sessions, "session")
+    )
 }
 
 /// EIO: the kernel could not read or write what it was asked to.
@@ -400,21 +441,41 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_is_spoken_of_only_when_nothing_can_be_read() {
+    fn a_hint_for_damage_says_what_is_left() {
         let of = |code| StoreError::damaged(of_sqlite(code).to_string());
         let damaged = of(ffi::SQLITE_CORRUPT);
         assert_hint(&damaged, "rewake show", "empty");
         assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
-        assert_hint(&damaged.while_opening(), "empty", "rewake show");
+        let damaged = damaged.while_opening();
+        assert_hint(&damaged, "if there is a copy", "rewake show");
+        assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
+        let with = |error: StoreError| error.with_journal(|| 2);
+        assert_hint(&with(damaged), "the journal has 2 sessions: move", "copy");
         let corrupt = |seq, can_append| StoreError::Corrupt {
             session: "01a1".into(),
             seq,
             what: "x".into(),
             can_append,
+            in_journal: 0,
         };
         assert_hint(&corrupt(7, true), "rewake fork 01a1 --at 6", "empty");
         assert_hint(&corrupt(7, false), "up to 6 can be read", "fork");
         assert_hint(&corrupt(7, false), "to work on, set REWAKE_HOME", "fork");
         assert_hint(&corrupt(0, true), "doctor", "fork");
+        assert_hint(
+            &with(corrupt(0, true)),
+            "the journal has 2 sessions",
+            "fork",
+        );
+        assert_hint(
+            &with(corrupt(7, false)),
+            "the journal has 2 sessions",
+            "fork",
+        );
+        assert_hint(
+            &with(corrupt(7, true)),
+            "rewake fork 01a1 --at 6",
+            "journal",
+        );
     }
 }

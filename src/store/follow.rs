@@ -163,7 +163,7 @@ impl Store {
             Some(end) => end,
             None => copies
                 .journal
-                .open(header(&self.conn, &copies.store, session)?)?,
+                .open(session, || header(&self.conn, &copies.store, session))?,
         };
         if end != (before.length, before.tip) {
             return Ok(true);
@@ -221,7 +221,7 @@ impl Store {
             Some(end) => end,
             None => copies
                 .journal
-                .open(header(&self.conn, &copies.store, session)?)?,
+                .open(session, || header(&self.conn, &copies.store, session))?,
         };
         let tx = self.conn.unchecked_transaction().doing(WHAT)?;
         let head = read_head(&tx, session)?;

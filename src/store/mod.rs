@@ -32,11 +32,13 @@ mod ids;
 mod inbox;
 mod index;
 mod journal;
+mod lent;
 mod listing;
 mod load;
 mod lock;
 mod mark;
 mod memories;
+mod mend;
 mod migrate;
 mod models;
 mod moved;
@@ -57,6 +59,8 @@ mod untold;
 mod upkeep;
 mod usage;
 mod workspace_lock;
+
+use std::cell::{Cell, RefCell};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -101,6 +105,12 @@ pub struct Store {
     copies: Option<follow::Copies>,
     brought: Brought,
     in_use: moved::InUse,
+    /// What is damaged and follows from something else is made anew: not by one who only looks.
+    can_mend: bool,
+    /// Entries that were read from the journal, of the last session that needed it.
+    lent: Cell<u64>,
+    /// What was made anew.
+    anew: RefCell<Vec<&'static str>>,
     /// The folder of large contents of files.
     packs: std::path::PathBuf,
     // Dropped behind the connection.

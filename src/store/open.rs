@@ -1,5 +1,6 @@
 //! Opening the database: files, locks, pragmas.
 
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
@@ -51,17 +52,22 @@ impl Store {
             };
         }
         write_ahead(&conn)?;
-        Ok(Store {
+        let store = Store {
             conn,
             indexing: false,
             has_all_tips: false,
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            can_mend: true,
+            lent: Cell::default(),
+            anew: RefCell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
             lock: Some(lock),
-        })
+        };
+        store.look_for_damage()?;
+        Ok(store)
     }
 }
 
@@ -86,6 +92,9 @@ impl Store {
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            can_mend: false,
+            lent: Cell::default(),
+            anew: RefCell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
             lock: Some(lock),

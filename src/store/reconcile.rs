@@ -44,6 +44,8 @@ pub struct Brought {
     pub missing: u64,
     /// Sessions of the journal that could not come in. They stay there.
     pub skipped: u64,
+    /// Sessions whose journal is damaged. It is kept beside, and another is begun.
+    pub begun_anew: Vec<String>,
 }
 
 impl Brought {
@@ -70,6 +72,12 @@ impl Brought {
                 crate::core::text::count(self.skipped, "session")
             ));
         }
+        for session in &self.begun_anew {
+            parts.push(format!(
+                "the journal of session {session} is damaged: it is kept beside, and begun anew from \
+                 the database, which is whole"
+            ));
+        }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
@@ -87,6 +95,7 @@ impl Brought {
         }
         self.parted.extend(other.parted);
         self.skipped += other.skipped;
+        self.begun_anew.extend(other.begun_anew);
     }
 }
 
@@ -176,14 +185,33 @@ impl Store {
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let brought = self.bring_in_from(&mut copies, session);
+        let mut brought = self.bring_in_from(&mut copies, session);
+        if let Err(error) = &brought
+            && is_damage(error)
+            && self.is_whole(session)
+        {
+            tracing::warn!(%session, %error, "the journal is damaged");
+            brought = copies
+                .journal
+                .move_aside(session, now_ms())
+                .map(|()| Brought {
+                    begun_anew: vec![session.to_string()],
+                    ..Brought::default()
+                });
+        }
         self.copies = Some(copies);
-        let brought = brought?;
+        let brought = brought.map_err(|error| self.told(error))?;
         self.brought.add(brought);
         self.is_behind(session);
         // A failure is known to whoever asks for what is wrong with the journal.
         let _ = self.catch_up();
         Ok(())
+    }
+
+    /// All that the database has of the session can be read.
+    fn is_whole(&self, session: &str) -> bool {
+        let read = self.load_each_of_database(session, |_| Ok::<(), StoreError>(()));
+        read.is_ok()
     }
 
     /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
@@ -447,6 +475,14 @@ struct Found {
     is_all: bool,
     /// Entries of the skipped sessions: they are in the journal.
     left: u64,
+}
+
+/// Of the journal, where the rows of the session are whole.
+fn is_damage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Damaged { .. } | StoreError::Corrupt { .. }
+    )
 }
 
 /// Not of the database, which others of its sessions need too.

@@ -108,7 +108,9 @@ fn checkpoint(home: &Home) {
 
 #[test]
 fn a_damaged_entry_is_named_and_a_fork_before_it_goes_on() {
-    let home = used();
+    let home = scripted(&[step("the first words", &[])]);
+    home.write_config(&format!("{SCRIPTED}[store]\njournal = false\n"));
+    home.run(["-p", "begin"]).expect(0);
     play(&home, &[step("healthy", &[]), step("and well", &[])]);
     home.run(["-p", "the healthy one"]).expect(0);
     let (id, _) = history(&home).remove(1);
@@ -266,6 +268,12 @@ fn number(text: &str, word: &str) -> Option<u64> {
         .ok()
 }
 
+fn move_database(home: &Home) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(home.rewake_home().join(format!("rewake.db{suffix}")));
+    }
+}
+
 /// Each page of the database zeroed in turn: the session goes on, or a fork at its last good
 /// entry does, or what is said of the store is true. No command of it runs again.
 fn any_page_gone(journal: bool) {
@@ -291,7 +299,8 @@ fn any_page_gone(journal: bool) {
             }
         }
     });
-    let (mut well, mut forked, mut at_the_end, mut unreadable) = (0, 0, 0, 0);
+    let (mut well, mut forked, mut at_the_end, mut unreadable, mut moved) = (0, 0, 0, 0, 0);
+    let pages = whole.len() / 4096;
     for page in 0..whole.len() / 4096 {
         let mut bytes = whole.clone();
         bytes[page * 4096..(page + 1) * 4096].fill(0);
@@ -310,6 +319,7 @@ fn any_page_gone(journal: bool) {
             continue;
         }
         let run = refused(run, 1, &["damaged", "hint: "]);
+        assert!(!run.stderr.contains("empty"), "page {page}: {}", run.stderr);
         let (fork, show) = (
             format!("rewake fork {id} --at "),
             format!("rewake show {id}"),
@@ -330,19 +340,47 @@ fn any_page_gone(journal: bool) {
             );
             refused(home.run(["fork", &id]), 1, &["damaged", "keep rewake.db"]);
             at_the_end += 1;
-        } else if run.stderr.contains("empty store") {
+        } else if run.stderr.contains("nothing in it can be read as it is") {
             refused(home.run(["history"]), 1, &["damaged"]);
             refused(home.run(["show", &id]), 1, &["damaged"]);
             unreadable += 1;
+        } else if run
+            .stderr
+            .contains("the journal has 1 session: move rewake.db")
+        {
+            let doctor = home.run(["doctor"]).expect(1);
+            assert!(
+                doctor.stdout.contains("the journal has 1 session: move"),
+                "page {page}"
+            );
+            move_database(&home);
+            // Which of the copies is believed is said, and nothing is done twice.
+            let again = home.run(["-p", "-c", "more"]).expect(0);
+            assert!(
+                again.stderr.contains("from the journal"),
+                "{}",
+                again.stderr
+            );
+            assert!(!home.workspace().join("effects").exists(), "page {page}");
+            moved += 1;
+            continue;
         } else {
             refused(run, 1, &["keep rewake.db", "rewake doctor"]);
         }
         let doctor = home.run(["doctor"]).expect(1);
         assert!(!doctor.stdout.contains("nothing is wrong"), "page {page}");
     }
-    assert!(well > 0 && forked > 2, "{well} {forked}");
-    assert_eq!(at_the_end, 1, "{well} {forked} {unreadable}");
-    assert!((1..5).contains(&unreadable), "{unreadable}");
+    let counts = [well, forked, at_the_end, unreadable, moved];
+    // Of the schema and the sessions, the root of the entries, and their last leaf.
+    match journal {
+        true => assert_eq!(counts, [pages - 7, 0, 0, 0, 7]),
+        // Two more: the root, and the leaf with the first entry.
+        false => assert_eq!(counts[2..], [1, 5, 0], "{counts:?}"),
+    }
+    assert!(
+        journal || forked > 2 && well + forked + 8 == pages,
+        "{counts:?} {pages}"
+    );
 }
 
 #[test]

@@ -86,13 +86,22 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
             ),
         );
     } else if standing.trouble.is_none() {
+        let late = match standing.late_ms {
+            0 => "not behind".to_string(),
+            ms => format!("{:.1} s behind", ms as f64 / 1e3),
+        };
         let behind = match standing.behind {
             0 => String::new(),
             n => format!("; {n} of them will be brought up to date when worked in"),
         };
         report.ok(
             "journal",
-            format!("{folder}: {}{behind}", count(standing.sessions, "session")),
+            format!(
+                "{folder}: {} of {} lines, {late}; {}{behind}",
+                standing.lines,
+                standing.entries,
+                count(standing.sessions, "session")
+            ),
         );
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::files::private_folder;
+use super::ids::made_at_ms;
 use crate::core::entry::Seq;
 use crate::lines::line::{BlobLine, EntryLine, Header};
 use crate::lines::tip::Tip;
@@ -128,14 +129,26 @@ impl Journal {
 
     /// Opens the end of a session's journal to go on with it; without one, begins it with this
     /// header.
-    pub(super) fn open(&mut self, begin: Header) -> Result<(Seq, Tip), StoreError> {
-        let session = begin.session.clone();
-        let folder = self.of(&session);
+    pub(super) fn open(
+        &mut self,
+        session: &str,
+        begin: impl FnOnce() -> Result<Header, StoreError>,
+    ) -> Result<(Seq, Tip), StoreError> {
+        let folder = self.of(session);
         private_folder(&self.folder)?;
         private_folder(&folder)?;
         let fail = |e| failed(&folder, e);
         let closed = left_closed(&folder).map_err(fail)?;
-        let tail = Tail::open(&folder, begin).map_err(fail)?;
+        let tail = match end(&folder).map_err(fail)? {
+            Some((end, bytes)) => Tail::open(&folder, end, bytes),
+            // Asked for only here: it may need what is damaged.
+            None => {
+                let header = begin()?;
+                let (next, tip) = (header.first, header.tip);
+                Tail::open(&folder, End { header, next, tip }, 0)
+            }
+        };
+        let tail = tail.map_err(fail)?;
         let end = (tail.next, tail.tip);
         if !closed.is_empty() {
             let worker = self.worker()?;
@@ -147,7 +160,7 @@ impl Journal {
                 });
             }
         }
-        self.tails.insert(session, tail);
+        self.tails.insert(session.to_string(), tail);
         Ok(end)
     }
 
@@ -193,6 +206,16 @@ impl Journal {
     }
 }
 
+/// The sessions that have a journal here. At most so many.
+pub(super) fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    names
+        .filter(|name| made_at_ms(name).is_some())
+        .take(at_most)
+        .collect()
+}
+
 fn failed(folder: &Path, error: io::Error) -> StoreError {
     super::error::io(format!("write the journal in {}", folder.display()), error)
 }
@@ -211,13 +234,9 @@ fn left_closed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Tail {
-    fn open(folder: &Path, begin: Header) -> io::Result<Tail> {
+    /// `bytes` of it can be read.
+    fn open(folder: &Path, end: End, bytes: u64) -> io::Result<Tail> {
         let path = folder.join(TAIL);
-        let begins = || {
-            let (next, tip, header) = (begin.first, begin.tip, begin);
-            (End { header, next, tip }, 0)
-        };
-        let (end, bytes) = end(folder)?.unwrap_or_else(begins);
         let End { header, next, tip } = end;
         let file = open_to_append(&path)?;
         // What a kill or a full disk left half written.
