@@ -100,6 +100,7 @@ fn code_of(error: &StoreError) -> u8 {
         StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
         StoreError::Newer { .. }
         | StoreError::Unknown { .. }
+        | StoreError::Gap(_)
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }

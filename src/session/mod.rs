@@ -57,7 +57,9 @@ use crate::core::settings::PermissionCheck;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
-use crate::store::{JournalPlace, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{
+    JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
+};
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
 
@@ -295,11 +297,49 @@ impl AppContext {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
-        let mut store = Store::open(&self.paths.data_dir)?;
-        if let Some(place) = self.journal_place() {
-            store.keep_copies(&self.paths.data_dir, &place)?;
+        let place = self.journal_place();
+        let data_dir = &self.paths.data_dir;
+        let open = || -> Result<Store, StoreError> {
+            let mut store = Store::open(data_dir)?;
+            if let Some(place) = &place {
+                store.keep_copies(data_dir, place)?;
+            }
+            Ok(store)
+        };
+        let opened = open();
+        let is_useless = match &opened {
+            Ok(store) => store.is_closed_by_damage(),
+            Err(error) => matches!(error, StoreError::Damaged { is_open: false, .. }),
+        };
+        let Some(place) = place.as_ref().filter(|_| is_useless) else {
+            return opened;
+        };
+        // It is not had alone while this one is open.
+        let failed = opened.map(drop);
+        match self.rebuild_whole(place) {
+            Some(rebuilt) => {
+                let mut store = open()?;
+                store.was_rebuilt(&rebuilt);
+                Ok(store)
+            }
+            None => failed.and_then(|()| open()),
         }
-        Ok(store)
+    }
+
+    /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
+    fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+        let repair = Repair {
+            from: &[],
+            only_whole: true,
+            progress: &mut |doing| tracing::info!(doing, "rebuild"),
+        };
+        match Store::rebuild(&self.paths.data_dir, Some(place), repair) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                tracing::warn!(%error, "the damaged database is not rebuilt");
+                None
+            }
+        }
     }
 
     /// Where journal and mark lie. `None`: there is to be no journal.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
+use super::rebuild::Gap;
 use crate::core::entry::Seq;
 
 /// What a person does about a damaged database first of all.
@@ -46,6 +47,12 @@ pub enum StoreError {
         if *missing == 1 { "is" } else { "are" }
     )]
     BackInTime { missing: u64 },
+    /// A stretch of the session is in no copy.
+    #[error(
+        "entries {} to {} of session {} are in no copy any more: what they did may be done",
+        .0.first, .0.last, .0.session
+    )]
+    Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
@@ -137,6 +144,7 @@ impl StoreError {
                  begins with that name; or, to take this one as it is: rewake doctor --as-is"
                     .to_string()
             }
+            StoreError::Gap(gap) => gap_hint(gap),
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
             }
@@ -242,6 +250,15 @@ impl StoreError {
             near: None,
         }
     }
+}
+
+fn gap_hint(gap: &Gap) -> String {
+    let (session, last) = (&gap.session, gap.first.saturating_sub(1));
+    let summary = match &gap.summary {
+        Some(summary) => format!("; what is known of it: {}", super::row::clip(summary, 400)),
+        None => String::new(),
+    };
+    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}{summary}")
 }
 
 /// EIO: the kernel could not read or write what it was asked to.

@@ -103,7 +103,7 @@ fn is_marked(conn: &Connection) -> rusqlite::Result<bool> {
         .query_row([MARK], |row| row.get(0))
 }
 
-fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
+pub(super) fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(
         "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
          UPDATE indexed SET upto = 0;",

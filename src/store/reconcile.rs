@@ -6,7 +6,7 @@
 //! session beside it.
 //! Invariant: all of a session comes in, in one transaction, or none of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::io;
@@ -25,9 +25,12 @@ use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
+use super::purge::is_purged;
+use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
 use super::untold::keep_untold;
+use super::waiting::{never_again, put_back};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header};
@@ -44,13 +47,15 @@ pub struct Brought {
     pub missing: u64,
     /// Sessions of the journal that could not come in. They stay there.
     pub skipped: u64,
+    /// The database was damaged and was rebuilt at this start.
+    pub rebuilt: Option<String>,
 }
 
 impl Brought {
     /// For a person. `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();
         if entries > 0 {
             parts.push(format!(
                 "the database was older than its journal: {} of {} put back",
@@ -104,6 +109,7 @@ impl Store {
                 row.get(0)
             })
             .doing("open the session store")?;
+        self.finish_purges(data_dir, place)?;
         let mark = Mark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(place, store, mark);
         let row = match highest(&self.conn) {
@@ -153,6 +159,16 @@ impl Store {
         Ok(())
     }
 
+    /// This database was rebuilt right now: it is said with what came in.
+    pub fn was_rebuilt(&mut self, rebuilt: &Rebuilt) {
+        self.brought.rebuilt = Some(rebuilt.line());
+    }
+
+    /// Whether nothing can be recorded in it any more, for the end of the entries is damaged.
+    pub fn is_closed_by_damage(&self) -> bool {
+        matches!(highest(&self.conn), Err(StoreError::Damaged { .. }))
+    }
+
     /// What came in since the store was opened.
     pub fn brought(&self) -> &Brought {
         &self.brought
@@ -193,7 +209,7 @@ impl Store {
             .flatten()
             .flatten()
             .filter_map(|file| file.file_name().into_string().ok())
-            .filter(|name| made_at_ms(name).is_some())
+            .filter(|name| made_at_ms(name).is_some() && !is_purged(data_dir, name))
             .collect();
         // By the time they were made: a fork comes behind the session it parts from.
         names.sort_unstable();
@@ -471,14 +487,18 @@ fn hold(copies: &mut Copies, missing: u64) {
 
 /// The lines behind this head, which moves on with them. How many they were.
 fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
-    let mut entries = 0;
-    let mut failed = None;
+    let (mut entries, mut failed) = (0, None);
+    let mut taken = BTreeSet::new();
     let read = lines(folder, &mut |met| {
         let done = match met {
             Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
-            Met::Entry(line) if line.seq < head.length => Ok(()),
+            Met::Entry(line) if line.seq < head.length => {
+                taken.extend(line.taken);
+                Ok(())
+            }
             Met::Entry(line) => {
                 entries += 1;
+                taken.extend(line.taken);
                 bring_one(tx, &line, head)
             }
         };
@@ -490,7 +510,12 @@ fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, St
     match (failed, read) {
         (Some(error), _) => Err(error),
         (None, Err(error)) => Err(io_error(WHAT, error)),
-        (None, Ok(_)) => Ok(entries),
+        (None, Ok(_)) if entries == 0 => Ok(0),
+        (None, Ok(_)) => {
+            put_back(tx, folder, (head.key, head.length), &taken, &[])?;
+            never_again(tx, taken.last().copied().unwrap_or(0))?;
+            Ok(entries)
+        }
     }
 }
 

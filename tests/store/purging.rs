@@ -1,0 +1,1 @@
+//! A purged session is gone for good, whatever comes back.
