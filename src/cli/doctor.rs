@@ -1,8 +1,9 @@
 //! `rewake doctor`: what was looked at, and what is wrong.
 //!
-//! It changes nothing, and one broken thing does not keep it from looking at the next.
+//! Without being asked to repair, it changes nothing, and one broken thing does not keep it from looking at the next.
 
 mod journal;
+mod repair;
 
 use crate::core::text::count;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,19 @@ use crate::workspace::files::guard;
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
+
+/// What is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    /// To look, and to change nothing.
+    Look,
+    /// A database that is older than what was recorded is taken as it is.
+    AsIs,
+    /// A damaged database is made anew, also from what these have.
+    Repair { from: Vec<PathBuf> },
+    /// Everything is read.
+    Scrub,
+}
 
 struct Report {
     wrong: u32,
@@ -51,11 +65,14 @@ pub(super) fn run(
     paths: &Paths,
     here: &Here,
     settings: &[Setting],
-    as_is: bool,
+    asked: &Asked,
 ) -> Result<u8, Trouble> {
-    if as_is {
-        let loaded = config::load(env, paths, &here.root, settings)?;
-        return journal::take_as_is(&loaded, paths);
+    let load = || config::load(env, paths, &here.root, settings);
+    match asked {
+        Asked::Look => {}
+        Asked::AsIs => return journal::take_as_is(&load()?, paths),
+        Asked::Repair { from } => return repair::repair(&load()?, paths, from),
+        Asked::Scrub => return repair::scrub(&load()?, paths),
     }
     let mut report = Report { wrong: 0 };
     report.ok(

@@ -20,6 +20,7 @@ mod lost;
 mod offer;
 mod opening;
 mod permissions;
+mod purge;
 mod reading;
 mod rename;
 mod resume_report;
@@ -130,6 +131,9 @@ pub enum SessionError {
     /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
+    /// A command of the session runs.
+    #[error("command {run} of session {session} runs")]
+    Running { session: String, run: String },
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
 }
@@ -157,6 +161,7 @@ impl SessionError {
                     .into(),
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
+            SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
             SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
         }
     }

@@ -24,7 +24,7 @@ use super::head::read_head;
 use super::ids::made_at_ms;
 use super::journal::{begin, folders};
 use super::mark::Mark;
-use super::row::count;
+use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
 
 pub(super) const WHAT: &str = "purge the session";
@@ -126,6 +126,37 @@ pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
     .optional()
     .doing(WHAT)
     .map(|unused| unused.map_or(0, count))
+}
+
+/// Row ids that purging took away are left out in a database that is empty yet, so that the mark
+/// still counts right. Foreign keys are not looked at until [`end_behind`].
+pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
+    if unused == 0 {
+        return Ok(());
+    }
+    let begin = || -> rusqlite::Result<()> {
+        conn.execute(
+            "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body)
+             VALUES (?1, 0, 0, 0, 'noted', x'', '')",
+            [int(unused)],
+        )?;
+        conn.execute(
+            "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+            rusqlite::params![UNUSED, int(unused)],
+        )?;
+        Ok(())
+    };
+    begin().doing(WHAT)
+}
+
+/// What began it goes.
+pub(super) fn end_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
+    conn.execute(
+        "DELETE FROM entries WHERE id = ?1 AND session = 0",
+        [int(unused)],
+    )
+    .doing(WHAT)
+    .map(drop)
 }
 
 impl Store {
@@ -372,3 +403,6 @@ fn holds(path: &Path, wanted: &[u8]) -> io::Result<bool> {
         bytes.drain(..bytes.len().saturating_sub(wanted.len()));
     }
 }
+
+#[cfg(test)]
+mod tests;

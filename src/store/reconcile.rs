@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::append::{Prepared, WHAT_BROUGHT as WHAT};
 use super::blobs::{Packed, insert_blob};
@@ -25,7 +25,7 @@ use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
-use super::purge::is_purged;
+use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
@@ -133,7 +133,7 @@ impl Store {
                 mut brought,
                 is_all,
                 left,
-            } = self.bring_in_all(data_dir, &mut copies)?;
+            } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
             let row = highest(&self.conn)?;
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
             brought.missing = missing.saturating_sub(left);
@@ -200,6 +200,31 @@ impl Store {
         // A failure is known to whoever asks for what is wrong with the journal.
         let _ = self.catch_up();
         Ok(())
+    }
+
+    /// The same into a database without an entry: the row ids that purging took away are left out.
+    fn bring_in_all_behind(
+        &mut self,
+        data_dir: &Path,
+        copies: &mut Copies,
+        row: i64,
+    ) -> Result<Found, StoreError> {
+        let unused = purged(data_dir).unused;
+        if unused == 0 {
+            return self.bring_in_all(data_dir, copies);
+        }
+        let look = |conn: &Connection, on: bool| conn.pragma_update(None, "foreign_keys", on);
+        look(&self.conn, false).doing(WHAT)?;
+        let begun = match row {
+            0 => begin_behind(&self.conn, unused),
+            _ => Ok(()),
+        };
+        // Also what a kill left of an earlier one.
+        let found = begun
+            .and_then(|()| self.bring_in_all(data_dir, copies))
+            .and_then(|found| end_behind(&self.conn, unused).map(|()| found));
+        look(&self.conn, true).doing(WHAT)?;
+        found
     }
 
     /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.

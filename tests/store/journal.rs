@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rewake::core::entry::{By, Entry, Record, Via};
-use rewake::store::{Batch, Head, JournalPlace, Message, Standing, Store, StoreError};
+use rewake::store::{Batch, Head, Message, Standing, Store, StoreError};
 
 use crate::scene::Scene;
 use crate::story::*;

@@ -70,11 +70,11 @@ fn furnished(scene: &Scene) -> Vec<String> {
     let mut all = batch(all_kinds());
     all.blobs = vec![BLOB.to_vec()];
     store.append(&mut first, &all).unwrap();
-    for n in 0..60 {
+    for n in 0..25 {
         append(
             &mut store,
             &mut first,
-            vec![said(&format!("first {n} {}", "x".repeat(300)))],
+            vec![said(&format!("first {n} {}", "x".repeat(600)))],
         );
         append(&mut store, &mut second, vec![said(&format!("second {n}"))]);
     }

@@ -336,7 +336,7 @@ impl<'a> Rebuilding<'a> {
         }
         name_store(&tx, &self.said, &self.sessions)?;
         self.unused = purge::unused(&tx)?.max(self.purged.unused);
-        begin_behind(&tx, self.unused)?;
+        purge::begin_behind(&tx, self.unused)?;
         let rows: Vec<&found::Rows> = self.sources.iter().map(|source| &source.rows).collect();
         let waits = Waits {
             source: self.sources.first(),
@@ -356,11 +356,7 @@ impl<'a> Rebuilding<'a> {
                 }
             },
         )?;
-        tx.execute(
-            "DELETE FROM entries WHERE id = ?1 AND session = 0",
-            [super::row::int(self.unused)],
-        )
-        .doing(WHAT)?;
+        purge::end_behind(&tx, self.unused)?;
         for (number, source) in self.sources.iter().enumerate() {
             let keys = keys(number, &self.sessions, &made);
             copy::memories(&tx, source, &keys)?;
@@ -438,20 +434,6 @@ fn name_store(
     tx.execute(
         "UPDATE meta SET value = ?1 WHERE name = 'store'",
         params![name],
-    )
-    .doing(WHAT)
-    .map(drop)
-}
-
-/// Row ids that are not used any more are left out, so that the mark still counts right.
-fn begin_behind(tx: &Transaction<'_>, unused: u64) -> Result<(), StoreError> {
-    if unused == 0 {
-        return Ok(());
-    }
-    tx.execute(
-        "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body)
-         VALUES (?1, 0, 0, 0, 'noted', x'', '')",
-        params![super::row::int(unused)],
     )
     .doing(WHAT)
     .map(drop)

@@ -17,7 +17,7 @@ use crate::store::error::io as io_error;
 use crate::store::lock::StoreLock;
 
 /// What a test stops at, to be killed there.
-pub(super) type Step = dyn FnMut(&'static str) -> io::Result<()>;
+pub(super) type Step<'s> = dyn FnMut(&'static str) -> io::Result<()> + 's;
 
 /// The first line of the marker. The second is what the old files are called by.
 const FORM: &str = "rewake rebuilt 1";
@@ -40,7 +40,7 @@ pub(in crate::store) fn finish(data_dir: &Path, lock: StoreLock) -> Result<Store
 }
 
 /// The new database is complete: it gets the name. `time` tells the old files from others.
-pub(super) fn swap(names: &Names, time: &str, step: &mut Step) -> io::Result<()> {
+pub(super) fn swap(names: &Names, time: &str, step: &mut Step<'_>) -> io::Result<()> {
     step("complete")?;
     File::open(&names.rebuilding)?.sync_all()?;
     let new = names.marker.with_extension("new");
@@ -55,7 +55,7 @@ pub(super) fn swap(names: &Names, time: &str, step: &mut Step) -> io::Result<()>
 }
 
 /// What is not done yet of it.
-pub(super) fn rest(names: &Names, step: &mut Step) -> io::Result<()> {
+pub(super) fn rest(names: &Names, step: &mut Step<'_>) -> io::Result<()> {
     let Ok(text) = fs::read_to_string(&names.marker) else {
         return Ok(());
     };
