@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
-use super::rebuild::Gap;
+use super::missing::Gap;
 use crate::core::entry::Seq;
 
 /// What a person does about a damaged database first of all.
@@ -254,11 +254,7 @@ impl StoreError {
 
 fn gap_hint(gap: &Gap) -> String {
     let (session, last) = (&gap.session, gap.first.saturating_sub(1));
-    let summary = match &gap.summary {
-        Some(summary) => format!("; what is known of it: {}", super::row::clip(summary, 400)),
-        None => String::new(),
-    };
-    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}{summary}")
+    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
 }
 
 /// EIO: the kernel could not read or write what it was asked to.

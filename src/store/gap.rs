@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use serde::{Deserialize, Serialize};
 
 use super::error::Doing;
-use super::rebuild::Gap;
+use super::missing::Gap;
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 
@@ -21,8 +21,6 @@ struct Row {
     last: Seq,
     #[serde(default)]
     behind: u64,
-    #[serde(default)]
-    summary: Option<String>,
 }
 
 pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError> {
@@ -30,7 +28,6 @@ pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError
         first: gap.first,
         last: gap.last,
         behind: gap.behind,
-        summary: gap.summary.clone(),
     };
     let row = serde_json::to_string(&row).doing(WHAT)?;
     tx.execute(
@@ -58,7 +55,6 @@ impl Store {
             first: row.first,
             last: row.last,
             behind: row.behind,
-            summary: row.summary,
         }))
     }
 

@@ -233,7 +233,7 @@ fn copies_that_still_have_it_are_named() {
     let damaged = scene.data().join("rewake.db.damaged-7");
     fs::write(&damaged, &bytes).unwrap();
     fs::write(scene.data().join("rewake.db.schema-3"), "nothing of it").unwrap();
-    assert_eq!(purge(&scene, &id).copies, [damaged.clone()]);
+    assert_eq!(purge(&scene, &id).copies, std::slice::from_ref(&damaged));
     assert_eq!(fs::read(damaged).unwrap(), bytes);
 }
 

@@ -1,3 +1,5 @@
+//! Purging, killed between its steps.
+
 use std::time::Duration;
 
 use super::*;

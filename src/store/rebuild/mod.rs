@@ -29,9 +29,9 @@ use super::journal::{Piece, folders, salvage};
 use super::lock::StoreLock;
 use super::mark::{Mark, Said};
 use super::migrate::{self, MIGRATIONS};
+use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
-use crate::core::entry::Seq;
 use crate::core::text::count;
 use found::Found;
 use sessions::{Known, Made};
@@ -41,19 +41,6 @@ use waits::{Waits, waiting};
 pub(super) use swap::{finish, is_begun};
 
 pub(super) const WHAT: &str = "rebuild the session store";
-
-/// Entries of a session that are in no copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
-    pub session: String,
-    /// The first and the last entry that is nowhere.
-    pub first: Seq,
-    pub last: Seq,
-    /// Entries behind it that were found. They stay where they are.
-    pub behind: u64,
-    /// The newest summary that covers it, from what lies behind it.
-    pub summary: Option<String>,
-}
 
 /// What is to be made good of what.
 pub struct Repair<'a> {

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rusqlite::{Transaction, params};
 use serde_json::value::RawValue;
 
+use super::WHAT;
 use super::found::{Found, Rows};
 use super::sql::SessionRow;
-use super::{Gap, WHAT};
 use crate::core::entry::{Entry, Seq};
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
@@ -20,6 +20,7 @@ use crate::store::StoreError;
 use crate::store::append::Prepared;
 use crate::store::error::Doing;
 use crate::store::head::Head;
+use crate::store::missing::Gap;
 use crate::store::row::int;
 
 /// All that the copies say of one session.
@@ -139,7 +140,6 @@ fn plan(found: &Found, sources: &[&Rows], id: &str, known: &Known) -> Option<Pla
         first: length,
         last: joined.max(length + 1).min(last + 1) - 1,
         behind: (last + 1).saturating_sub(joined.max(length + 1)),
-        summary: None,
     });
     let as_row = known.row.as_ref().map(|(_, row)| row.length);
     Some(Plan {
