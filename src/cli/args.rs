@@ -14,6 +14,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::diff::Range;
+use super::doctor::Asked;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
 use crate::config::{ConfigError, Setting};
@@ -210,6 +211,14 @@ enum Command {
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
     },
+    /// Remove a session for good, from the journal too; what forks go on from stays
+    Purge {
+        /// The id of a session, or the beginning of it
+        id: String,
+        /// Remove it; without this it is only shown
+        #[arg(long)]
+        yes: bool,
+    },
     /// Do not offer an unfinished session any more; resuming it takes that back
     Dismiss {
         /// The id of a session, or the beginning of it
@@ -298,8 +307,18 @@ enum Command {
     Doctor {
         /// Take a database that is older than what was recorded as it is: journal and mark are
         /// moved aside, and sessions that were held can be gone on with
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["repair", "scrub"])]
         as_is: bool,
+        /// Make a damaged or lost database anew from what can be read of it and from the journal;
+        /// the old file is kept
+        #[arg(long)]
+        repair: bool,
+        /// Also take what is in another data folder, database or journal
+        #[arg(long, value_name = "PATH", requires = "repair")]
+        from: Vec<PathBuf>,
+        /// Read everything that is kept, and say what is damaged
+        #[arg(long, conflicts_with = "repair")]
+        scrub: bool,
     },
     /// Show a session that survives its own kill: needs no key and no network
     Demo,
@@ -370,6 +389,10 @@ pub(crate) enum Invocation {
         yes: bool,
     },
     Gc(Wanted),
+    Purge {
+        id: String,
+        yes: bool,
+    },
     Dismiss {
         id: String,
     },
@@ -407,10 +430,7 @@ pub(crate) enum Invocation {
         remove: bool,
     },
     Sandbox(Sandboxed),
-    Doctor {
-        /// A database that is older than what was recorded is taken as it is.
-        as_is: bool,
-    },
+    Doctor(Asked),
     Demo,
     Completion {
         shell: Shell,
@@ -562,6 +582,7 @@ impl Cli {
                 older_than_days: older_than,
                 yes,
             }),
+            Command::Purge { id, yes } => Invocation::Purge { id, yes },
             Command::Dismiss { id } => Invocation::Dismiss { id },
             Command::Compact { id } => Invocation::Compact { id },
             Command::Export {
@@ -606,7 +627,17 @@ impl Cli {
                 pretend,
                 command,
             }),
-            Command::Doctor { as_is } => Invocation::Doctor { as_is },
+            Command::Doctor {
+                as_is,
+                repair,
+                from,
+                scrub,
+            } => Invocation::Doctor(match (as_is, repair, scrub) {
+                (true, ..) => Asked::AsIs,
+                (_, true, _) => Asked::Repair { from },
+                (_, _, true) => Asked::Scrub,
+                _ => Asked::Look,
+            }),
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
             Command::Man => Invocation::Man,
@@ -624,6 +655,7 @@ impl Command {
             Command::Rewind(_) => "rewind",
             Command::Restore { .. } => "restore",
             Command::Gc { .. } => "gc",
+            Command::Purge { .. } => "purge",
             Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
@@ -916,6 +948,13 @@ mod tests {
                     yes: true,
                 }),
             ),
+            (
+                "purge 0197 --yes",
+                Invocation::Purge {
+                    id: id(),
+                    yes: true,
+                },
+            ),
             ("dismiss 0197", Invocation::Dismiss { id: id() }),
             ("compact 0197", Invocation::Compact { id: id() }),
             (
@@ -965,9 +1004,16 @@ mod tests {
             ("trust --remove", Invocation::Untrust),
             (
                 "doctor --set log.level=debug",
-                Invocation::Doctor { as_is: false },
+                Invocation::Doctor(Asked::Look),
             ),
-            ("doctor --as-is", Invocation::Doctor { as_is: true }),
+            ("doctor --as-is", Invocation::Doctor(Asked::AsIs)),
+            ("doctor --scrub", Invocation::Doctor(Asked::Scrub)),
+            (
+                "doctor --repair --from a --from b",
+                Invocation::Doctor(Asked::Repair {
+                    from: vec!["a".into(), "b".into()],
+                }),
+            ),
             ("demo", Invocation::Demo),
             (
                 "completion zsh",

@@ -1,8 +1,9 @@
 //! `rewake doctor`: what was looked at, and what is wrong.
 //!
-//! It changes nothing, and one broken thing does not keep it from looking at the next.
+//! Without being asked to repair, it changes nothing, and one broken thing does not keep it from looking at the next.
 
 mod journal;
+mod repair;
 
 use crate::core::text::count;
 use std::path::{Path, PathBuf};
@@ -16,18 +17,26 @@ use crate::config::{
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-<<<<<<< HEAD
-use crate::session::{self, Lost, short_id};
-use crate::store::{SessionFilter, SessionLock, Store, database};
-=======
-use crate::session::{Lost, journal_place, short_id, told_of};
+use crate::session::{self, Lost, journal_place, short_id, told_of};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, database};
->>>>>>> pages
 use crate::workspace::Here;
 use crate::workspace::files::{Unwatched, Watch, guard};
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
+
+/// What is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    /// To look, and to change nothing.
+    Look,
+    /// A database that is older than what was recorded is taken as it is.
+    AsIs,
+    /// A damaged database is made anew, also from what these have.
+    Repair { from: Vec<PathBuf> },
+    /// Everything is read.
+    Scrub,
+}
 
 struct Report {
     wrong: u32,
@@ -56,11 +65,14 @@ pub(super) fn run(
     paths: &Paths,
     here: &Here,
     settings: &[Setting],
-    as_is: bool,
+    asked: &Asked,
 ) -> Result<u8, Trouble> {
-    if as_is {
-        let loaded = config::load(env, paths, &here.root, settings)?;
-        return journal::take_as_is(&loaded, paths);
+    let load = || config::load(env, paths, &here.root, settings);
+    match asked {
+        Asked::Look => {}
+        Asked::AsIs => return journal::take_as_is(&load()?, paths),
+        Asked::Repair { from } => return repair::repair(&load()?, paths, from),
+        Asked::Scrub => return repair::scrub(&load()?, paths),
     }
     let mut report = Report { wrong: 0 };
     report.ok(

@@ -20,6 +20,7 @@ mod logging;
 mod models;
 mod permissions;
 mod ps;
+mod purge;
 mod rewind;
 mod run;
 mod sandbox;
@@ -88,8 +89,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     let env = Env::capture(cd.as_deref())?;
     let paths = Paths::new(&env)?;
     let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
-    if let Invocation::Doctor { as_is } = invocation {
-        return doctor::run(&env, &paths, &here, &settings, as_is);
+    if let Invocation::Doctor(asked) = invocation {
+        return doctor::run(&env, &paths, &here, &settings, &asked);
     }
     paths.create()?;
     match invocation {
@@ -134,6 +135,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             yes,
         } => rewind::restore(ctx, &paths, &at, output.as_deref(), yes),
         Invocation::Gc(wanted) => gc::run(ctx, wanted),
+        Invocation::Purge { id, yes } => purge::run(ctx, &id, yes),
         Invocation::Dismiss { id } => dismiss::run(ctx, &id),
         Invocation::Compact { id } => compact::run(ctx, &id),
         Invocation::Export {
@@ -155,7 +157,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Completion { .. }
         | Invocation::Man
         | Invocation::Demo
-        | Invocation::Doctor { .. }
+        | Invocation::Doctor(_)
         | Invocation::Sandbox(_)
         | Invocation::Models { .. }
         | Invocation::Permissions { .. }

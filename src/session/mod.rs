@@ -21,6 +21,7 @@ mod lost;
 mod offer;
 mod opening;
 mod permissions;
+mod purge;
 mod reading;
 mod rename;
 mod resume_report;
@@ -66,7 +67,9 @@ use crate::core::settings::PermissionCheck;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
-use crate::store::{JournalPlace, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{
+    JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
+};
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
 
@@ -137,6 +140,9 @@ pub enum SessionError {
     /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
+    /// A command of the session runs.
+    #[error("command {run} of session {session} runs")]
+    Running { session: String, run: String },
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
 }
@@ -164,6 +170,7 @@ impl SessionError {
                     .into(),
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
+            SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
             SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
         }
     }
@@ -305,14 +312,49 @@ impl AppContext {
     /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
         let place = self.journal_place();
-        let open = || {
-            let mut store = Store::open(&self.paths.data_dir)?;
+        let data_dir = &self.paths.data_dir;
+        let open = || -> Result<Store, StoreError> {
+            let mut store = Store::open(data_dir)?;
             if let Some(place) = &place {
-                store.keep_copies(&self.paths.data_dir, place)?;
+                store.keep_copies(data_dir, place)?;
             }
             Ok(store)
         };
-        open().map_err(|error| told_of(error, place.as_ref()))
+        let told = |error| told_of(error, place.as_ref());
+        let opened = open();
+        let is_useless = match &opened {
+            Ok(store) => store.is_closed_by_damage(),
+            Err(error) => matches!(error, StoreError::Damaged { is_open: false, .. }),
+        };
+        let Some(known) = place.as_ref().filter(|_| is_useless) else {
+            return opened.map_err(told);
+        };
+        // It is not had alone while this one is open.
+        let failed = opened.map(drop);
+        match self.rebuild_whole(known) {
+            Some(rebuilt) => {
+                let mut store = open().map_err(told)?;
+                store.was_rebuilt(&rebuilt);
+                Ok(store)
+            }
+            None => failed.and_then(|()| open()).map_err(told),
+        }
+    }
+
+    /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
+    fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+        let repair = Repair {
+            from: &[],
+            only_whole: true,
+            progress: &mut |doing| tracing::info!(doing, "rebuild"),
+        };
+        match Store::rebuild(&self.paths.data_dir, Some(place), repair) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                tracing::warn!(%error, "the damaged database is not rebuilt");
+                None
+            }
+        }
     }
 
     /// Where journal and mark lie. `None`: there is to be no journal.

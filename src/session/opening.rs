@@ -259,6 +259,7 @@ impl AppContext {
             }
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                store.has_no_gap(&info.id)?;
                 (info.id.clone(), lock)
             }
         };

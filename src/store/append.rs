@@ -133,6 +133,9 @@ impl Store {
             ..prepared.recorded(batch.at_ms)
         };
         self.follow(head, &next, &recorded);
+        if batch.taken.is_some() || batch.clear.contains(&Draft::Input) {
+            self.keep_waiting(head.session());
+        }
         *head = next;
         Ok(records)
     }

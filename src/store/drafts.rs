@@ -67,7 +67,9 @@ impl Store {
         )
         .and_then(|mut s| s.execute(params![key, text]))
         .doing(WHAT)?;
-        tx.commit().doing(WHAT)
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
+        Ok(())
     }
 
     /// What a session has of drafts, the pieces of each put together.
@@ -103,7 +105,11 @@ impl Store {
         let tx = self.write(WHAT)?;
         let key = read_head(&tx, session)?.key;
         clear(&tx, key, draft).doing(WHAT)?;
-        tx.commit().doing(WHAT)
+        tx.commit().doing(WHAT)?;
+        if draft == Draft::Input {
+            self.keep_waiting(session);
+        }
+        Ok(())
     }
 }
 

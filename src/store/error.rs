@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
+use super::missing::Gap;
 use crate::core::entry::Seq;
 
 /// What a person does about a damaged database first of all.
@@ -46,6 +47,12 @@ pub enum StoreError {
         if *missing == 1 { "is" } else { "are" }
     )]
     BackInTime { missing: u64 },
+    /// A stretch of the session is in no copy.
+    #[error(
+        "entries {} to {} of session {} are in no copy any more: what they did may be done",
+        .0.first, .0.last, .0.session
+    )]
+    Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
@@ -141,6 +148,7 @@ impl StoreError {
                  begins with that name; or, to take this one as it is: rewake doctor --as-is"
                     .to_string()
             }
+            StoreError::Gap(gap) => gap_hint(gap),
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
             }
@@ -279,10 +287,15 @@ impl StoreError {
 
 fn from_journal(sessions: u64) -> String {
     format!(
-        "the journal has {}: move rewake.db and what begins with that name to another folder, and the \
-         next start puts what the journal has into a new database",
+        "the journal has {}: `rewake doctor --repair` makes a new database of that and of what can \
+         still be read; the damaged one is kept beside it",
         crate::core::text::count(sessions, "session")
     )
+}
+
+fn gap_hint(gap: &Gap) -> String {
+    let (session, last) = (&gap.session, gap.first.saturating_sub(1));
+    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
 }
 
 /// EIO: the kernel could not read or write what it was asked to.

@@ -74,7 +74,7 @@ impl Copies {
         copies
     }
 
-    fn fails(&mut self, error: &StoreError) {
+    pub(super) fn fails(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the journal is not written");
         self.is_in_trouble(error.to_string());
     }

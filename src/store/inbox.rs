@@ -127,6 +127,7 @@ impl Store {
             .and_then(|mut s| s.execute([key]))
             .doing(WHAT)?;
         tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
         Ok(id)
     }
 
@@ -174,16 +175,23 @@ impl Store {
             .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
+        if let Some(session) = self.session_of_queued(id.0) {
+            self.keep_waiting(&session);
+        }
         one_of(rows, id)
     }
 
     /// `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
+        let session = self.session_of_queued(id.0);
         let rows = self
             .conn
             .prepare_cached("DELETE FROM inbox WHERE id = ?1")
             .and_then(|mut s| s.execute([id.0]))
             .doing(WHAT_EDIT)?;
+        if let Some(session) = session {
+            self.keep_waiting(&session);
+        }
         one_of(rows, id)
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     begin_again(conn)
 }
 
-fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
+pub(super) fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(
         "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
          UPDATE indexed SET upto = 0;",

@@ -249,6 +249,23 @@ impl StoreLock {
     }
 }
 
+impl StoreLock {
+    /// The lock alone, if nobody else has the store open at this instant; else it stays shared.
+    pub(super) fn alone_now(
+        self,
+        data_dir: &Path,
+    ) -> Result<(Option<AloneLock>, Option<StoreLock>), StoreError> {
+        let StoreLock { file, _presence } = self;
+        drop(_presence);
+        file.unlock()
+            .map_err(|e| io_error("unlock the session store", e))?;
+        match lock_now(file.try_lock())? {
+            true => Ok((Some(AloneLock { file }), None)),
+            false => Ok((None, Some(share(file, data_dir)?))),
+        }
+    }
+}
+
 impl AloneLock {
     pub(super) fn share(self, data_dir: &Path) -> Result<StoreLock, StoreError> {
         // Changing a lock in place is not the same on all systems.

@@ -14,6 +14,7 @@ use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::moved::InUse;
 use super::packs;
+use super::rebuild;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
@@ -37,7 +38,7 @@ impl Store {
 
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
-        let mut lock = StoreLock::shared(data_dir)?;
+        let mut lock = locked(data_dir)?;
         let files = database::files_in_use(data_dir);
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
@@ -75,10 +76,10 @@ impl Store {
     /// Opens the store only to look at it: `None` when there is none, or when it has yet to be
     /// brought up to date, which the next start does.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
-        if !database::exists(data_dir) {
+        if !database::exists(data_dir) && !rebuild::is_begun(data_dir) {
             return Ok(None);
         }
-        let lock = StoreLock::shared(data_dir)?;
+        let lock = locked(data_dir)?;
         let files = database::files_in_use(data_dir);
         let open = || {
             let conn = set_up(database::open(data_dir)?)?;
@@ -99,6 +100,16 @@ impl Store {
             _files: files.opened(),
             lock: Some(lock),
         }))
+    }
+}
+
+/// The store lock, shared. A database that was rebuilt gets its name first, where a kill came
+/// before that.
+fn locked(data_dir: &Path) -> Result<StoreLock, StoreError> {
+    let lock = StoreLock::shared(data_dir)?;
+    match rebuild::is_begun(data_dir) {
+        true => rebuild::finish(data_dir, lock),
+        false => Ok(lock),
     }
 }
 

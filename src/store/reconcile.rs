@@ -6,13 +6,13 @@
 //! session beside it.
 //! Invariant: all of a session comes in, in one transaction, or none of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::append::{Prepared, WHAT_BROUGHT as WHAT};
 use super::blobs::{Packed, insert_blob};
@@ -25,9 +25,12 @@ use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
+use super::purge::{begin_behind, end_behind, is_purged, purged};
+use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
 use super::untold::keep_untold;
+use super::waiting::{never_again, put_back};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header};
@@ -46,13 +49,15 @@ pub struct Brought {
     pub skipped: u64,
     /// Sessions whose journal is damaged. It is kept beside, and another is begun.
     pub begun_anew: Vec<String>,
+    /// The database was damaged and was rebuilt at this start.
+    pub rebuilt: Option<String>,
 }
 
 impl Brought {
     /// For a person. `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();
         if entries > 0 {
             parts.push(format!(
                 "the database was older than its journal: {} of {} put back",
@@ -113,6 +118,7 @@ impl Store {
                 row.get(0)
             })
             .doing("open the session store")?;
+        self.finish_purges(data_dir, place)?;
         let mark = Mark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(place, store, mark);
         let row = match highest(&self.conn) {
@@ -136,7 +142,7 @@ impl Store {
                 mut brought,
                 is_all,
                 left,
-            } = self.bring_in_all(data_dir, &mut copies)?;
+            } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
             let row = highest(&self.conn)?;
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
             brought.missing = missing.saturating_sub(left);
@@ -160,6 +166,16 @@ impl Store {
         }
         self.copies = Some(copies);
         Ok(())
+    }
+
+    /// This database was rebuilt right now: it is said with what came in.
+    pub fn was_rebuilt(&mut self, rebuilt: &Rebuilt) {
+        self.brought.rebuilt = Some(rebuilt.line());
+    }
+
+    /// Whether nothing can be recorded in it any more, for the end of the entries is damaged.
+    pub fn is_closed_by_damage(&self) -> bool {
+        matches!(highest(&self.conn), Err(StoreError::Damaged { .. }))
     }
 
     /// What came in since the store was opened.
@@ -214,6 +230,31 @@ impl Store {
         read.is_ok()
     }
 
+    /// The same into a database without an entry: the row ids that purging took away are left out.
+    fn bring_in_all_behind(
+        &mut self,
+        data_dir: &Path,
+        copies: &mut Copies,
+        row: i64,
+    ) -> Result<Found, StoreError> {
+        let unused = purged(data_dir).unused;
+        if unused == 0 {
+            return self.bring_in_all(data_dir, copies);
+        }
+        let look = |conn: &Connection, on: bool| conn.pragma_update(None, "foreign_keys", on);
+        look(&self.conn, false).doing(WHAT)?;
+        let begun = match row {
+            0 => begin_behind(&self.conn, unused),
+            _ => Ok(()),
+        };
+        // Also what a kill left of an earlier one.
+        let found = begun
+            .and_then(|()| self.bring_in_all(data_dir, copies))
+            .and_then(|found| end_behind(&self.conn, unused).map(|()| found));
+        look(&self.conn, true).doing(WHAT)?;
+        found
+    }
+
     /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
     fn bring_in_all(&mut self, data_dir: &Path, copies: &mut Copies) -> Result<Found, StoreError> {
         let mut names: Vec<String> = fs::read_dir(&copies.journal.folder)
@@ -221,7 +262,7 @@ impl Store {
             .flatten()
             .flatten()
             .filter_map(|file| file.file_name().into_string().ok())
-            .filter(|name| made_at_ms(name).is_some())
+            .filter(|name| made_at_ms(name).is_some() && !is_purged(data_dir, name))
             .collect();
         // By the time they were made: a fork comes behind the session it parts from.
         names.sort_unstable();
@@ -507,14 +548,18 @@ fn hold(copies: &mut Copies, missing: u64) {
 
 /// The lines behind this head, which moves on with them. How many they were.
 fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
-    let mut entries = 0;
-    let mut failed = None;
+    let (mut entries, mut failed) = (0, None);
+    let mut taken = BTreeSet::new();
     let read = lines(folder, &mut |met| {
         let done = match met {
             Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
-            Met::Entry(line) if line.seq < head.length => Ok(()),
+            Met::Entry(line) if line.seq < head.length => {
+                taken.extend(line.taken);
+                Ok(())
+            }
             Met::Entry(line) => {
                 entries += 1;
+                taken.extend(line.taken);
                 bring_one(tx, &line, head)
             }
         };
@@ -526,7 +571,12 @@ fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, St
     match (failed, read) {
         (Some(error), _) => Err(error),
         (None, Err(error)) => Err(io_error(WHAT, error)),
-        (None, Ok(_)) => Ok(entries),
+        (None, Ok(_)) if entries == 0 => Ok(0),
+        (None, Ok(_)) => {
+            put_back(tx, folder, (head.key, head.length), &taken, &[])?;
+            never_again(tx, taken.last().copied().unwrap_or(0))?;
+            Ok(entries)
+        }
     }
 }
 

@@ -6,81 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rewake::core::entry::{By, Entry, Record, Via};
-use rewake::store::{Batch, Head, JournalPlace, Message, Standing, Store, StoreError};
+use rewake::store::{Batch, Head, Message, Standing, Store, StoreError};
 
+use crate::scene::Scene;
 use crate::story::*;
-
-struct Scene {
-    dir: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("state")).unwrap();
-        Scene { dir }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
-    }
-
-    fn place(&self) -> JournalPlace {
-        JournalPlace {
-            folder: self.data().join("journal"),
-            state_dir: self.dir.path().join("state"),
-            pause: Duration::from_millis(100),
-        }
-    }
-
-    fn open(&self) -> Store {
-        let mut store = Store::open(&self.data()).unwrap();
-        store.keep_copies(&self.data(), &self.place()).unwrap();
-        store
-    }
-
-    fn standing(&self) -> Standing {
-        Standing {
-            lines: 0,
-            entries: 0,
-            late_ms: 0,
-            ..self.lines()
-        }
-    }
-
-    /// The same, with how much of it the journal has.
-    fn lines(&self) -> Standing {
-        let store = Store::open_current(&self.data()).unwrap().unwrap();
-        store.standing(&self.data(), &self.place()).unwrap()
-    }
-
-    /// All in the one file; to be called when nobody has it open.
-    fn database(&self) -> Vec<u8> {
-        raw(&self.data())
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-            .unwrap();
-        fs::read(database(&self.data())).unwrap()
-    }
-
-    fn replace_database(&self, bytes: Option<&[u8]>) {
-        for suffix in ["", "-wal", "-shm"] {
-            let _ = fs::remove_file(self.data().join(format!("rewake.db{suffix}")));
-        }
-        if let Some(bytes) = bytes {
-            fs::write(database(&self.data()), bytes).unwrap();
-        }
-    }
-
-    /// The names in a session's journal.
-    fn files(&self, session: &str) -> Vec<String> {
-        let files = fs::read_dir(self.place().folder.join(session)).unwrap();
-        let mut names: Vec<String> = files
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
 
 fn log(store: &Store, id: &str) -> Vec<Record> {
     store.load(id).unwrap().1

@@ -18,6 +18,9 @@ mod journal;
 mod lists;
 mod locks;
 mod memories;
+mod purging;
+mod rebuilding;
+mod scene;
 mod searching;
 #[cfg(target_os = "linux")]
 #[path = "../support/skip.rs"]

@@ -120,6 +120,9 @@ pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> 
         let trouble = Trouble::new(exit::FAILED, format!("session {session} is in use"));
         return Err(trouble.with_hint("close the other rewake processes"));
     }
+    if let Ok(Some(mut store)) = Store::open_current(&paths.data_dir) {
+        store.forget_gaps()?;
+    }
     place.move_aside(&paths.data_dir)?;
     line(
         "the database is taken as it is; what the journal had was moved aside, and nothing was deleted",

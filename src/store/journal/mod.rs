@@ -11,6 +11,8 @@
 //! written is no error of the append: [`super::follow`] brings it up to date later.
 
 mod read;
+mod salvage;
+mod state;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
@@ -28,6 +30,9 @@ use crate::lines::line::{BlobLine, EntryLine, Header};
 use crate::lines::tip::Tip;
 
 pub(super) use read::{End, Met, begin, end, lines};
+pub(super) use salvage::{Piece, folders, salvage};
+use state::StateFile;
+pub(super) use state::{State, Waiting, read_state};
 use worker::{Job, Worker};
 
 const TAIL: &str = "tail.jsonl";
@@ -53,6 +58,7 @@ pub(super) struct Journal {
     pause: Duration,
     worker: Option<Worker>,
     tails: HashMap<String, Tail>,
+    states: HashMap<String, StateFile>,
 }
 
 /// The end of one session's journal, open to be written.
@@ -109,6 +115,7 @@ impl Journal {
             pause: place.pause,
             worker: None,
             tails: HashMap::new(),
+            states: HashMap::new(),
         }
     }
 
@@ -197,9 +204,33 @@ impl Journal {
         Ok(self.worker.insert(started))
     }
 
+    /// The folder of this session's journal is about to be removed.
+    pub(super) fn forget(&mut self, session: &str) {
+        self.tails.remove(session);
+        self.states.remove(session);
+    }
+
+    /// What the session has besides its entries, as it is now.
+    pub(super) fn write_state(
+        &mut self,
+        session: &str,
+        state: &State,
+        blobs: &[(String, Vec<u8>)],
+    ) -> Result<(), StoreError> {
+        let folder = self.of(session);
+        private_folder(&self.folder)?;
+        private_folder(&folder)?;
+        let known = self.states.entry(session.to_string());
+        let file = known.or_insert_with(|| StateFile::at(&folder));
+        file.write(&folder, state, blobs).map_err(|error| {
+            self.states.remove(session);
+            failed(&folder, error)
+        })
+    }
+
     /// The journal of a session goes another way than the database: it is kept beside.
     pub(super) fn move_aside(&mut self, session: &str, now_ms: i64) -> Result<(), StoreError> {
-        self.tails.remove(session);
+        self.forget(session);
         let from = self.of(session);
         let to = self.folder.join(format!("{session}.old-{now_ms}"));
         fs::rename(&from, to).map_err(|e| failed(&from, e))

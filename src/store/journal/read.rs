@@ -14,7 +14,7 @@ use crate::lines::line::{EntryLine, Header, Line};
 use crate::lines::tip::Tip;
 
 /// No line is longer: a row is not, and a blob of that size is a third longer in base64.
-const MAX_LINE_BYTES: u64 = 400 << 20;
+pub(super) const MAX_LINE_BYTES: u64 = 400 << 20;
 
 /// The end of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(in crate::store) fn begin(folder: &Path) -> io::Result<Option<Header>> {
 
 /// By their first entry, then the tail. A closed tail whose frame failed lies between frames; one
 /// that has its frame too comes behind it, and its lines are known by then.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut names: Vec<((u64, u8), PathBuf)> = Vec::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
