@@ -13,6 +13,7 @@ mod driver;
 mod edited;
 pub(crate) mod export;
 mod files;
+mod finished;
 mod fork_words;
 mod last;
 mod layers;
@@ -35,12 +36,13 @@ pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_com
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
+pub use finished::Finished;
 pub use fork_words::fork_words;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
-pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
+pub use resume_report::{Ending, ResumeReport, ago, clock, resumed_in_short, short_id};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

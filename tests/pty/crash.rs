@@ -36,7 +36,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
-    terminal.sees("1 command still running");
+    terminal.sees("1 command ran on");
     open_gate(&home);
     terminal.sees("the real end");
     terminal.sees("exit 3");
