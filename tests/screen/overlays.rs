@@ -304,3 +304,14 @@ fn all_keys_are_on_one_screen_where_there_is_room() {
     stage.sees("Ctrl+G");
     stage.sees("/permissions");
 }
+
+#[test]
+fn a_part_of_the_context_has_one_row_also_where_it_is_narrow() {
+    let mut stage = Stage::new(40, 24);
+    talk(&mut stage);
+    stage.keys("/context<Enter>");
+    let rows = stage.rows();
+    let parts = rows.iter().filter(|row| row.contains('▓'));
+    assert!(parts.clone().all(|row| row.contains('%')), "{rows:#?}");
+    assert_eq!(parts.count(), 2);
+}
