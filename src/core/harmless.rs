@@ -206,13 +206,13 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
 /// What a command on the list looks at, or why it is not harmless, in words for a person.
 pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
-        return Err(format!("sets `{}`", a.name));
+        return Err(format!("it sets `{}`", a.name));
     }
     let Some((name, rest)) = command.words.split_first() else {
         return Ok(Reads::default());
     };
     if name.quoted || !name.is_literal() {
-        return Err("names its command in quotes".to_string());
+        return Err("it names its command in quotes".to_string());
     }
     // bash expands a `~` in the middle of what looks like an assignment.
     let is_unknown = |w: &&Word| w.expands || (w.tilde && !w.text.starts_with('~'));
@@ -226,7 +226,7 @@ pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
         _ if VERSIONED.contains(&name) && is_version(rest) => Ok(Reads::default()),
         _ => match LOOKERS.iter().find(|l| l.name == name) {
             Some(looker) => looker.reads(rest),
-            None => Err(format!("`{name}` is not on the list of harmless commands")),
+            None => Err(format!("`{name}` may do more than look")),
         },
     }
 }

@@ -14,6 +14,7 @@ mod edited;
 pub(crate) mod export;
 mod file_change;
 mod files;
+mod finished;
 mod fork_words;
 mod last;
 mod layers;
@@ -41,12 +42,13 @@ pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
 pub use file_change::FileChange;
 pub use files::watch;
+pub use finished::Finished;
 pub use fork_words::fork_words;
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
-pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
+pub use resume_report::{Ending, ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,

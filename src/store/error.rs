@@ -12,6 +12,10 @@ use crate::core::entry::Seq;
 /// What a person does about a damaged database first of all.
 const KEEP: &str = "keep rewake.db and what begins with that name";
 
+/// And what makes it good.
+const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
+                      the damaged one beside it";
+
 const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
 
 const FORBIDDEN: &str =
@@ -189,12 +193,12 @@ impl StoreError {
                 seq - 1
             ),
             StoreError::Damaged { is_open: true, .. } => format!(
-                "sessions may still be readable: rewake doctor says which, rewake show ID and \
-                 rewake export ID print one; {KEEP}; {ELSEWHERE}"
+                "sessions may still be readable: rewake doctor says which, rewake show ID prints one; \
+                 {REPAIR}; {ELSEWHERE}"
             ),
             StoreError::Damaged { .. } => format!(
-                "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
-                 their place; {ELSEWHERE}"
+                "nothing in it can be read as it is: {REPAIR}; `--from` names another copy to take \
+                 entries from; {ELSEWHERE}"
             ),
             StoreError::NotFound {
                 what: "entry",

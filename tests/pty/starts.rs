@@ -391,3 +391,32 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
     // What one is in already is not offered.
     assert!(!terminal.screen().contains("open elsewhere"));
 }
+
+#[test]
+fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
+    let home = scripted(&[step("It is mended.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Say what is to be done");
+    let screen = terminal.screen();
+    assert!(!screen.contains("Last here"), "{screen}");
+    terminal.says("mend the parser");
+    terminal.sees("It is mended.");
+    terminal.sees("done in");
+    terminal.types("\x04");
+    assert!(terminal.ends().success());
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Last here  mend the parser");
+    terminal.types("\x1b[B");
+    terminal.sees("Enter resumes it");
+    terminal.types(ENTER);
+    terminal.sees("It is mended.");
+    terminal.sees("resumed");
+}
+
+#[test]
+fn words_given_where_there_is_no_model_yet_are_not_lost() {
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &["fix the tests"]);
+    terminal.sees("rewake has no model yet");
+    terminal.sees("in the box: fix the tests");
+}

@@ -109,7 +109,7 @@ impl Mode {
         Mode::BypassPermissions,
     ];
 
-    /// The mode in words, for a person.
+    /// What it means, in words for a person: the screen says these.
     pub fn words(self) -> &'static str {
         match self {
             Mode::Default => "asks first",
@@ -119,7 +119,7 @@ impl Mode {
         }
     }
 
-    /// The mode's name in the config, in the log and in commands.
+    /// The mode's name in the config, in the log and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Default => "default",

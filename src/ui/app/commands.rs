@@ -13,7 +13,7 @@ use crate::session::{CommandLine, Which};
 use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
-use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
+use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Section, Viewer};
 use crate::ui::text::clean_line;
 use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
@@ -306,52 +306,82 @@ impl App {
         Vec::new()
     }
 
-    /// From the one key table and the one table of commands.
+    /// From the one key table and the one table of commands. What asks at the start stays behind it.
     pub(super) fn show_help(&mut self) {
-        let theme = &self.theme;
-        let row = |left: &str, right: &str| {
-            Line::from(vec![
-                Span::styled(format!("  {left:<26} "), theme.accent),
-                Span::styled(right.to_string(), theme.text),
-            ])
+        let behind = match self.overlay {
+            Overlay::Card(_) | Overlay::FirstRun(_) => {
+                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
+                Some(Box::new(behind))
+            }
+            _ => None,
         };
+        let sheet = self.help_sheet();
+        let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
         let mut lines = Vec::new();
-        let mut group = None;
-        for line in keys::help() {
-            if group != Some(line.group) {
-                group = Some(line.group);
-                lines.push(Line::styled(line.group.title(), theme.heading()));
-            }
-            lines.push(row(&line.keys, line.text));
+        for section in sheet
+            .iter()
+            .filter(|section| !section.title.contains(COMMANDS_TITLE))
+        {
+            lines.push(Line::raw(section.title.clone()));
+            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
         }
-        lines.push(Line::styled("Commands", theme.heading()));
-        for command in COMMANDS {
-            lines.push(row(
-                &format!("/{} {}", command.name, command.argument),
-                command.help,
-            ));
-        }
-        lines.push(Line::styled("History (F2)", theme.heading()));
-        for (keys, what) in crate::ui::history::help() {
-            lines.push(row(keys, what));
-        }
+        // As lines, where no list says what each does.
+        lines.push(Line::raw("Commands"));
+        lines.extend(
+            COMMANDS
+                .iter()
+                .map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)),
+        );
         let custom = self.commands.iter().flatten();
-        for (at, command) in custom.enumerate() {
-            if at == 0 {
-                lines.push(Line::styled("Custom commands", theme.heading()));
-            }
-            lines.push(row(
-                &format!("/{} {}", command.name, command.argument),
-                &command.help,
-            ));
-        }
-        lines.push(Line::styled("In the box", theme.heading()));
-        lines.push(row("@", "names a file or a folder; also @~/, @../ and @/"));
-        lines.push(row(
-            "!",
-            "runs a shell command of yours; !! gives it the terminal",
-        ));
+        lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
         self.show("keys and commands", lines);
+        if let Overlay::Viewer(viewer) = &mut self.overlay {
+            viewer.sheet = sheet;
+        }
+        self.behind = behind;
+    }
+
+    fn help_sheet(&self) -> Vec<Section> {
+        let mut sheet: Vec<Section> = Vec::new();
+        let mut put = |title: &str, keys: &str, what: &str| {
+            if sheet.last().is_none_or(|section| section.title != title) {
+                sheet.push(Section {
+                    title: title.to_string(),
+                    rows: Vec::new(),
+                });
+            }
+            if let Some(section) = sheet.last_mut() {
+                section.rows.push((keys.to_string(), what.to_string()));
+            }
+        };
+        // One row for keys that do the same; those that also type count while nothing is typed.
+        let mut keys: Vec<keys::HelpLine> = Vec::new();
+        for line in keys::help() {
+            let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
+            match keys.last_mut() {
+                Some(before) if before.text == text => {
+                    before.keys = format!("{}, {}", before.keys, line.keys);
+                }
+                _ => keys.push(keys::HelpLine { text, ..line }),
+            }
+        }
+        for line in keys {
+            put(line.group.title(), &line.keys, line.text);
+        }
+        put("In the box", "@", "a file or a folder; also @~/ @../ @/");
+        put("In the box", "!", "a shell command; !! with the terminal");
+        put("In the box", "/", "a command; the list says what it does");
+        for (keys, what) in crate::ui::history::help() {
+            put("History (F2)", keys, what);
+        }
+        let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
+        put("All commands", "", &own.join(" "));
+        let custom = self.commands.iter().flatten();
+        let custom: Vec<String> = custom.map(|c| format!("/{}", c.name)).collect();
+        if !custom.is_empty() {
+            put("Custom commands", "", &custom.join(" "));
+        }
+        sheet
     }
 
     /// The session that is open, when there is one to speak of.
@@ -359,6 +389,12 @@ impl App {
         matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
     }
 }
+
+/// Said of keys that type something else there.
+const NOTHING_TYPED: &str = " (nothing typed)";
+
+/// What the titles of the parts with commands have in common.
+const COMMANDS_TITLE: &str = "commands";
 
 /// Words that name no model, effort or temperature: a list is narrowed by them.
 fn narrows_models(words: &str) -> bool {

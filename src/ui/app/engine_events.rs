@@ -1,5 +1,7 @@
 //! Events of the engine, shown.
 
+use std::path::Path;
+
 use super::{App, Intent, Kept, Overlay, Phase, Yes};
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
@@ -7,6 +9,7 @@ use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
+use crate::tools::Body;
 use crate::ui::commands::on_screen;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
@@ -51,7 +54,8 @@ impl App {
                     asked.access = access;
                     asked.place = place;
                 }
-                return self.call(NotifyOn::Approval, "asks").into_iter().collect();
+                let call = self.call(NotifyOn::Approval, "asks");
+                return self.read_asked().into_iter().chain(call).collect();
             }
             EngineEvent::Kept(Ok(())) => self.keeps(),
             EngineEvent::InputKept(draft) => return self.input_kept(&draft),
@@ -238,8 +242,22 @@ impl App {
         self.close_question();
         self.asked_ms = Some(self.now_ms);
         self.asking += 1;
-        let asked = Approval::new(self.asking, id, call, why, rule);
+        let mut asked = Approval::new(self.asking, id, call, why, rule);
+        asked.say_why(self.now.mode);
         Some(self.asked.insert(asked))
+    }
+
+    /// What an edit replaces is shown with the lines around it.
+    fn read_asked(&self) -> Option<Intent> {
+        let asked = self.asked.as_ref()?;
+        let Body::Edits { path, .. } = &asked.shown.body else {
+            return None;
+        };
+        let folder = match self.now.folder.as_str() {
+            "" => &self.launch.folder,
+            folder => folder,
+        };
+        Some(Intent::ReadAsked(asked.id, Path::new(folder).join(path)))
     }
 
     fn answered(&mut self, id: CallId) {

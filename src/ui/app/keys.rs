@@ -68,7 +68,13 @@ impl App {
                 self.quiet.typed(at);
                 self.over_key(key, at)
             }
-            Front::Conversation => self.words_key(key, at),
+            Front::Conversation => match self.last_here_key(key) {
+                Some(intents) => {
+                    self.quiet.typed(at);
+                    intents
+                }
+                None => self.words_key(key, at),
+            },
         }
     }
 
@@ -120,6 +126,15 @@ impl App {
             return Vec::new();
         }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        // Reading the keys answers nothing, so it need not wait.
+        let may_help = matches!(self.overlay, Overlay::Card(_) | Overlay::FirstRun(_));
+        if may_help
+            && (key.code == KeyCode::F(1)
+                || (key.code == KeyCode::Char('?') && self.composer.is_empty()))
+        {
+            self.show_help();
+            return Vec::new();
+        }
         let did = match key.code {
             KeyCode::Char('c' | 'd')
                 if ctrl && !matches!(self.overlay, Overlay::Confirm { .. }) =>
@@ -159,6 +174,7 @@ impl App {
     /// What is pasted is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        self.last_here.at = None;
         match &mut self.overlay {
             Overlay::History(pane) => {
                 let did = pane.paste(text);

@@ -8,6 +8,7 @@ mod custom;
 mod engine_events;
 mod kept_words;
 mod keys;
+mod last_here;
 mod lines;
 mod over;
 mod queued;
@@ -45,7 +46,9 @@ use crate::core::tree::PathBytes;
 use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
-use crate::session::{CommandLine, Details, NotSaid, Offer, StillRunning, Which, is_prompt};
+use crate::session::{
+    CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
@@ -73,6 +76,8 @@ pub enum Msg {
     Dismissed(String, Result<(), String>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
+    /// The text of the file that an edit is asked about.
+    AskedFile(CallId, String),
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
@@ -116,6 +121,8 @@ pub enum Msg {
     UserTails(Vec<(String, String)>),
     /// What was said in other sessions of the project, the newest last.
     Prompts(Vec<String>),
+    /// The finished sessions of the folder, the newest first.
+    LastHere(Vec<Finished>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -155,6 +162,8 @@ pub enum Intent {
     PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Reads the file that an edit is asked about, for the numbers of its lines.
+    ReadAsked(CallId, PathBuf),
     /// Look at the running commands of these sessions again.
     LookAgain(Vec<String>),
     /// An offered session is not to be offered any more.
@@ -410,6 +419,9 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
+    /// What the help lies over, until that is closed: what asks at the start.
+    pub behind: Option<Box<Overlay>>,
+    pub last_here: LastHere,
     /// What of the question in `overlay` is on the screen.
     pub page: Page,
     /// When keys may answer what asks.
@@ -502,6 +514,8 @@ impl App {
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
+            behind: None,
+            last_here: LastHere::default(),
             page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
@@ -582,14 +596,20 @@ impl App {
                     take_over: false,
                 }]
             }
-            Begin::FirstRun(first_run) => {
+            Begin::FirstRun { first, prompt } => {
                 self.take_words_back();
-                self.raise(Overlay::FirstRun(first_run));
+                if let Some(prompt) = prompt {
+                    self.back_into_box(Words::plain(prompt));
+                }
+                self.raise(Overlay::FirstRun(first));
                 Vec::new()
             }
-            Begin::History { fork } => {
+            Begin::History { fork, prompt } => {
                 self.picks_copy = fork;
                 self.take_words_back();
+                if let Some(prompt) = prompt {
+                    self.back_into_box(Words::plain(prompt));
+                }
                 self.open_history("")
             }
             Begin::Trust { project, then } => {
@@ -632,13 +652,19 @@ impl App {
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
             Msg::StillRunning(found) => {
-                if let (Overlay::Card(card), Some(found)) = (&mut self.overlay, found) {
-                    card.looked(found, self.now_ms);
+                let now_ms = self.now_ms;
+                if let (Some(card), Some(found)) = (self.card(), found) {
+                    card.looked(found, now_ms);
                 }
             }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
                     self.transcript.tail(call, text);
+                }
+            }
+            Msg::AskedFile(call, text) => {
+                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.id == call) {
+                    asked.file_read(text);
                 }
             }
             Msg::Earlier(records) => {
@@ -698,6 +724,7 @@ impl App {
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
+            Msg::LastHere(sessions) => self.last_here = LastHere { sessions, at: None },
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -788,6 +815,7 @@ impl App {
             || self.attached().is_some()
             || self.quiet.waits()
             || matches!(&self.overlay, Overlay::Card(card) if card.moves())
+            || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
             || !self.user_commands.is_empty()
     }
 
@@ -826,13 +854,14 @@ impl App {
 
     /// An offer is gone from the card; behind the last one a new session begins.
     fn dismissed(&mut self, id: &str, outcome: Result<(), String>) -> Vec<Intent> {
-        let Overlay::Card(card) = &mut self.overlay else {
+        let Some(card) = self.card() else {
             return Vec::new();
         };
         match outcome {
             Ok(()) if card.dismissed(id) => Vec::new(),
             Ok(()) => {
                 self.overlay = Overlay::None;
+                self.behind = None;
                 self.hint = Some("dismissed: rewake --all offers it again".into());
                 vec![Intent::Open {
                     which: Which::New,
@@ -847,11 +876,20 @@ impl App {
     }
 
     fn details(&mut self, id: &str, details: Option<Details>) {
-        if let Overlay::Card(card) = &mut self.overlay
+        let now_ms = self.now_ms;
+        if let Some(card) = self.card()
             && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
         {
-            card.looked_ms = self.now_ms;
+            card.looked_ms = now_ms;
             offer.details = details;
+        }
+    }
+
+    /// The card, also while the help lies over it.
+    fn card(&mut self) -> Option<&mut Card> {
+        match (&mut self.overlay, self.behind.as_deref_mut()) {
+            (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
+            _ => None,
         }
     }
 
@@ -860,6 +898,7 @@ impl App {
         self.asking += 1;
         self.aside = !self.composer.is_empty();
         self.overlay = overlay;
+        self.behind = None;
         self.page = Page::default();
     }
 
@@ -917,8 +956,9 @@ impl App {
             return self.held();
         }
         let mut intents = self.search_on();
-        if let Overlay::Card(card) = &mut self.overlay {
-            let again = card.look_again(self.now_ms);
+        let now_ms = self.now_ms;
+        if let Some(card) = self.card() {
+            let again = card.look_again(now_ms);
             intents.extend(again.map(Intent::LookAgain));
         }
         intents.extend(match self.typed_ms {
@@ -942,6 +982,7 @@ impl App {
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
         self.overlay = Overlay::None;
+        self.behind = None;
         self.keep_input()
     }
 
@@ -1046,24 +1087,27 @@ pub enum Begin {
         which: Which,
         prompt: Option<String>,
     },
-    FirstRun(FirstRun),
+    FirstRun {
+        first: FirstRun,
+        prompt: Option<String>,
+    },
     Trust {
         project: Box<Project>,
         then: Box<Begin>,
     },
     /// A session is picked, to be gone on with or, with `fork`, to be copied.
-    History {
-        fork: bool,
-    },
+    History { fork: bool, prompt: Option<String> },
 }
 
 impl Begin {
     /// What was to be said, when nothing comes of it.
     fn into_prompt(self) -> Option<String> {
         match self {
-            Begin::Offers { prompt, .. } | Begin::Open { prompt, .. } => prompt,
+            Begin::Offers { prompt, .. }
+            | Begin::Open { prompt, .. }
+            | Begin::FirstRun { prompt, .. }
+            | Begin::History { prompt, .. } => prompt,
             Begin::Trust { then, .. } => then.into_prompt(),
-            Begin::FirstRun(_) | Begin::History { .. } => None,
         }
     }
 }
@@ -1107,6 +1151,7 @@ impl Words {
 
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
+pub use last_here::LastHere;
 pub use quiet::{Asking, Quiet};
 pub use user_commands::UserCommand;
 

@@ -8,6 +8,7 @@ mod editor;
 mod files;
 mod images;
 mod kept_words;
+mod last_here;
 mod notify;
 mod on_terminal;
 mod outbox;
@@ -190,6 +191,7 @@ impl Effects {
             Intent::Details(offers) => self.details(offers),
             Intent::LookAgain(sessions) => self.look_again(sessions),
             Intent::Earlier(first) => self.earlier(first, app),
+            Intent::ReadAsked(call, path) => self.read_asked(call, path),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });
             }
@@ -331,10 +333,16 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         Arc::new(move |event| {
             acting.observe(&event);
-            let is_opened = matches!(event, EngineEvent::Opened(_));
+            let opened = match &event {
+                EngineEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
+                _ => None,
+            };
             let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
-            if is_opened {
+            if let Some((id, is_new)) = opened {
                 prompts::read(Arc::clone(&ctx), sender.clone());
+                if is_new {
+                    last_here::read(Arc::clone(&ctx), id, sender.clone());
+                }
             }
         })
     }

@@ -1,5 +1,6 @@
 //! What is looked up to be shown: details of offers, earlier entries, what runs, what changed.
 
+use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use ratatui::text::Line;
 use super::Effects;
 use crate::command::RunState;
 use crate::core::custom::Template;
-use crate::core::entry::{MemoryKind, Seq};
+use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
 use crate::session::{Offer, ago, clock, dismiss, fork_words, now_ms, short_id};
 use crate::store::{Scope, SessionFilter, SessionInfo, Sought, Store};
@@ -32,6 +33,9 @@ const TAIL_BYTES: u64 = 16 << 10;
 const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
+
+/// Of a larger file an edit is shown without the lines around it.
+const MAX_ASKED_BYTES: u64 = 1 << 20;
 
 impl Effects {
     /// On a thread of its own; what it gives is shown.
@@ -75,6 +79,14 @@ impl Effects {
                 .still_running(sessions)
                 .inspect_err(|error| tracing::warn!(%error, "running commands cannot be read"));
             Some(Msg::StillRunning(found.ok()))
+        });
+    }
+
+    /// Without it an edit is shown all the same, only without the lines around it.
+    pub(super) fn read_asked(&self, call: CallId, path: PathBuf) {
+        self.aside(move || {
+            let text = crate::config::read_text(&path, MAX_ASKED_BYTES).ok()?;
+            Some(Msg::AskedFile(call, text))
         });
     }
 

@@ -269,7 +269,10 @@ fn card_text(offers: &[Offer]) -> String {
 
 fn details(offer: &Offer) -> Option<String> {
     let details = offer.details.as_ref()?;
-    let mut parts = vec![details.how.clone()];
+    let mut parts = vec![match &details.failure {
+        Some(failure) => format!("{}: {failure}", details.how),
+        None => details.how.clone(),
+    }];
     parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
     parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));

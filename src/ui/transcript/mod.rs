@@ -179,6 +179,12 @@ impl Transcript {
         self.blocks.push(Block::new(seq, 0, kind));
     }
 
+    /// Nothing of the session itself is in it: at most what was told to the person at its start.
+    pub fn has_only_notices(&self) -> bool {
+        let is_notice = |block: &Block| matches!(block.kind, Kind::Notice { .. });
+        self.blocks.iter().all(is_notice)
+    }
+
     /// Takes in an entry that was recorded.
     pub fn fold(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);

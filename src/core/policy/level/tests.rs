@@ -228,13 +228,13 @@ fn a_question_names_the_access_and_why() {
         other => panic!("{other:?}"),
     };
     let asked = why("npm test", WORKSPACE, Mode::Default);
-    assert!(asked.starts_with("writes in the workspace; "), "{asked}");
+    assert!(asked.starts_with("it writes in the workspace; "), "{asked}");
     assert!(asked.contains("`npm`"), "{asked}");
     let asked = why("npm install", NETWORK, Mode::AcceptEdits);
-    assert!(asked.contains("uses the network; services on this machine and cloud metadata"));
+    assert!(asked.contains("it uses the network; services on this machine and cloud metadata"));
     assert_eq!(
         why("docker ps", FULL, Mode::Default),
-        "runs without a sandbox"
+        "it runs without a sandbox"
     );
     let denied = judged("touch x", WORKSPACE, Mode::Plan, "", WHOLE).decision;
     let Decision::Deny { reason } = denied else {
@@ -323,7 +323,7 @@ fn more_access_is_offered_only_where_the_rule_would_give_it() {
     };
     assert_eq!(
         why,
-        "runs without a sandbox; `git config` changes the settings of git, which no command in the sandbox may"
+        "it runs without a sandbox; `git config` changes the settings of git, which no command in the sandbox may"
     );
 }
 
