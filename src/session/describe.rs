@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use super::short_id;
+use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
@@ -104,12 +105,7 @@ pub enum How {
 /// Whether what is done for a message ends with this entry. An answer without calls is the end.
 pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     match entry {
-        Entry::Replied { blocks, .. } => {
-            let calls = blocks
-                .iter()
-                .any(|block| matches!(block, Block::Call { .. }));
-            (!calls).then_some(How::Done)
-        }
+        Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
         Entry::Stopped { .. } => Some(How::Stopped),
         Entry::Failed { .. } => Some(How::Failed),
         _ => None,

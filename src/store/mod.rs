@@ -14,6 +14,7 @@
 
 mod ahead;
 mod append;
+mod backwards;
 mod blobs;
 mod chain;
 mod checkpoints;
@@ -61,6 +62,7 @@ mod workspace_lock;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use append::{Batch, NewSession};
+pub use backwards::Met;
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;

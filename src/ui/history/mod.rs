@@ -33,6 +33,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::core::entry::Seq;
+use crate::session::Standing;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
@@ -65,7 +66,7 @@ pub enum HistoryRequest {
         session: String,
         seq: Seq,
     },
-    /// What was said last in this session, for the row that is chosen.
+    /// More of this session, for the row that is chosen.
     About {
         id: String,
     },
@@ -96,7 +97,7 @@ pub enum HistoryResponse {
     },
     About {
         id: String,
-        last: LastWords,
+        about: About,
     },
     /// The new title, or why there is none.
     Renamed {
@@ -152,38 +153,34 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: String,
+    /// What it is called: the name that a person gave it, else what was wanted last.
+    name: String,
+    /// As it was named, or the first words said.
     title: String,
     workspace: String,
     /// The workspace as it is shown: below the home folder from `~`.
     place: String,
     /// The time of its last entry: UTC, milliseconds since 1970.
     updated_ms: i64,
-    state: State,
+    standing: Standing,
     entries: u64,
     bytes: u64,
     /// US dollars where the price is known, else tokens.
     cost: String,
-    /// What was said last in a fork. `None`: it is no fork.
-    fork: Option<String>,
+    is_fork: bool,
     /// Where the query was found in it.
     snippet: Option<String>,
 }
 
-/// What was said last in a session, a line each.
+/// What the row that is chosen says besides, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LastWords {
+pub struct About {
     by_user: Option<String>,
     by_model: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// A process has it: which one, if it says so.
-    InUse(Option<u32>),
-    Unfinished,
-    /// It is not offered any more.
-    Dismissed,
-    Done,
+    /// How often the user said something. `None`: too long to count.
+    requests: Option<u64>,
+    /// What a command printed last.
+    output: Option<String>,
 }
 
 /// A part of a session's way.

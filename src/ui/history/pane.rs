@@ -78,8 +78,8 @@ impl Pane {
                 self.tree.as_mut()?.preview.receive(number, lines);
                 None
             }
-            HistoryResponse::About { id, last } => {
-                self.list.learned(&id, last);
+            HistoryResponse::About { id, about } => {
+                self.list.learned(&id, about);
                 None
             }
             HistoryResponse::Renamed { id, outcome } => {

@@ -1,6 +1,7 @@
 //! The answers: what the store says, in the words of the pane.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -9,24 +10,33 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::lines::{files, lines, one_clean_line};
 use super::queue::Queue;
-use super::{
-    Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
-};
-use crate::core::entry::{Block, Entry, Outcome, Seq};
+use super::{About, Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, What, words};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Seq};
+use crate::core::happened::telling_line;
 use crate::core::text::{clip, count};
 use crate::model::Figures;
 use crate::session::describe::{Describer, Description, Kind, end_of_turn};
-use crate::session::{AppContext, Dismissal, fork_words, now_ms};
+use crate::session::{AppContext, Dismissal, GLANCE_ENTRIES, Glance, glance, now_ms};
 use crate::store::{
     self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
 };
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
+/// The first page is about a screen, so that it is soon there; the next is asked for at once.
+const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
 const ABOUT_ENTRIES: u64 = 50;
+
+/// Of all sessions of a page so many entries are looked at, from their ends: what is longer is
+/// called by its title.
+const PAGE_ENTRIES: u64 = 20_000;
+/// So many sessions are remembered.
+const MAX_GLANCES: usize = 10_000;
+/// Of a longer session requests are not counted.
+const COUNTED_ENTRIES: u64 = 20_000;
 
 /// Among so many entries with the words sessions are looked for, the newest.
 const MAX_HITS: u32 = 5_000;
@@ -48,7 +58,12 @@ pub(super) struct Reader<'a> {
     zone: TimeZone,
     /// The list that was asked for last, in its order, and where the query was found.
     list: List,
+    /// What was found at the end of sessions, and how they stood then.
+    glances: HashMap<SessionKey, (Stand, Glance)>,
 }
+
+/// Entries, the time of the last one, whether anything is owed, and whether it is to be offered.
+type Stand = (u64, i64, bool, bool);
 
 #[derive(Default)]
 struct List {
@@ -66,6 +81,7 @@ impl<'a> Reader<'a> {
             figures: Figures::new(ctx.config()),
             zone,
             list: List::default(),
+            glances: HashMap::new(),
         })
     }
 
@@ -152,30 +168,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn page(&self, from: usize) -> Result<HistoryResponse, StoreError> {
+    fn page(&mut self, from: usize) -> Result<HistoryResponse, StoreError> {
         let rest = self.list.keys.get(from..).unwrap_or_default();
-        let keys = &rest[..rest.len().min(PAGE_ROWS)];
+        let most = if from == 0 { FIRST_ROWS } else { PAGE_ROWS };
+        let keys = &rest[..rest.len().min(most)];
         let found = self.store.listed(keys)?;
-        let rows = found.into_iter().map(|(key, info)| self.row(key, info));
+        let mut left = PAGE_ENTRIES;
+        let rows = found.into_iter();
+        let rows = rows.map(|(key, info)| self.row(key, info, &mut left));
+        let rows = rows.collect();
         Ok(HistoryResponse::Sessions(Page {
             number: self.list.number,
             from,
-            rows: rows.collect(),
+            rows,
             total: self.list.keys.len(),
             here: self.list.here,
             zone: self.zone.clone(),
         }))
     }
 
-    fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
-        let data_dir = &self.ctx.paths.data_dir;
-        let state = match SessionLock::holder(data_dir, &info.id) {
-            Some(pid) => State::InUse(Some(pid)),
-            None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
-            None if info.dismissed => State::Dismissed,
-            None if info.unfinished => State::Unfinished,
-            None => State::Done,
-        };
+    /// `left`: entries that may still be read for the page.
+    fn row(&mut self, key: SessionKey, info: SessionInfo, left: &mut u64) -> Row {
+        let glance = self.glance(key, &info, left);
         let cost = info.model.as_deref().and_then(|model| {
             let mut known = self.figures.of(model);
             // Those are for a long prompt, not for many.
@@ -189,17 +203,40 @@ impl<'a> Reader<'a> {
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
-            state,
+            standing: self.ctx.standing(&info, &glance),
+            name: one_clean_line(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
                 Some(cost) if cost > 0.0 => words::dollars(cost),
                 _ => words::tokens(tokens),
             },
-            fork: fork_words(&self.store, &info).map(|words| one_clean_line(&words)),
+            is_fork: info.forked_from.is_some(),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
+    }
+
+    /// A look at the end of a session, or what the last one found if nothing came since.
+    fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> Glance {
+        let stand = (
+            info.entries,
+            info.updated_ms,
+            info.unfinished,
+            info.dismissed,
+        );
+        if let Some((known, glance)) = self.glances.get(&key)
+            && *known == stand
+        {
+            return glance.clone();
+        }
+        let found = glance(&self.store, info, GLANCE_ENTRIES.min(*left));
+        *left = left.saturating_sub(found.entries);
+        if self.glances.len() >= MAX_GLANCES {
+            self.glances.clear();
+        }
+        self.glances.insert(key, (stand, found.clone()));
+        found
     }
 
     fn place(&self, workspace: &str) -> String {
@@ -213,13 +250,17 @@ impl<'a> Reader<'a> {
 
     /// Looks only at the last entries.
     fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
-        let mut last = LastWords::default();
+        let mut about = About {
+            requests: self.requests(id)?,
+            ..About::default()
+        };
         self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
             match &traced.record.entry {
                 said @ Entry::Said { .. } => {
-                    last.by_user = said.typed().map(|text| one_clean_line(&text));
-                    // An older answer is no answer to it.
-                    last.by_model = None;
+                    about.by_user = said.typed().map(|text| one_clean_line(&text));
+                    // An older answer is no answer to it, and neither is what was printed.
+                    about.by_model = None;
+                    about.output = None;
                 }
                 Entry::Replied { blocks, .. } => {
                     let words = blocks.iter().rev().find_map(|block| match block {
@@ -227,17 +268,43 @@ impl<'a> Reader<'a> {
                         _ => None,
                     });
                     if let Some(words) = words {
-                        last.by_model = Some(one_clean_line(words));
+                        about.by_model = Some(one_clean_line(words));
                     }
+                }
+                Entry::Finished {
+                    outcome: Outcome::Done { output },
+                    fact: Some(Fact::Ran { exit_code, .. }),
+                    ..
+                } => {
+                    let line = telling_line(&output.text, *exit_code != Some(0));
+                    about.output = line.map(one_clean_line);
                 }
                 _ => {}
             }
             Ok::<(), StoreError>(())
         })?;
+        let running = self.ctx.still_running(vec![id.to_string()]);
+        let running = running.unwrap_or_default().into_iter();
+        let prints = running
+            .flat_map(|(_, runs)| runs)
+            .find_map(|run| run.last_line);
+        if let Some(line) = prints {
+            about.output = Some(one_clean_line(&line));
+        }
         Ok(HistoryResponse::About {
             id: id.to_string(),
-            last,
+            about,
         })
+    }
+
+    /// How often something was said in it. `None`: it is too long to count.
+    fn requests(&self, id: &str) -> Result<Option<u64>, StoreError> {
+        let mut requests = 0;
+        let met = self.store.backwards(id, COUNTED_ENTRIES, |met| {
+            requests += u64::from(met.kind == "said");
+            ControlFlow::Continue(())
+        })?;
+        Ok((met < COUNTED_ENTRIES).then_some(requests))
     }
 
     fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
@@ -405,7 +472,7 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
         // The row is read without it.
         HistoryRequest::About { id } => HistoryResponse::About {
             id: id.clone(),
-            last: LastWords::default(),
+            about: About::default(),
         },
         HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),

@@ -77,8 +77,8 @@ impl Pane {
             Line::styled(clip(&format!("{MARGIN}{text}"), room), theme.dim)
         };
         if lines.is_empty() && row.is_some() {
-            let last = self.list.last_words();
-            let last = last.and_then(|last| last.by_model.as_deref());
+            let last = self.list.about();
+            let last = last.and_then(|about| about.by_model.as_deref());
             lines.push(last.map_or_else(Line::default, |last| dim(&format!("last said: {last}"))));
         }
         lines.extend(

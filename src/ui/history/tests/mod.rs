@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::*;
 use crate::config::{self, Env, Paths};
 use crate::core::entry::*;
-use crate::session::AppContext;
+use crate::session::{AppContext, Ending};
 use crate::store::{Batch, Head, NewFork, NewSession, SessionLock, Store, new_id};
 use crate::ui::theme::Theme;
 use crate::workspace::Here;
@@ -280,14 +280,22 @@ impl<'a> Play<'a> {
         text.chars().for_each(|c| self.keys(&[KeyCode::Char(c)]));
     }
 
-    fn screen(&mut self, columns: u16, rows: u16) -> String {
+    fn terminal(&mut self, columns: u16, rows: u16) -> Terminal<TestBackend> {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
         let theme = Theme::named("dark").unwrap();
         let draw = |frame: &mut ratatui::Frame<'_>| {
             self.pane.draw(frame, frame.area(), &theme, NOW_MS);
         };
         terminal.draw(draw).unwrap();
-        terminal.backend().to_string()
+        terminal
+    }
+
+    fn screen(&mut self, columns: u16, rows: u16) -> String {
+        self.terminal(columns, rows).backend().to_string()
+    }
+
+    fn buffer(&mut self, columns: u16, rows: u16) -> ratatui::buffer::Buffer {
+        self.terminal(columns, rows).backend().buffer().clone()
     }
 
     /// The same at each size.
