@@ -119,7 +119,7 @@ fn code_is_wrapped_and_named() {
     check(
         "```rust,ignore\nfn f() {}\n\n  x\n```\n",
         80,
-        "  rust,ignore\n  fn f() {}\n  \n    x\n",
+        "  fn f() {}\n  \n    x\n",
     );
     check("```\nabcdef\n```", 5, "  abc\n  def\n");
     check("    indented\n\n    code", 80, "  indented\n  \n  code\n");
