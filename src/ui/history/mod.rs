@@ -8,8 +8,8 @@
 //! Deliberately absent: opening, forking and exporting a session. The pane says which one.
 //!
 //! Invariant: nothing of the pane touches the disk or waits.
-//! Invariant: every text in an answer is clean: no control character, no tab, and no line end
-//! but in the lines of a preview.
+//! Invariant: every text in an answer is clean: no control character, no tab and no line end. The
+//! entries of a preview are as they were recorded: the painter of the conversation cleans them.
 
 mod draw;
 mod input;
@@ -23,6 +23,7 @@ mod read;
 mod scroll;
 
 mod tree;
+mod way;
 mod words;
 mod worker;
 
@@ -32,8 +33,9 @@ mod tests;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::core::entry::Seq;
+use crate::core::entry::{Record, Seq};
 use crate::session::Standing;
+use crate::tools::Verb;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
@@ -90,10 +92,10 @@ pub enum HistoryRequest {
 pub enum HistoryResponse {
     Sessions(Page),
     Checkpoints(Piece),
-    /// Logical lines.
+    /// The last entries up to there.
     Preview {
         number: u64,
-        lines: Vec<String>,
+        records: Vec<Record>,
     },
     About {
         id: String,
@@ -199,7 +201,7 @@ pub struct Piece {
     forks: Vec<Branch>,
 }
 
-/// A checkpoint, or what the user said.
+/// What the user said, what a call did, or how it ended.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
     seq: Seq,
@@ -211,11 +213,27 @@ struct Point {
 #[derive(Debug, Clone, PartialEq)]
 enum What {
     Said(String),
-    Checkpoint {
-        reason: String,
-        plan_step: Option<String>,
-        files: Vec<String>,
+    Did {
+        verb: Verb,
+        /// In few words.
+        subject: String,
+        came: Came,
     },
+    /// The answer, a stop, a failure; or something that happened to the session.
+    Ended(String),
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Done,
+    Failed,
+    Denied,
+    /// It was cut off, or stopped.
+    Interrupted,
+    InBackground,
+    /// It has no result yet, and goes on.
+    Running,
 }
 
 /// A session that shares its first entries, up to `upto`, with the one that is shown.

@@ -74,8 +74,8 @@ impl Pane {
                 tree.receive(piece);
                 self.look()
             }
-            HistoryResponse::Preview { number, lines } => {
-                self.tree.as_mut()?.preview.receive(number, lines);
+            HistoryResponse::Preview { number, records } => {
+                self.tree.as_mut()?.preview.receive(number, &records);
                 None
             }
             HistoryResponse::About { id, about } => {

@@ -8,18 +8,16 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::lines::{files, lines, one_clean_line};
+use super::lines::one_clean_line;
 use super::queue::Queue;
-use super::{About, Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, What, words};
+use super::way::Way;
+use super::{About, Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, words};
 use crate::core::entry::{Block, Entry, Fact, Outcome, Seq};
 use crate::core::happened::telling_line;
 use crate::core::text::{clip, count};
 use crate::model::Figures;
-use crate::session::describe::{Describer, Description, Kind, end_of_turn};
 use crate::session::{AppContext, Dismissal, GLANCE_ENTRIES, Glance, glance, now_ms};
-use crate::store::{
-    self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
-};
+use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
@@ -47,9 +45,6 @@ const ROWS_IN_A_STEP: u32 = 250;
 /// scattered over a title was not meant.
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
-
-/// Tools that change no file and nothing outside.
-const ONLY_LOOKS: [&str; 4] = ["read", "grep", "glob", "plan"];
 
 pub(super) struct Reader<'a> {
     ctx: &'a AppContext,
@@ -321,8 +316,7 @@ impl<'a> Reader<'a> {
     ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.find(session)?;
         let family = self.store.family(session)?;
-        let mut describer = Describer::default();
-        let mut points = Vec::new();
+        let mut way = Way::default();
         let mut first = 0;
         let mut is_first = true;
         self.store.trace(
@@ -333,25 +327,26 @@ impl<'a> Reader<'a> {
                 if is_first {
                     (first, is_first) = (traced.record.seq, false);
                 }
-                points.extend(self.point(traced, &mut describer, &info.workspace));
+                way.add(&traced.record);
                 Ok(())
             },
         )?;
-        // Where a branch hangs there is a line, and one resumes from the end.
-        let hangs: HashSet<Seq> = family
-            .ancestors
-            .iter()
-            .chain(&family.forks)
-            .map(|branch| branch.upto)
-            .collect();
-        let end = points.len();
-        let mut at = 0;
-        points.retain(|(point, changes): &(Point, bool)| {
-            at += 1;
-            let is_end = upto.is_none() && at == end;
-            *changes || is_end || hangs.contains(&point.seq)
+        if upto.is_none() {
+            let runs = || self.ctx.still_running(vec![session.to_string()]);
+            let goes_on = self.ctx.is_in_use(session)
+                || runs().is_ok_and(|found| found.iter().any(|(_, runs)| !runs.is_empty()));
+            way.end(goes_on);
+        }
+        let points = way.done.into_iter().map(|did| {
+            let (day, time) = self.moment(did.at_ms);
+            Point {
+                seq: did.seq,
+                day,
+                time,
+                what: did.what,
+            }
         });
-        let points = points.into_iter().map(|(point, _)| point).collect();
+        let points = points.collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
         Ok(HistoryResponse::Checkpoints(Piece {
             number,
@@ -365,52 +360,14 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// With whether it is a request, its answer, or something that was changed or failed.
-    fn point(
-        &self,
-        traced: Traced,
-        describer: &mut Describer,
-        workspace: &str,
-    ) -> Option<(Point, bool)> {
-        let Traced { record, plan_step } = traced;
-        let described = describer.describe(&record);
-        let what = match &record.entry {
-            said @ Entry::Said { .. } => {
-                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
-            }
-            entry if !entry.is_checkpoint() => return None,
-            entry => What::Checkpoint {
-                reason: clean_line(&described.line()).into_owned(),
-                plan_step: plan_step.as_deref().map(one_clean_line),
-                files: files(entry, workspace),
-            },
-        };
-        let changes = changes(&record.entry, &described);
-        let (day, time) = self.moment(record.at_ms);
-        let point = Point {
-            seq: record.seq,
-            day,
-            time,
-            what,
-        };
-        Some((point, changes))
-    }
-
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
-        let mut describer = Describer::default();
-        let mut preview = Vec::new();
+        let mut records = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
-                lines(&describer.describe(&traced.record), &mut preview);
+                records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        if preview.first().is_some_and(String::is_empty) {
-            preview.remove(0);
-        }
-        Ok(HistoryResponse::Preview {
-            number,
-            lines: preview,
-        })
+        Ok(HistoryResponse::Preview { number, records })
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {
@@ -490,18 +447,6 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
-    }
-}
-
-/// Whether more came of it than that the model looked at something or went on.
-fn changes(entry: &Entry, described: &Description<'_>) -> bool {
-    match (entry, &described.kind) {
-        (Entry::Replied { .. }, _) => end_of_turn(entry).is_some(),
-        (Entry::Finished { outcome, .. }, Kind::Call { name, .. }) => {
-            let tool = name.split(' ').next().unwrap_or_default();
-            !matches!(outcome, Outcome::Done { .. }) || !ONLY_LOOKS.contains(&tool)
-        }
-        _ => true,
     }
 }
 

@@ -119,12 +119,16 @@ impl Turn {
 impl TurnEnd {
     /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
     pub fn to_text(&self, zone: &TimeZone) -> String {
-        let how = match self.how {
-            How::Done => "done in",
-            How::Stopped => "stopped by you after",
-            How::Failed => "failed after",
+        let (how, after) = match self.how {
+            How::Done => ("done", "in"),
+            How::Stopped => ("stopped by you", "after"),
+            How::Failed => ("failed", "after"),
         };
-        let mut parts = vec![format!("{how} {}", clock(self.took_ms))];
+        // Less than a second is no time that is worth a word.
+        let mut parts = vec![match self.took_ms {
+            ..1_000 => how.to_string(),
+            took_ms => format!("{how} {after} {}", clock(took_ms)),
+        }];
         let files = self.files.iter().take(MAX_FILES);
         parts.extend(
             files.map(|(path, added, removed)| format!("{} +{added} −{removed}", clean_line(path))),

@@ -33,7 +33,10 @@ impl Pane {
         now_ms: i64,
     ) {
         let columns = usize::from(head.width);
-        frame.render_widget(Paragraph::new(self.list_head(columns, theme)), head);
+        frame.render_widget(
+            Paragraph::new(self.list_head(columns, head.height, theme)),
+            head,
+        );
         let height = usize::from(body.height);
         let mut lines = Vec::new();
         self.list.show_selected(height);
@@ -49,7 +52,7 @@ impl Pane {
         frame.render_widget(Paragraph::new(lines), body);
     }
 
-    fn list_head(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+    fn list_head(&self, columns: usize, rows: u16, theme: &Theme) -> Vec<Line<'static>> {
         let what = if self.list.in_trash {
             "Trash"
         } else {
@@ -79,11 +82,12 @@ impl Pane {
                 theme,
             ),
         };
-        vec![
-            both((what, theme.heading()), (&total, theme.dim), columns),
-            search,
-            Line::default(),
-        ]
+        let title = both((what, theme.heading()), (&total, theme.dim), columns);
+        // On the one line of a low screen what is searched for comes first.
+        match rows == 1 && !self.list.query.is_empty() {
+            true => vec![search],
+            false => vec![title, search, Line::default()],
+        }
     }
 
     fn nothing(&self) -> &'static str {
