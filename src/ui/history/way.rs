@@ -140,14 +140,16 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
     open.collect()
 }
 
-/// The first words of an answer.
+/// The first words of an answer: of its first paragraph.
 fn answer(blocks: &[Block]) -> String {
     let words = blocks.iter().find_map(|block| match block {
         Block::Text { text, .. } if !text.trim().is_empty() => Some(text.trim()),
         _ => None,
     });
     words.map_or("answered".to_string(), |words| {
-        let words: Vec<&str> = words.split_whitespace().take(ANSWER_WORDS).collect();
+        // Tables and code say nothing on one line.
+        let paragraph = words.split("\n\n").next().unwrap_or_default();
+        let words: Vec<&str> = paragraph.split_whitespace().take(ANSWER_WORDS).collect();
         format!("answered: {}", one_clean_line(&words.join(" ")))
     })
 }

@@ -115,7 +115,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
         replied(vec![bash("make"), bash("make")]),
         finished(8, 0, Outcome::done("made"), ran(0)),
         finished(8, 1, Outcome::done("made"), ran(0)),
-        replied(vec![Block::text("Two are\nthere.")]),
+        replied(vec![Block::text("Two are\nthere.\n\n```sh\nls\n```")]),
         said("and now?"),
         replied(vec![bash("sleep 9")]),
     ];
