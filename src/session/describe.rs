@@ -52,6 +52,8 @@ pub(crate) enum Kind<'a> {
     Note {
         /// What a command of the user's own printed: it is what they wanted to see.
         is_wanted: bool,
+        /// The background command that ended, and its exit code if it exited by itself.
+        ended: Option<(&'a str, Option<i32>)>,
     },
     /// Something happened to the session itself: a crash, a stop, a new context.
     Session(Tone),
@@ -216,6 +218,12 @@ impl Describer {
             Entry::Noted { text, about } => Description {
                 kind: Kind::Note {
                     is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
+                    ended: match about {
+                        Some(About::BackgroundEnded { id, exit_code }) => {
+                            Some((id.as_str(), *exit_code))
+                        }
+                        _ => None,
+                    },
                 },
                 body: words(text).collect(),
                 ..event(Tone::Calm, "note")

@@ -60,7 +60,7 @@ impl Way {
             },
             // Open calls belong to the other branch.
             Entry::Forked { .. } => return self.open.clear(),
-            Entry::Stopped { .. } | Entry::Failed { .. } | Entry::Restored { .. } => {
+            entry if ends_something(entry) => {
                 What::Ended(one_clean_line(&self.describer.describe(record).line()))
             }
             _ => return,
@@ -110,6 +110,11 @@ impl Way {
             self.push(seq, at_ms, what);
         }
     }
+}
+
+/// A stop, a failure, or files that were set back.
+fn ends_something(entry: &Entry) -> bool {
+    end_of_turn(entry).is_some() || matches!(entry, Entry::Restored { .. })
 }
 
 fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {

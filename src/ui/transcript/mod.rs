@@ -24,7 +24,7 @@ pub use turn::TurnEnd;
 
 use super::markdown;
 use super::theme::Theme;
-use crate::core::entry::{About, CallId, Entry, Fact, Outcome, Output, Record, Seq};
+use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
 use crate::model::{Delta, Figures};
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
@@ -207,13 +207,6 @@ impl Transcript {
             turn.fold(record, self.last_ms);
         }
         self.before_ms = std::mem::replace(&mut self.last_ms, record.at_ms);
-        if let Entry::Noted {
-            about: Some(About::BackgroundEnded { id, exit_code }),
-            ..
-        } = &record.entry
-        {
-            self.background_ended(id, *exit_code);
-        }
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);
         self.end_turn(record);
@@ -250,7 +243,10 @@ impl Transcript {
             _ if !is_shown => {}
             describe::Kind::User => self.said(at, &it),
             describe::Kind::Model { .. } => self.replied(at, it.body, thought),
-            describe::Kind::Note { is_wanted } => {
+            describe::Kind::Note { is_wanted, ended } => {
+                if let Some((id, exit_code)) = ended {
+                    self.background_ended(id, exit_code);
+                }
                 self.push(at, Kind::Noted { text: it.words() });
                 if let Some(block) = self.blocks.last_mut().filter(|_| is_wanted) {
                     block.unfolded = Some(true);
