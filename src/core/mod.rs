@@ -13,6 +13,7 @@ pub(crate) mod constraint;
 pub mod continuation;
 pub mod custom;
 pub(crate) mod cut;
+pub mod ending;
 pub mod entry;
 pub mod exchange;
 pub mod fate;

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::Access;
 use super::choice::Effort;
+use super::ending::{self, Ending};
 use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Kept, Layers,
@@ -392,6 +393,20 @@ impl State {
             || self.first_open().is_some()
             || self.unchecked().is_some()
             || !self.background.is_empty()
+    }
+
+    /// How the session came to its end, if this was its last entry. [`ending::of_entries`] says the
+    /// same from the entries alone, but for an answer that is not compared with its schema yet.
+    pub fn ending(&self, last: Option<&Entry>) -> Ending {
+        match &self.halted {
+            Some(Halt::Stopped) => return Ending::Stopped,
+            Some(Halt::Failed(_)) => return Ending::Failed,
+            None => {}
+        }
+        match self.owed || self.first_open().is_some() || self.unchecked().is_some() {
+            true => Ending::with_work_owed(last),
+            false => Ending::Done,
+        }
     }
 
     /// The answer that is still to be compared with its schema.
@@ -1148,11 +1163,9 @@ impl State {
         let usable = |c: &OpenCall| {
             !c.cut && c.call.described.is_ok() && known.contains(c.call.name.as_str())
         };
-        let spoke = blocks
-            .iter()
-            .any(|b| matches!(b, Block::Text { text, .. } if !text.trim().is_empty()));
+        let spoke = ending::speaks(blocks);
         let sense = match self.calls.is_empty() {
-            true => spoke || stop == StopReason::Refusal,
+            true => ending::is_answer(blocks, stop),
             false => self.calls.iter().any(usable),
         };
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };

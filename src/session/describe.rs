@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use super::short_id;
+use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
@@ -51,6 +52,8 @@ pub(crate) enum Kind<'a> {
     Note {
         /// What a command of the user's own printed: it is what they wanted to see.
         is_wanted: bool,
+        /// The background command that ended, and its exit code if it exited by itself.
+        ended: Option<(&'a str, Option<i32>)>,
     },
     /// Something happened to the session itself: a crash, a stop, a new context.
     Session(Tone),
@@ -104,12 +107,7 @@ pub enum How {
 /// Whether what is done for a message ends with this entry. An answer without calls is the end.
 pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     match entry {
-        Entry::Replied { blocks, .. } => {
-            let calls = blocks
-                .iter()
-                .any(|block| matches!(block, Block::Call { .. }));
-            (!calls).then_some(How::Done)
-        }
+        Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
         Entry::Stopped { .. } => Some(How::Stopped),
         Entry::Failed { .. } => Some(How::Failed),
         _ => None,
@@ -220,6 +218,12 @@ impl Describer {
             Entry::Noted { text, about } => Description {
                 kind: Kind::Note {
                     is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
+                    ended: match about {
+                        Some(About::BackgroundEnded { id, exit_code }) => {
+                            Some((id.as_str(), *exit_code))
+                        }
+                        _ => None,
+                    },
                 },
                 body: words(text).collect(),
                 ..event(Tone::Calm, "note")

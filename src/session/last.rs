@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
-use super::resume_report::Ending;
-use crate::core::entry::{Block, Entry, Fact, Plan, Record, SaveReason, Seq, StepState};
+use crate::core::ending::{self, Ending};
+use crate::core::entry::{Block, Entry, Fact, Plan, Record, Seq, StepState};
 use crate::core::text::{clip, one_line};
 use crate::store::{SessionFilter, SessionInfo, Store, StoreError};
 
@@ -67,7 +67,7 @@ fn describe(
         .checked_sub(HEAD.len() + END.len() + 1)?;
     let state = match in_use {
         true => "another process is still at work on it",
-        false => sentence(ending(records)),
+        false => sentence(ending::of_entries(records.iter().map(|r| &r.entry))),
     };
     let mut lines = vec![format!("It ended: {state}")];
     let task = last_words(records).or_else(|| info.title.clone());
@@ -90,34 +90,6 @@ fn sentence(ending: Ending) -> &'static str {
         Ending::Dismissed => "the user did not go on with it",
         Ending::Killed => "cut off in the middle of its work",
     }
-}
-
-/// As [`super::resume_report`] has it, from the entries alone.
-fn ending(records: &[Record]) -> Ending {
-    let in_order = |entry: &Entry| {
-        matches!(
-            entry,
-            Entry::Saved {
-                reason: SaveReason::Exit | SaveReason::Signal,
-                ..
-            } | Entry::Forked { .. }
-        )
-    };
-    let left = match records.last() {
-        Some(last) if in_order(&last.entry) => Ending::Left,
-        _ => Ending::Killed,
-    };
-    let ending = records.iter().rev().find_map(|r| match &r.entry {
-        Entry::Stopped { .. } => Some(Ending::Stopped),
-        Entry::Failed { .. } => Some(Ending::Failed),
-        Entry::Replied { blocks, .. } => {
-            let calls = blocks.iter().any(|b| matches!(b, Block::Call { .. }));
-            Some(if calls { left } else { Ending::Done })
-        }
-        Entry::Said { .. } | Entry::Finished { .. } | Entry::Started { .. } => Some(left),
-        _ => None,
-    });
-    ending.unwrap_or(left)
 }
 
 fn last_words(records: &[Record]) -> Option<String> {
@@ -173,7 +145,7 @@ fn quoted(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::entry::{CallId, Outcome, PlanStep, Usage, Via};
+    use crate::core::entry::{CallId, Outcome, PlanStep, SaveReason, Usage, Via};
 
     fn said(text: &str) -> Entry {
         Entry::Said {
@@ -274,7 +246,7 @@ mod tests {
     fn every_ending_has_its_word() {
         let call = || replied(vec![Block::call("bash", "{}")]);
         let done = || replied(vec![Block::text("done")]);
-        let of = |entries| ending(&records(entries));
+        let of = |entries: Vec<Entry>| ending::of_entries(entries.iter());
         assert_eq!(
             of(vec![said("x"), done(), saved(SaveReason::Turn)]),
             Ending::Done

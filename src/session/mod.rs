@@ -15,7 +15,7 @@ pub(crate) mod export;
 mod file_change;
 mod files;
 mod finished;
-mod fork_words;
+mod glance;
 mod last;
 mod layers;
 mod lost;
@@ -34,6 +34,7 @@ mod skills;
 mod takeover;
 mod tmp;
 
+pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
 pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
@@ -43,12 +44,12 @@ pub use edited::{EDITED, MAX_EDITED_BYTES};
 pub use file_change::FileChange;
 pub use files::watch;
 pub use finished::Finished;
-pub use fork_words::fork_words;
+pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
-pub use resume_report::{Ending, ResumeReport, ago, clock, resumed_in_short, short_id};
+pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,

@@ -4,9 +4,10 @@
 //! Looking changes nothing: a session that is offered is neither locked nor woken.
 
 use super::reading::{Recent, fold};
-use super::resume_report::{Ending, ResumeReport};
+use super::resume_report::ResumeReport;
 use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
+use crate::core::ending::Ending;
 use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
 use crate::core::text::{count, one_line};

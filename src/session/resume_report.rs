@@ -1,40 +1,10 @@
 //! What a start finds of a session: how it ended, and what still runs.
 
 use crate::command::{RunState, Runs};
-use crate::core::entry::{Entry, Mode, Record, SaveReason};
-use crate::core::state::{Halt, State};
+use crate::core::ending::Ending;
+use crate::core::entry::{Mode, Record};
+use crate::core::state::State;
 use crate::core::text::{count, one_line};
-
-/// How the last process of a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It had done what it was asked.
-    Done,
-    /// It left in order, with work still owed.
-    Left,
-    /// The user stopped it.
-    Stopped,
-    /// The model call failed for good.
-    Failed,
-    /// A person did not want to be offered it any more, with work still owed.
-    Dismissed,
-    /// It was cut off: a kill, a crash, the power.
-    Killed,
-}
-
-impl Ending {
-    /// In one word, as lists show it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Ending::Done => "done",
-            Ending::Left => "left",
-            Ending::Stopped => "stopped",
-            Ending::Failed => "failed",
-            Ending::Dismissed => "dismissed",
-            Ending::Killed => "killed",
-        }
-    }
-}
 
 /// What a resume found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +52,7 @@ impl ResumeReport {
             forked: false,
             mode: state.mode,
             title: title.unwrap_or("untitled").to_string(),
-            ending: ending(last, state),
+            ending: state.ending(last.map(|r| &r.entry)),
             age_ms: (now_ms - last_ms).max(0),
             entries: state.next_seq(),
             running,
@@ -174,28 +144,6 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
         .chain(facts)
         .chain(running);
     Some(parts.collect::<Vec<_>>().join(" · "))
-}
-
-/// Read from the end: what came last of the things that tell.
-fn ending(last: Option<&Record>, state: &State) -> Ending {
-    match &state.halted {
-        Some(Halt::Stopped) => return Ending::Stopped,
-        Some(Halt::Failed(_)) => return Ending::Failed,
-        None => {}
-    }
-    if !state.owed && state.first_open().is_none() && state.unchecked().is_none() {
-        return Ending::Done;
-    }
-    match last.map(|r| &r.entry) {
-        Some(Entry::Saved {
-            reason: SaveReason::Exit | SaveReason::Signal,
-            ..
-        })
-        // A fork that nobody has gone on with.
-        | Some(Entry::Forked { .. }) => Ending::Left,
-        Some(Entry::Dismissed) => Ending::Dismissed,
-        _ => Ending::Killed,
-    }
 }
 
 /// As it is shown: enough of an id to name the session here.

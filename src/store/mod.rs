@@ -14,6 +14,7 @@
 
 mod ahead;
 mod append;
+mod backwards;
 mod blobs;
 mod chain;
 mod checkpoints;
@@ -71,6 +72,7 @@ use std::cell::{Cell, RefCell};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use append::{Batch, NewSession};
+pub use backwards::Met;
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;

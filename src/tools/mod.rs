@@ -57,6 +57,7 @@ pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;
+pub use grep::hits;
 pub use leads::leads_to;
 pub use limit::{Limits, Stop, Watch};
 pub use past::{LookBack, Past, look_back};

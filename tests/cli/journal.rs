@@ -193,7 +193,7 @@ fn what_another_command_put_back_is_told_by_the_session_too() {
 
         let (id, _) = crate::history(&home)
             .into_iter()
-            .find(|(_, line)| line.contains("unfinished"))
+            .find(|(_, line)| line.contains("  killed "))
             .expect("a session that was killed");
         play(&home, &[step("went on", &[])]);
         let run = home.run(["-p", "-r", &id, "--yolo"]).expect(0);

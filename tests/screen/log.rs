@@ -3,8 +3,8 @@
 
 use rewake::core::entry::Choice;
 use rewake::core::entry::{
-    Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome, Output,
-    Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
+    About, Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome,
+    Output, Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
 };
 use rewake::core::state::State;
 use serde_json::{Value, json};
@@ -262,6 +262,16 @@ pub mod entry {
             Outcome::done(format!("{id} runs in the background")),
             Some(fact),
         )
+    }
+
+    pub fn background_ended(id: &str, exit_code: i32) -> Entry {
+        Entry::Noted {
+            text: format!("the background command {id} ended: exit code {exit_code}"),
+            about: Some(About::BackgroundEnded {
+                id: id.into(),
+                exit_code: Some(exit_code),
+            }),
+        }
     }
 
     pub fn failed(message: &str, hint: &str) -> Entry {

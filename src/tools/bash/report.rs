@@ -65,6 +65,44 @@ pub(crate) fn after_restart(mut ran: Ran) -> Ran {
     ran
 }
 
+/// What a command printed, apart from what stands behind it in its result.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Printed<'a> {
+    pub text: &'a str,
+    /// How it ended, where it did not exit by itself: `ended by signal 9`.
+    pub ended: Option<&'a str>,
+    /// What else is to be said of it, in words for a person.
+    pub notes: Vec<String>,
+}
+
+/// Takes the result of a command apart. The model is told what access would do; a person is told
+/// what may have kept the command from it.
+pub fn printed_of(result: &str) -> Printed<'_> {
+    let mut printed = Printed {
+        text: result.trim_end(),
+        ended: None,
+        notes: Vec::new(),
+    };
+    loop {
+        let (before, line) = printed.text.rsplit_once('\n').unwrap_or(("", printed.text));
+        let own = line
+            .strip_prefix('[')
+            .and_then(|line| line.strip_suffix(']'));
+        let Some(own) = own else { break };
+        if own.starts_with("ended by signal ") || own.starts_with("ended by rewake: ") {
+            printed.ended = Some(own);
+        } else if let Some(note) = hint::note(own) {
+            printed.notes.insert(0, note);
+        } else if own == WENT_ON {
+            printed.notes.insert(0, own.to_string());
+        } else if !own.starts_with("exit code ") {
+            break;
+        }
+        printed.text = before.trim_end();
+    }
+    printed
+}
+
 /// What the sandbox has to say, behind what the command printed.
 fn with_lines(outcome: Outcome, lines: &[String]) -> Outcome {
     let with = |output| {

@@ -12,8 +12,8 @@ use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{Offer, ago, clock, dismiss, fork_words, now_ms, short_id};
-use crate::store::{Scope, SessionFilter, SessionInfo, Sought, Store};
+use crate::session::{GLANCE_ENTRIES, Offer, ago, clock, dismiss, glance, now_ms, short_id};
+use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::commands::{Custom, CustomList};
@@ -33,6 +33,7 @@ const TAIL_BYTES: u64 = 16 << 10;
 const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
+const LABEL_CHARS: usize = 100;
 
 /// Of a larger file an edit is shown without the lines around it.
 const MAX_ASKED_BYTES: u64 = 1 << 20;
@@ -247,14 +248,14 @@ impl Effects {
                 .into_iter()
                 .filter(|info| open.as_ref() != Some(&info.id));
             let items = others.map(|info| {
-                let state = match info.unfinished {
-                    _ if ctx.is_in_use(&info.id) => "open elsewhere",
-                    true if info.dismissed => "dismissed",
-                    true => "unfinished",
-                    false => "done",
+                let seen = glance(&store, &info, GLANCE_ENTRIES);
+                let state = ctx.standing(&info, &seen).word();
+                let fork = match info.forked_from {
+                    Some(_) => "⑂ ",
+                    None => "",
                 };
                 PickerItem {
-                    label: label(&store, &info),
+                    label: format!("{fork}{}", one_line(seen.name(&info), LABEL_CHARS)),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
@@ -274,15 +275,6 @@ impl Effects {
                 false => Msg::Pick(Picker::new(For::Resume, "resume", items)),
             })
         });
-    }
-}
-
-/// The title of a session, of a fork with what was said in it last.
-fn label(store: &Store, info: &SessionInfo) -> String {
-    let title = info.title.as_deref().unwrap_or("untitled");
-    match fork_words(store, info) {
-        Some(words) => format!("{title} ⑂ {}", one_line(&words, 100)),
-        None => title.to_string(),
     }
 }
 

@@ -125,10 +125,10 @@ impl Pane {
             (KeyCode::Enter | KeyCode::Right, Some(row)) => {
                 Did::Request(self.open(&row.id, &row.title))
             }
-            (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.title),
+            (KeyCode::Delete, Some(row)) => self.ask_trash(row.id, row.name),
             (KeyCode::Char(c), row) if is_control(key) => match (command(c), row) {
                 (Some(Command::BringBack), row) => self.bring_back(row.map(|row| row.id)),
-                (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.title),
+                (Some(Command::Trash), Some(row)) => self.ask_trash(row.id, row.name),
                 (Some(Command::Resume), Some(row)) => Did::Resume(row.id),
                 (Some(Command::Fork), Some(row)) => Did::ForkAt {
                     id: row.id,

@@ -74,12 +74,12 @@ impl Pane {
                 tree.receive(piece);
                 self.look()
             }
-            HistoryResponse::Preview { number, lines } => {
-                self.tree.as_mut()?.preview.receive(number, lines);
+            HistoryResponse::Preview { number, records } => {
+                self.tree.as_mut()?.preview.receive(number, &records);
                 None
             }
-            HistoryResponse::About { id, last } => {
-                self.list.learned(&id, last);
+            HistoryResponse::About { id, about } => {
+                self.list.learned(&id, about);
                 None
             }
             HistoryResponse::Renamed { id, outcome } => {

@@ -1,32 +1,40 @@
 //! The answers: what the store says, in the words of the pane.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::lines::{files, lines, one_clean_line};
+use super::lines::one_clean_line;
 use super::queue::Queue;
-use super::{
-    Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
-};
-use crate::core::entry::{Block, Entry, Outcome, Seq};
+use super::way::Way;
+use super::{About, Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, words};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Seq};
+use crate::core::happened::telling_line;
 use crate::core::text::{clip, count};
 use crate::model::Figures;
-use crate::session::describe::{Describer, Description, Kind, end_of_turn};
-use crate::session::{AppContext, Dismissal, fork_words, now_ms};
-use crate::store::{
-    self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
-};
+use crate::session::{AppContext, Dismissal, GLANCE_ENTRIES, Glance, glance, now_ms};
+use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
+/// The first page is about a screen, so that it is soon there; the next is asked for at once.
+const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
 const ABOUT_ENTRIES: u64 = 50;
+
+/// Of all sessions of a page so many entries are looked at, from their ends: what is longer is
+/// called by its title.
+const PAGE_ENTRIES: u64 = 20_000;
+/// So many sessions are remembered.
+const MAX_GLANCES: usize = 10_000;
+/// Of a longer session requests are not counted.
+const COUNTED_ENTRIES: u64 = 20_000;
 
 /// Among so many entries with the words sessions are looked for, the newest.
 const MAX_HITS: u32 = 5_000;
@@ -38,9 +46,6 @@ const ROWS_IN_A_STEP: u32 = 250;
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
-/// Tools that change no file and nothing outside.
-const ONLY_LOOKS: [&str; 4] = ["read", "grep", "glob", "plan"];
-
 pub(super) struct Reader<'a> {
     ctx: &'a AppContext,
     store: Store,
@@ -48,7 +53,12 @@ pub(super) struct Reader<'a> {
     zone: TimeZone,
     /// The list that was asked for last, in its order, and where the query was found.
     list: List,
+    /// What was found at the end of sessions, and how they stood then.
+    glances: HashMap<SessionKey, (Stand, Glance)>,
 }
+
+/// Entries, the time of the last one, whether anything is owed, and whether it is to be offered.
+type Stand = (u64, i64, bool, bool);
 
 #[derive(Default)]
 struct List {
@@ -66,6 +76,7 @@ impl<'a> Reader<'a> {
             figures: Figures::new(ctx.config()),
             zone,
             list: List::default(),
+            glances: HashMap::new(),
         })
     }
 
@@ -152,30 +163,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn page(&self, from: usize) -> Result<HistoryResponse, StoreError> {
+    fn page(&mut self, from: usize) -> Result<HistoryResponse, StoreError> {
         let rest = self.list.keys.get(from..).unwrap_or_default();
-        let keys = &rest[..rest.len().min(PAGE_ROWS)];
+        let most = if from == 0 { FIRST_ROWS } else { PAGE_ROWS };
+        let keys = &rest[..rest.len().min(most)];
         let found = self.store.listed(keys)?;
-        let rows = found.into_iter().map(|(key, info)| self.row(key, info));
+        let mut left = PAGE_ENTRIES;
+        let rows = found.into_iter();
+        let rows = rows.map(|(key, info)| self.row(key, info, &mut left));
+        let rows = rows.collect();
         Ok(HistoryResponse::Sessions(Page {
             number: self.list.number,
             from,
-            rows: rows.collect(),
+            rows,
             total: self.list.keys.len(),
             here: self.list.here,
             zone: self.zone.clone(),
         }))
     }
 
-    fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
-        let data_dir = &self.ctx.paths.data_dir;
-        let state = match SessionLock::holder(data_dir, &info.id) {
-            Some(pid) => State::InUse(Some(pid)),
-            None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
-            None if info.dismissed => State::Dismissed,
-            None if info.unfinished => State::Unfinished,
-            None => State::Done,
-        };
+    /// `left`: entries that may still be read for the page.
+    fn row(&mut self, key: SessionKey, info: SessionInfo, left: &mut u64) -> Row {
+        let glance = self.glance(key, &info, left);
         let cost = info.model.as_deref().and_then(|model| {
             let mut known = self.figures.of(model);
             // Those are for a long prompt, not for many.
@@ -189,17 +198,40 @@ impl<'a> Reader<'a> {
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
-            state,
+            standing: self.ctx.standing(&info, &glance),
+            name: one_clean_line(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
                 Some(cost) if cost > 0.0 => words::dollars(cost),
                 _ => words::tokens(tokens),
             },
-            fork: fork_words(&self.store, &info).map(|words| one_clean_line(&words)),
+            is_fork: info.forked_from.is_some(),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
+    }
+
+    /// A look at the end of a session, or what the last one found if nothing came since.
+    fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> Glance {
+        let stand = (
+            info.entries,
+            info.updated_ms,
+            info.unfinished,
+            info.dismissed,
+        );
+        if let Some((known, glance)) = self.glances.get(&key)
+            && *known == stand
+        {
+            return glance.clone();
+        }
+        let found = glance(&self.store, info, GLANCE_ENTRIES.min(*left));
+        *left = left.saturating_sub(found.entries);
+        if self.glances.len() >= MAX_GLANCES {
+            self.glances.clear();
+        }
+        self.glances.insert(key, (stand, found.clone()));
+        found
     }
 
     fn place(&self, workspace: &str) -> String {
@@ -213,13 +245,17 @@ impl<'a> Reader<'a> {
 
     /// Looks only at the last entries.
     fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
-        let mut last = LastWords::default();
+        let mut about = About {
+            requests: self.requests(id)?,
+            ..About::default()
+        };
         self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
             match &traced.record.entry {
                 said @ Entry::Said { .. } => {
-                    last.by_user = said.typed().map(|text| one_clean_line(&text));
-                    // An older answer is no answer to it.
-                    last.by_model = None;
+                    about.by_user = said.typed().map(|text| one_clean_line(&text));
+                    // An older answer is no answer to it, and neither is what was printed.
+                    about.by_model = None;
+                    about.output = None;
                 }
                 Entry::Replied { blocks, .. } => {
                     let words = blocks.iter().rev().find_map(|block| match block {
@@ -227,17 +263,43 @@ impl<'a> Reader<'a> {
                         _ => None,
                     });
                     if let Some(words) = words {
-                        last.by_model = Some(one_clean_line(words));
+                        about.by_model = Some(one_clean_line(words));
                     }
+                }
+                Entry::Finished {
+                    outcome: Outcome::Done { output },
+                    fact: Some(Fact::Ran { exit_code, .. }),
+                    ..
+                } => {
+                    let line = telling_line(&output.text, *exit_code != Some(0));
+                    about.output = line.map(one_clean_line);
                 }
                 _ => {}
             }
             Ok::<(), StoreError>(())
         })?;
+        let running = self.ctx.still_running(vec![id.to_string()]);
+        let running = running.unwrap_or_default().into_iter();
+        let prints = running
+            .flat_map(|(_, runs)| runs)
+            .find_map(|run| run.last_line);
+        if let Some(line) = prints {
+            about.output = Some(one_clean_line(&line));
+        }
         Ok(HistoryResponse::About {
             id: id.to_string(),
-            last,
+            about,
         })
+    }
+
+    /// How often something was said in it. `None`: it is too long to count.
+    fn requests(&self, id: &str) -> Result<Option<u64>, StoreError> {
+        let mut requests = 0;
+        let met = self.store.backwards(id, COUNTED_ENTRIES, |met| {
+            requests += u64::from(met.kind == "said");
+            ControlFlow::Continue(())
+        })?;
+        Ok((met < COUNTED_ENTRIES).then_some(requests))
     }
 
     fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
@@ -254,8 +316,7 @@ impl<'a> Reader<'a> {
     ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.find(session)?;
         let family = self.store.family(session)?;
-        let mut describer = Describer::default();
-        let mut points = Vec::new();
+        let mut way = Way::default();
         let mut first = 0;
         let mut is_first = true;
         self.store.trace(
@@ -266,25 +327,26 @@ impl<'a> Reader<'a> {
                 if is_first {
                     (first, is_first) = (traced.record.seq, false);
                 }
-                points.extend(self.point(traced, &mut describer, &info.workspace));
+                way.add(&traced.record);
                 Ok(())
             },
         )?;
-        // Where a branch hangs there is a line, and one resumes from the end.
-        let hangs: HashSet<Seq> = family
-            .ancestors
-            .iter()
-            .chain(&family.forks)
-            .map(|branch| branch.upto)
-            .collect();
-        let end = points.len();
-        let mut at = 0;
-        points.retain(|(point, changes): &(Point, bool)| {
-            at += 1;
-            let is_end = upto.is_none() && at == end;
-            *changes || is_end || hangs.contains(&point.seq)
+        if upto.is_none() {
+            let runs = || self.ctx.still_running(vec![session.to_string()]);
+            let goes_on = self.ctx.is_in_use(session)
+                || runs().is_ok_and(|found| found.iter().any(|(_, runs)| !runs.is_empty()));
+            way.end(goes_on);
+        }
+        let points = way.done.into_iter().map(|did| {
+            let (day, time) = self.moment(did.at_ms);
+            Point {
+                seq: did.seq,
+                day,
+                time,
+                what: did.what,
+            }
         });
-        let points = points.into_iter().map(|(point, _)| point).collect();
+        let points = points.collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
         Ok(HistoryResponse::Checkpoints(Piece {
             number,
@@ -298,52 +360,14 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// With whether it is a request, its answer, or something that was changed or failed.
-    fn point(
-        &self,
-        traced: Traced,
-        describer: &mut Describer,
-        workspace: &str,
-    ) -> Option<(Point, bool)> {
-        let Traced { record, plan_step } = traced;
-        let described = describer.describe(&record);
-        let what = match &record.entry {
-            said @ Entry::Said { .. } => {
-                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
-            }
-            entry if !entry.is_checkpoint() => return None,
-            entry => What::Checkpoint {
-                reason: clean_line(&described.line()).into_owned(),
-                plan_step: plan_step.as_deref().map(one_clean_line),
-                files: files(entry, workspace),
-            },
-        };
-        let changes = changes(&record.entry, &described);
-        let (day, time) = self.moment(record.at_ms);
-        let point = Point {
-            seq: record.seq,
-            day,
-            time,
-            what,
-        };
-        Some((point, changes))
-    }
-
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
-        let mut describer = Describer::default();
-        let mut preview = Vec::new();
+        let mut records = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
-                lines(&describer.describe(&traced.record), &mut preview);
+                records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        if preview.first().is_some_and(String::is_empty) {
-            preview.remove(0);
-        }
-        Ok(HistoryResponse::Preview {
-            number,
-            lines: preview,
-        })
+        Ok(HistoryResponse::Preview { number, records })
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {
@@ -405,7 +429,7 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
         // The row is read without it.
         HistoryRequest::About { id } => HistoryResponse::About {
             id: id.clone(),
-            last: LastWords::default(),
+            about: About::default(),
         },
         HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),
@@ -423,18 +447,6 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             id: id.clone(),
             outcome: Err(why),
         },
-    }
-}
-
-/// Whether more came of it than that the model looked at something or went on.
-fn changes(entry: &Entry, described: &Description<'_>) -> bool {
-    match (entry, &described.kind) {
-        (Entry::Replied { .. }, _) => end_of_turn(entry).is_some(),
-        (Entry::Finished { outcome, .. }, Kind::Call { name, .. }) => {
-            let tool = name.split(' ').next().unwrap_or_default();
-            !matches!(outcome, Outcome::Done { .. }) || !ONLY_LOOKS.contains(&tool)
-        }
-        _ => true,
     }
 }
 

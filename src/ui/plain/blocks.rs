@@ -51,20 +51,19 @@ pub(super) fn call_over(call: &Call) -> String {
     let Status::Over {
         outcome,
         took_ms,
-        exit_code,
-        in_background,
+        exit,
     } = &call.status
     else {
         return String::new();
     };
     let word = match outcome {
-        Outcome::Done { .. } if *in_background => "In the background",
+        Outcome::Done { .. } if call.is_in_background() => "In the background",
         Outcome::Done { .. } => "Done",
         Outcome::Error { .. } => "Failed",
         Outcome::Denied { .. } => "Denied",
         Outcome::Interrupted { .. } => "Interrupted",
     };
-    let exit = exit_code.map(|code| format!(", exit code {code}"));
+    let exit = exit.code().map(|code| format!(", exit code {code}"));
     let took = took_ms
         .filter(|ms| *ms >= 1_000)
         .map(|ms| format!(", {} s", ms / 1_000));

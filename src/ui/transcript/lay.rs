@@ -140,7 +140,7 @@ fn indent(lines: &mut [Line<'static>]) {
 /// `· looked at  *.py · tally.py                                   0.1 s`
 fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> Line<'static> {
     let theme = layout.theme;
-    let took = Some(took_ms).filter(|ms| *ms >= 100).map(call::duration);
+    let took = call::duration(took_ms);
     let result = took.map(|took| Span::styled(took, theme.dim));
     let taken = 14 + result.as_ref().map_or(0, |result| result.width() + 2);
     let room = layout.edge().saturating_sub(taken);

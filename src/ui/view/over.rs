@@ -12,6 +12,7 @@ use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::overlay::Extent;
 use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
+use crate::ui::transcript::LayoutContext;
 
 /// With fewer rows only what must be seen is.
 const SMALL_ROWS: u16 = 8;
@@ -48,9 +49,16 @@ pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme)
 }
 
 pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let (theme, now_ms) = (app.theme.clone(), app.now_ms);
     if let Overlay::History(pane) = &mut app.overlay {
-        pane.draw(frame, area, &theme, now_ms);
+        let mut layout = LayoutContext {
+            width: area.width,
+            theme: &app.theme,
+            code: &mut app.code,
+            generation: app.generation,
+            now_ms: app.now_ms,
+            zone: &app.zone,
+        };
+        pane.draw(frame, area, &mut layout);
     }
 }
 
