@@ -312,8 +312,9 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
     terminal.types(ENTER);
-    terminal.sees("└─");
+    terminal.sees("answered: First answer.");
     terminal.types("\x12");
+    terminal.no_longer_sees("History");
     terminal.sees("▌ remember me");
     terminal.says("and now?");
     terminal.sees("Second answer.");
