@@ -402,7 +402,7 @@ fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
     assert!(!screen.contains("Last here"), "{screen}");
     terminal.says("mend the parser");
     terminal.sees("It is mended.");
-    terminal.sees("done in");
+    terminal.sees("done ·");
     terminal.types("\x04");
     assert!(terminal.ends().success());
     let mut terminal = Terminal::start(&home, &[]);
