@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod assembly;
+mod changed_files;
 mod changes;
 pub mod context;
 mod custom;
@@ -36,6 +37,7 @@ mod tmp;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
+pub use changed_files::{ChangedFiles, TreePair};
 pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
 pub use dismiss::{Dismissal, dismiss};

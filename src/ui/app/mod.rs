@@ -914,6 +914,15 @@ impl App {
         }
     }
 
+    /// What is to be known of what was just drawn, and is not known yet.
+    pub fn seen(&mut self) -> Vec<Intent> {
+        let ask = match &mut self.overlay {
+            Overlay::History(pane) => pane.seen(),
+            _ => None,
+        };
+        ask.map(Intent::History).into_iter().collect()
+    }
+
     /// What was drawn from one time to the other is on the screen.
     pub fn drawn(&mut self, began: Instant, ended: Instant) {
         let asking = self.asking();
