@@ -14,6 +14,9 @@ use crate::store::{Store, StoreError};
 /// Of so many files it is said how many lines changed; of more only how many files they are.
 const MAX_COUNTED: usize = 200;
 
+/// So many entries before a call and behind it are looked at for what the files were.
+const AROUND: u64 = 50;
+
 /// The names of the trees before something was done and after it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TreePair {
@@ -41,7 +44,7 @@ pub struct ChangedFiles {
     /// How many there are.
     pub count: usize,
     /// Lines that were added and removed, where there are lines.
-    lines: Option<(usize, usize)>,
+    pub lines: Option<(usize, usize)>,
 }
 
 impl ChangedFiles {
@@ -92,6 +95,24 @@ impl ChangedFiles {
             (files, Some((added, removed))) => format!("+{added} −{removed} in {files}"),
             (files, None) => count(files, "file"),
         }
+    }
+}
+
+/// What the call changed that began and ended with these entries of a session. `None`: the files
+/// are not known there.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn changed_by_call(
+    store: &Store,
+    session: &str,
+    (started, finished): (Seq, Seq),
+) -> Result<Option<ChangedFiles>, StoreError> {
+    let around = started.saturating_sub(AROUND)..=finished.saturating_add(AROUND);
+    let records = store.records(session, around)?;
+    match TreePair::around(&records, started, finished) {
+        Some(pair) => ChangedFiles::of(store, &[pair]),
+        None => Ok(None),
     }
 }
 
