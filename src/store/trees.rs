@@ -243,6 +243,20 @@ impl Store {
 }
 
 impl Store {
+    /// When the last tree of a workspace was taken: UTC, milliseconds since 1970.
+    pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT t.at_ms FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
+            )
+            .and_then(|mut s| {
+                s.query_row([root.as_os_str().as_bytes()], |row| row.get(0))
+                    .optional()
+            })
+            .doing(WHAT)
+    }
+
     /// Of the last tree of a workspace: how many paths, and how many bytes their files have.
     pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
         self.conn

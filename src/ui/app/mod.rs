@@ -35,7 +35,7 @@ use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::rewind::{RewindPane, RewindRequest};
 use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Tone, Transcript};
+use super::transcript::{LayoutContext, Search, Span, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
@@ -47,7 +47,7 @@ use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
-    CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+    ChangedFiles, CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
 };
 use crate::store::{InboxId, Queued};
 
@@ -81,6 +81,8 @@ pub enum Msg {
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
+    /// What calls of a session changed in the files. `None`: it is not known.
+    CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
     /// The file of the image that was in the clipboard, or why there is none.
@@ -179,6 +181,13 @@ pub enum Intent {
         rule: String,
     },
     History(history::HistoryRequest),
+    /// What these calls of a session changed in the files.
+    CallChanges {
+        session: String,
+        spans: Vec<Span>,
+    },
+    /// What is kept of the files.
+    Files,
     Ps,
     /// Ends the command of this run.
     StopRun(String),
@@ -679,6 +688,11 @@ impl App {
                     return vec![Intent::History(ask)];
                 }
             }
+            Msg::CallChanges(session, known) => {
+                if self.id.as_deref() == Some(session.as_str()) {
+                    self.transcript.learn_changes(known);
+                }
+            }
             Msg::Looked(look, found) => {
                 let did = self.composer.looked(&look, found);
                 return self.did(did);
@@ -912,6 +926,22 @@ impl App {
             | Overlay::Confirm { .. } => Some(self.asking),
             _ => None,
         }
+    }
+
+    /// What is to be known of what was just drawn, and is not known yet.
+    pub fn seen(&mut self) -> Vec<Intent> {
+        let ask = match &mut self.overlay {
+            Overlay::History(pane) => pane.seen(),
+            _ => None,
+        };
+        let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
+        if let Some(session) = self.id.clone() {
+            let spans = self.transcript.ask_changes();
+            if !spans.is_empty() {
+                asks.push(Intent::CallChanges { session, spans });
+            }
+        }
+        asks
     }
 
     /// What was drawn from one time to the other is on the screen.

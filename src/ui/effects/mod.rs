@@ -197,6 +197,8 @@ impl Effects {
             }
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
+            Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),

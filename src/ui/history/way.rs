@@ -4,6 +4,7 @@ use super::lines::one_clean_line;
 use super::{Came, What};
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
 use crate::core::text::one_line;
+use crate::core::tree::may_change_files;
 use crate::session::describe::{Describer, end_of_turn};
 use crate::tools::{self, Verb};
 
@@ -27,10 +28,14 @@ pub(super) struct Done {
     pub(super) seq: Seq,
     pub(super) at_ms: i64,
     pub(super) what: What,
+    /// The entries with which a call that may have changed files began and ended.
+    pub(super) span: Option<(Seq, Seq)>,
 }
 
 struct Open {
     id: CallId,
+    /// The entry with which it began, if it may change files.
+    started: Option<Seq>,
     verb: Verb,
     subject: String,
 }
@@ -54,10 +59,24 @@ impl Way {
                 outcome,
                 fact,
                 ..
-            } => match self.finished(*call, outcome, fact.as_ref()) {
-                Some(what) => what,
-                None => return,
-            },
+            } => {
+                if let Some((what, started)) = self.finished(*call, outcome, fact.as_ref()) {
+                    self.done.push(Done {
+                        seq: record.seq,
+                        at_ms: record.at_ms,
+                        what,
+                        span: started.map(|started| (started, record.seq)),
+                    });
+                }
+                return;
+            }
+            Entry::Started { call, .. } => {
+                let open = self.open.iter_mut().find(|open| open.id == *call);
+                if let Some(open) = open.filter(|_| may_change_files(&record.entry)) {
+                    open.started = Some(record.seq);
+                }
+                return;
+            }
             // Open calls belong to the other branch.
             Entry::Forked { .. } => return self.open.clear(),
             entry if ends_something(entry) => {
@@ -69,12 +88,24 @@ impl Way {
     }
 
     fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
-        self.done.push(Done { seq, at_ms, what });
+        self.done.push(Done {
+            seq,
+            at_ms,
+            what,
+            span: None,
+        });
     }
 
-    fn finished(&mut self, id: CallId, outcome: &Outcome, fact: Option<&Fact>) -> Option<What> {
+    /// What it did, and the entry with which it began, if it may have changed files.
+    fn finished(
+        &mut self,
+        id: CallId,
+        outcome: &Outcome,
+        fact: Option<&Fact>,
+    ) -> Option<(What, Option<Seq>)> {
         let at = self.open.iter().position(|open| open.id == id)?;
-        let Open { verb, subject, .. } = self.open.remove(at);
+        let open = self.open.remove(at);
+        let Open { verb, subject, .. } = open;
         let came = match (outcome, fact) {
             (Outcome::Denied { .. }, _) => Came::Denied,
             (Outcome::Interrupted { .. }, _) => Came::Interrupted,
@@ -84,11 +115,12 @@ impl Way {
             _ => Came::Done,
         };
         // A plan changes nothing outside of the session.
-        (verb != Verb::Plan).then_some(What::Did {
+        let what = What::Did {
             verb,
             subject,
             came,
-        })
+        };
+        (verb != Verb::Plan).then_some((what, open.started))
     }
 
     /// Nothing follows: what has no result goes on, or was cut off.
@@ -134,6 +166,7 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
         };
         Open {
             id,
+            started: None,
             verb: if shown.only_looks {
                 Verb::Look
             } else {
