@@ -4,8 +4,10 @@
 //! a call and the one after it.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::FileChange;
+use super::file_change::COUNTED_FOR;
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
 use crate::core::tree::{Change, Delta, Item, PathBytes, Tree, diff, path_text, tree_at};
@@ -141,7 +143,14 @@ fn counted(
     if paths.len() > MAX_COUNTED {
         return Ok(found);
     }
+    let began = Instant::now();
     for (path, (from, to)) in paths {
+        if began.elapsed() > COUNTED_FOR {
+            return Ok(ChangedFiles {
+                count: paths.len(),
+                ..ChangedFiles::default()
+            });
+        }
         let change = FileChange::of(store, from.as_ref(), to.as_ref())?;
         if let Some((added, removed)) = change.lines {
             let (more, less) = found.lines.unwrap_or_default();

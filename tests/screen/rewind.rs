@@ -100,6 +100,24 @@ fn listed(stage: &mut Stage, keys: &str) {
     talk(stage);
     stage.keys(keys);
     shows(stage, 1, preview(), false);
+    stage.quiet();
+}
+
+#[test]
+fn words_that_are_typed_ahead_answer_no_list() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    shows(&mut stage, 1, preview(), false);
+    stage.draw();
+    let before = requests(&stage).len();
+    stage.keys("maybe they stay");
+    stage.quiet();
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), before, "nothing is done");
+    stage.sees("Tab first");
+    stage.keys("<Esc>");
+    stage.sees("maybe they stayy");
 }
 
 const FILES: &str = "<Esc><Esc><Enter><Down><Down><Enter>";

@@ -924,6 +924,7 @@ impl App {
             | Overlay::FirstRun(_)
             | Overlay::Trust(_)
             | Overlay::Confirm { .. } => Some(self.asking),
+            Overlay::Rewind(pane) if pane.asks() => Some(self.asking),
             _ => None,
         }
     }
