@@ -55,7 +55,7 @@ impl Way {
                 fact,
                 ..
             } => match self.finished(*call, outcome, fact.as_ref()) {
-                Some(what) => what,
+                Some(did) => return self.push_done(call.reply, record, did),
                 None => return,
             },
             // Open calls belong to the other branch.
@@ -66,6 +66,18 @@ impl Way {
             _ => return,
         };
         self.push(record.seq, record.at_ms, what);
+    }
+
+    /// A stop is recorded before the results of the calls that it ended, and stands behind them.
+    fn push_done(&mut self, reply: Seq, record: &Record, did: What) {
+        let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
+        match self.done.pop_if(is_stop) {
+            Some(stop) => {
+                self.push(stop.seq, record.at_ms, did);
+                self.push(record.seq, stop.at_ms, stop.what);
+            }
+            None => self.push(record.seq, record.at_ms, did),
+        }
     }
 
     fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
