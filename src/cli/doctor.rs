@@ -306,7 +306,7 @@ fn standing(kernel: &Kernel) -> String {
         false => "no network of its own",
     };
     let files = match kernel.mounts {
-        true => "protected files are held",
+        true => "protected files are read-only",
         false => "protected files are compared",
     };
     format!(

@@ -293,6 +293,9 @@ impl RewindSums {
             removed,
             stay,
         } = self;
+        if written + removed + stay == 0 {
+            return "no file goes back".to_string();
+        }
         let goes = |n: usize, one: &str, more: &str| match n {
             1 => format!("1 {one}"),
             n => format!("{n} {more}"),

@@ -86,7 +86,7 @@ pub enum StoreError {
         in_journal: u64,
     },
     /// There is no such session, entry, queued message or blob: `what` says which.
-    #[error("there is no {what} {name:?}")]
+    #[error("there is no {what} {}", quoted(what, name))]
     NotFound {
         what: &'static str,
         name: String,
@@ -129,6 +129,14 @@ pub enum StoreError {
         what: &'static str,
         source: serde_json::Error,
     },
+}
+
+/// A name is quoted; the place of an entry is a number and more words.
+fn quoted(what: &str, name: &str) -> String {
+    match what {
+        "entry" => name.to_string(),
+        _ => format!("{name:?}"),
+    }
 }
 
 impl StoreError {

@@ -77,7 +77,7 @@ pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;
 pub use conversation::Conversation;
-pub use drafts::{Draft, Drafts};
+pub use drafts::{Draft, Drafts, LeftDraft};
 pub use error::StoreError;
 pub use fork::NewFork;
 pub use gc::{Keep, Tidied};

@@ -133,7 +133,7 @@ impl App {
         let is_word = match key.code {
             KeyCode::Char(c) => {
                 let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
-                !key.modifiers.intersects(held) && !(is_accepted && pane.has_key(c))
+                !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
             }
             KeyCode::Tab | KeyCode::Backspace => self.has_words_in_front(),
             _ => false,
@@ -441,10 +441,15 @@ impl App {
             return vec![Intent::Quit];
         }
         self.quit_asked_ms = Some(self.now_ms);
-        self.hint = Some("Ctrl+C again leaves; what runs goes on".into());
-        match self.phase {
-            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            _ => Vec::new(),
+        let is_working = matches!(self.phase, Phase::Working { .. });
+        let hint = match is_working {
+            true => "Ctrl+C again leaves",
+            false => "Ctrl+C again leaves; what runs goes on",
+        };
+        self.hint = Some(hint.into());
+        match is_working {
+            true => vec![Intent::Engine(Command::Stop)],
+            false => Vec::new(),
         }
     }
 

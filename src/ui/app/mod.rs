@@ -480,6 +480,9 @@ pub struct App {
     told: Vec<String>,
 }
 
+/// Shown until a session that was named is found, or is not.
+pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
+
 impl App {
     /// A screen before anything is open.
     pub fn new(
@@ -848,6 +851,9 @@ impl App {
 
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
+        // It was not found, or something else is told meanwhile.
+        self.hint
+            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         // The conversation that is being opened takes the place of what is shown now.
         let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
         let is_open = !matches!(

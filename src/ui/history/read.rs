@@ -479,7 +479,7 @@ impl<'a> Reader<'a> {
         let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
             Dismissal::Done => "dismissed: not offered any more until it is resumed",
             Dismissal::Already => "it was dismissed already",
-            Dismissal::NotOffered => "nothing is owed in it: it is not offered",
+            Dismissal::NotOffered => "nothing is left to do in it: it is not offered anyway",
         };
         Ok(HistoryResponse::Dismissed {
             id: id.to_string(),

@@ -61,12 +61,8 @@ impl Way {
                 ..
             } => {
                 if let Some((what, started)) = self.finished(*call, outcome, fact.as_ref()) {
-                    self.done.push(Done {
-                        seq: record.seq,
-                        at_ms: record.at_ms,
-                        what,
-                        span: started.map(|started| (started, record.seq)),
-                    });
+                    let span = started.map(|started| (started, record.seq));
+                    self.push_done(call.reply, record, what, span);
                 }
                 return;
             }
@@ -85,6 +81,21 @@ impl Way {
             _ => return,
         };
         self.push(record.seq, record.at_ms, what);
+    }
+
+    /// A stop is recorded before the results of the calls that it ended, and stands behind them.
+    fn push_done(&mut self, reply: Seq, record: &Record, what: What, span: Option<(Seq, Seq)>) {
+        let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
+        let stop = self.done.pop_if(is_stop);
+        self.done.push(Done {
+            seq: stop.as_ref().map_or(record.seq, |stop| stop.seq),
+            at_ms: record.at_ms,
+            what,
+            span,
+        });
+        if let Some(stop) = stop {
+            self.push(record.seq, stop.at_ms, stop.what);
+        }
     }
 
     fn push(&mut self, seq: Seq, at_ms: i64, what: What) {

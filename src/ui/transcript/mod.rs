@@ -327,7 +327,7 @@ impl Transcript {
         for part in body {
             match part {
                 Part::Words(text) => {
-                    let text = text.to_string();
+                    let text = text.into_owned();
                     self.push(at, Kind::Words { text, cut: false });
                 }
                 Part::Thinking(text) => {
@@ -514,7 +514,7 @@ impl Transcript {
                 call.status = Status::Over {
                     outcome: Outcome::Interrupted {
                         output: Output::default(),
-                        why: "it belongs to the other branch".into(),
+                        why: "it goes on in the session that this one was forked from".into(),
                     },
                     took_ms: None,
                     exit: Exit::None,
