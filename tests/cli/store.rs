@@ -389,9 +389,6 @@ fn any_page_gone(journal: bool) {
     assert_eq!(well + forked + repaired + unreadable, pages);
     assert!(journal == (forked == 0), "{well} {forked} {repaired}");
     assert!(repaired < 10, "{well} {forked} {repaired}");
-    eprintln!(
-        "{pages} pages: {well} at once, {forked} with a fork, {repaired} after a repair, {unreadable} not"
-    );
 }
 
 #[test]
