@@ -108,6 +108,8 @@ use error::Doing;
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
+    // Dropped in this order, the other files last.
+    _before_closing: crate::config::BeforeClosing,
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
