@@ -100,7 +100,7 @@ pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
-pub use trees::{Cause, KnownTree, NewTree};
+pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
 
