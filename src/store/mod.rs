@@ -100,7 +100,7 @@ pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
-pub use trees::{Cause, KnownTree, NewTree};
+pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
 
@@ -108,6 +108,8 @@ use error::Doing;
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
+    // Dropped in this order, the other files last.
+    _before_closing: crate::config::BeforeClosing,
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
