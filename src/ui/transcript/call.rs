@@ -429,9 +429,13 @@ fn tail_of(
     let mut lines = Vec::new();
     let columns = layout.edge();
     for line in shown {
-        let line = line.patch_style(theme.dim);
+        let quiet = theme.dim.patch(line.style);
+        let spans = line.spans.into_iter();
+        let spans: Vec<Span<'static>> = spans
+            .map(|span| Span::styled(span.content, quiet.patch(span.style)))
+            .collect();
         let at = text::Break::Anywhere;
-        let mut wrapped = text::wrap(&line.spans, columns, &before, &before, at);
+        let mut wrapped = text::wrap(&spans, columns, &before, &before, at);
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > FOLDED_ROWS {
             wrapped.truncate(FOLDED_ROWS);

@@ -135,7 +135,7 @@ fn a_request_and_what_was_done_for_it_say_what_they_changed() {
     let scene = Scene::new();
     kept(&scene);
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     play.screens("changes");
     let lines = tree(&mut play, 90, 40);
     let line = |words: &str| {
@@ -163,7 +163,7 @@ fn only_lines_on_the_screen_are_asked_about_and_each_once() {
     let scene = Scene::new();
     kept(&scene);
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     let pane = &mut play.pane;
     let tree = pane.tree.as_mut().unwrap();
     (tree.scroll.top, tree.scroll.height) = (0, 2);
