@@ -4,6 +4,8 @@ use crate::support::Home;
 use crate::support::{ENTER, Terminal};
 use crate::{CONFIG, scripted, step};
 
+const RIGHT: &str = "\x1b[C";
+
 fn talked() -> (Home, String) {
     let home = scripted(&[step("First answer.", &[]), step("Second answer.", &[])]);
     let id = talk_once(&home);
@@ -311,7 +313,7 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.types("\x15remember");
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
-    terminal.types(ENTER);
+    terminal.types(RIGHT);
     terminal.sees("answered: First answer.");
     terminal.types("\x12");
     terminal.no_longer_sees("History");
@@ -326,7 +328,7 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     home.run(["-p", "-c", "a wrong way"]).expect(0);
     let mut terminal = Terminal::start(&home, &["-r"]);
     terminal.sees("remember me");
-    terminal.types(ENTER);
+    terminal.types(RIGHT);
     terminal.sees("First answer.");
     terminal.types("\x1b[H");
     terminal.types("\x06");
