@@ -33,6 +33,15 @@
 //! ([`tools::prepare`], or a run folder of [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
+//! # From another process
+//!
+//! Words, a stop, a pause, a verdict or another model may come from another process
+//! ([`session::Order`], `rewake send`, `allow`, …). They are rows of the store: words of the inbox,
+//! all else a [`core::signal::Signal`]. The engine looks for them between two steps, beside a step
+//! and while it waits, and turns each into the entry that it becomes, in the transaction that
+//! deletes its row. A question is recorded (`Asked`) before a person is asked, so any process can
+//! show it and answer it.
+//!
 //! # One key press
 //!
 //! With a screen the same engine runs on a thread of its own ([`ui::live`]). A key is bytes

@@ -25,6 +25,7 @@ mod run;
 mod sandbox;
 mod show;
 mod stats;
+pub(crate) mod steer;
 mod time;
 mod trust;
 
@@ -146,6 +147,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             project,
             json,
         } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
+        Invocation::Steer(steer) => steer::run(ctx, steer),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

@@ -35,6 +35,7 @@ use signal_hook::consts::signal;
 
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
+use super::inside::RUN_ENV;
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::spec::Spec;
@@ -184,6 +185,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
     };
     let spawned = command
         .current_dir(&spec.folder)
+        .env(RUN_ENV, folder.path().file_name().unwrap_or_default())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(failed)?)

@@ -181,6 +181,7 @@ mod tests {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         }
     }
 
@@ -289,7 +290,14 @@ mod tests {
             Ending::Left
         );
         assert_eq!(
-            of(vec![said("x"), call(), Entry::Stopped { draft: None }]),
+            of(vec![
+                said("x"),
+                call(),
+                Entry::Stopped {
+                    draft: None,
+                    origin: None
+                }
+            ]),
             Ending::Stopped
         );
         assert_eq!(of(vec![]), Ending::Killed);

@@ -27,6 +27,7 @@ mod rewind;
 mod said;
 pub mod sandbox;
 mod skills;
+mod steer;
 mod takeover;
 mod tmp;
 
@@ -41,6 +42,7 @@ pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
 pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
+pub use steer::{HERE, MAX_MESSAGE_BYTES, Order, Question, Sending, SteerError, read_image};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

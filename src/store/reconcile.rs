@@ -503,6 +503,14 @@ fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<
         )
         .doing(WHAT)?;
     }
+    // Else it would be obeyed once more.
+    if let Some(id) = line.signal {
+        tx.execute(
+            "DELETE FROM signals WHERE id = ?1 AND session = ?2",
+            [id, head.key],
+        )
+        .doing(WHAT)?;
+    }
     Prepared::of_line(line)?.record(tx, head, line.at_ms, line.owed)?;
     match head.tip == line.tip {
         true => Ok(()),

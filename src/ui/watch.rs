@@ -1,45 +1,77 @@
-//! A session that another process works in, looked at while it works. Nothing is locked,
-//! nothing is written: new entries and the streamed words are read from the store.
+//! A session that another process works in, looked at while it works. Nothing is locked: new
+//! entries and the streamed words are read from the store. What is said and answered here goes
+//! into the inbox and the signals, where that process finds it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
 use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
+use crate::core::entry::Seq;
+use crate::core::signal::Signal;
 use crate::core::state::State;
+use crate::engine::Command;
 use crate::model::Delta;
-use crate::session::{AppContext, SessionError};
+use crate::session::{AppContext, Order, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
 /// How far behind the screen is.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long what was said here waits to be sent.
+const SEND: Duration = Duration::from_millis(20);
+
+/// Who signals come from, as entries say it.
+const ORIGIN: &str = "screen";
+
 /// As many of the last entries are shown at first.
 const RECENT: u64 = 600;
 
 /// Dropped, the looking ends.
 pub(super) struct Watch {
+    commands: UnboundedSender<Command>,
     _stop: Sender<()>,
 }
 
 impl Watch {
     pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
         let (stop, stopped) = channel();
+        let (commands, mut said) = unbounded_channel();
         std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {
                 Ok(follower) => follower,
                 Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
             };
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+            let mut looked = Instant::now();
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SEND) {
+                while let Ok(command) = said.try_recv() {
+                    if let Err(error) = follower.send(&ctx, command, &on_event) {
+                        on_event(EngineEvent::Kept(Err(error.to_string())));
+                    }
+                }
+                if looked.elapsed() < LOOK {
+                    continue;
+                }
+                looked = Instant::now();
                 if let Err(error) = follower.again(&ctx, &on_event) {
                     tracing::warn!(%error, "a session cannot be watched any more");
                     return on_event(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
             }
         });
-        Watch { _stop: stop }
+        Watch {
+            commands,
+            _stop: stop,
+        }
+    }
+
+    /// What a command asks of the engine is asked of the other process.
+    pub(super) fn sender(&self) -> UnboundedSender<Command> {
+        self.commands.clone()
     }
 }
 
@@ -50,6 +82,8 @@ struct Follower {
     state: State,
     /// The streamed text that was sent to the screen.
     streamed: String,
+    /// The question that the screen shows: the place of its entry.
+    asked: Option<Seq>,
 }
 
 impl Follower {
@@ -65,6 +99,7 @@ impl Follower {
             id,
             state: State::new(tools::describe),
             streamed: String::new(),
+            asked: None,
         };
         let mut recent = Vec::new();
         let state = &mut follower.state;
@@ -117,6 +152,7 @@ impl Follower {
             on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
             self.streamed.clear();
         }
+        self.ask(on_event);
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
         if let Some(more) = stream
             .strip_prefix(&self.streamed)
@@ -129,5 +165,63 @@ impl Follower {
             on_event(EngineEvent::Free);
         }
         Ok(())
+    }
+
+    /// The first question that waits, each time it is another one.
+    fn ask(&mut self, on_event: &OnEngineEvent) {
+        let of = self.state.questions().count();
+        let Some((open, asked)) = self.state.questions().next() else {
+            self.asked = None;
+            return;
+        };
+        if self.asked.replace(asked.seq) == Some(asked.seq) {
+            return;
+        }
+        on_event(EngineEvent::Asked {
+            call: open.call.id,
+            why: asked.why.clone(),
+            // What is allowed for longer than this once is for the process that works here.
+            rule: None,
+            access: asked.access,
+            place: (1, of),
+        });
+    }
+
+    /// What the screen wants of the engine, sent to the one of the other process. What only an
+    /// engine of this process could do is left.
+    fn send(
+        &mut self,
+        ctx: &AppContext,
+        command: Command,
+        on_event: &OnEngineEvent,
+    ) -> Result<(), SteerError> {
+        let info = self.store.find(&self.id)?;
+        let order = match command {
+            Command::Say { message, blobs } => {
+                let types = message.images.iter().map(|image| image.media_type.clone());
+                let images = types.zip(blobs).collect();
+                let text = message.text;
+                ctx.send(&mut self.store, &self.id, text, images, ORIGIN)?;
+                on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
+                return Ok(());
+            }
+            Command::Decide { call, verdict, .. } => {
+                ctx.answer(&mut self.store, &info, Some(call), verdict, ORIGIN)?;
+                return Ok(());
+            }
+            Command::Stop => Order::Stop,
+            Command::Pause => Order::Pause,
+            Command::GoOn => Order::GoOn,
+            Command::Name(title) => Order::Signal(Signal::Name { title }),
+            Command::Compact => Order::Signal(Signal::Compact),
+            Command::Choose(choice) => Order::Signal(Signal::Choose {
+                model: choice.model,
+                mode: choice.mode,
+                effort: choice.effort,
+                temperature: choice.temperature,
+            }),
+            _ => return Ok(()),
+        };
+        ctx.steer(&mut self.store, &info, order, ORIGIN).map(drop)
     }
 }

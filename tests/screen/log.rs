@@ -121,6 +121,7 @@ pub mod entry {
             images: Vec::new(),
             via: Via::Prompt,
             command: None,
+            origin: None,
         }
     }
 
@@ -154,6 +155,7 @@ pub mod entry {
             by: By::Person,
             access: None,
             rule: None,
+            origin: None,
         }
     }
 
@@ -179,6 +181,7 @@ pub mod entry {
             by: By::Person,
             rule: None,
             access: None,
+            origin: None,
         }
     }
 
@@ -278,6 +281,7 @@ pub mod entry {
     pub fn stopped(draft: &str) -> Entry {
         Entry::Stopped {
             draft: Some(draft.into()),
+            origin: None,
         }
     }
 

@@ -309,7 +309,9 @@ impl Effects {
         app.engine += 1;
         app.phase = Phase::Watching;
         let on_event = self.on_engine_event(app.engine);
-        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, on_event));
+        let watch = Watch::start(Arc::clone(&self.ctx), id, on_event);
+        self.outbox = Some(Outbox::new(watch.sender(), self.to_screen.clone()));
+        self.watch = Some(watch);
     }
 
     fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
@@ -328,7 +330,9 @@ impl Effects {
 
     /// Tells the engine to leave; [`Effects::has_left`] says when it did.
     pub(crate) fn leave(&mut self, reason: SaveReason) {
-        self.watch = None;
+        if self.watch.take().is_some() {
+            self.outbox = None;
+        }
         self.leaving.retain(|live| !live.has_left());
         if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
             outbox.leave(&live, reason);

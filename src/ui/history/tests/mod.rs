@@ -92,6 +92,7 @@ fn said(text: &str) -> Entry {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     }
 }
 
