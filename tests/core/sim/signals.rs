@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rewake::core::entry::*;
 use rewake::core::next::Why;
@@ -12,11 +13,15 @@ use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Log, OnEvent, Rest};
 use rewake::store::{Message, Store};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
 
 use super::check::{check_acknowledged, check_end};
 use super::fake::{Fake, Outside, Script};
 use super::person::policy;
 use super::stage::{begin, fresh_store, settings};
+
+/// What was sent before is heard at once: this is far beyond it.
+const NEVER_HEARD: Duration = Duration::from_secs(10);
 
 /// Who sends what is counted.
 const SENT: &str = "sent";
@@ -176,7 +181,11 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
                     Rest::Waiting(_) if has_signals(dir, session) => {}
                     Rest::Waiting(_) => return true,
                 }
-                engine.idle().await.expect("the engine waits");
+                // What it never hears is found at the end.
+                match timeout(NEVER_HEARD, engine.idle()).await {
+                    Ok(waited) => waited.expect("the engine waits"),
+                    Err(_) => return true,
+                }
             }
         };
         let ended = tokio::select! {
