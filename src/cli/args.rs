@@ -806,8 +806,19 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             bound.push(arg);
         }
     }
+    // `-p -c go`: without a session to steer it is what is said.
+    let prints = |arg: &OsString| arg == "-p" || arg == "--print";
+    if options
+        && bound.iter().any(prints)
+        && let Some(last) = bound.pop_if(|last| STEERING.iter().any(|name| last == name))
+    {
+        bound.extend(["--".into(), last]);
+    }
     bound
 }
+
+/// Subcommands that are words of a prompt, too, where no session is named behind them.
+const STEERING: [&str; 7] = ["send", "stop", "pause", "go", "set", "allow", "deny"];
 
 fn is_hyphenated_text(arg: &OsString) -> bool {
     match arg.as_encoded_bytes() {
@@ -931,6 +942,13 @@ mod tests {
                 Session::New,
             ),
             ("-C /tmp -m a/b x", Some("x"), None, Session::New),
+            ("-p -c go", Some("go"), Some(Text), newest(false)),
+            (
+                "-p --output-format json go",
+                Some("go"),
+                Some(Json),
+                Session::New,
+            ),
         ];
         for (argv, prompt, headless, session) in table {
             assert_eq!(meant(argv), a_run(prompt, headless, session), "{argv}");
@@ -994,6 +1012,22 @@ mod tests {
                     file: Some("out.json".into()),
                     replace: Replace::Yes,
                 },
+            ),
+            (
+                "go @here",
+                Invocation::Steer(Steer::Go {
+                    id: "@here".to_string(),
+                }),
+            ),
+            (
+                "deny 0197 3.1 'not this'",
+                Invocation::Steer(Steer::Answer {
+                    id: id(),
+                    call: Some(CallId { reply: 3, index: 1 }),
+                    verdict: Verdict::Deny {
+                        reason: "the user said no: not this".to_string(),
+                    },
+                }),
             ),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
