@@ -14,6 +14,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::diff::Range;
+use super::doctor::Asked;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
 use super::steer::{self, SendArgs, SetArgs, Steer};
@@ -21,16 +22,17 @@ use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Mode, Verdict};
+use crate::core::text::nearest;
 use crate::headless::Ask;
 use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
 Examples:
   rewake                                the screen; offers what is unfinished here
-  rewake -c                             go on with the newest session here
+  rewake -c                             resume the newest session here
   rewake -p \"fix the failing test\"      work until it is done, then print the answer
   git diff | rewake -p \"review this\"    what is piped in is added to the prompt
-  rewake -p -c                          go on with what was interrupted here
+  rewake -p -c                          resume what was interrupted here
   rewake -p -c \"now the docs too\"       say more to the newest session here
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
   rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
@@ -68,6 +70,10 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     command: Option<Command>,
+
+    /// A `--` stood among the arguments: what is behind it is a prompt, whatever it looks like.
+    #[arg(skip)]
+    is_marked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -216,6 +222,14 @@ enum Command {
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
     },
+    /// Remove a session for good, from the journal too; what forks go on from stays
+    Purge {
+        /// The id of a session, or the beginning of it
+        id: String,
+        /// Remove it; without this it is only shown
+        #[arg(long)]
+        yes: bool,
+    },
     /// Do not offer an unfinished session any more; resuming it takes that back
     Dismiss {
         /// The id of a session, or the beginning of it
@@ -347,9 +361,19 @@ enum Command {
     /// Look at config, keys, store, locks, git and shell, and say what is wrong
     Doctor {
         /// Take a database that is older than what was recorded as it is: journal and mark are
-        /// moved aside, and sessions that were held can be gone on with
-        #[arg(long)]
+        /// moved aside, and sessions that were locked by it can be resumed
+        #[arg(long, conflicts_with_all = ["repair", "scrub"])]
         as_is: bool,
+        /// Make a damaged or lost database anew from what can be read of it and from the journal;
+        /// the old file is kept
+        #[arg(long)]
+        repair: bool,
+        /// Also take what is in another data folder, database or journal
+        #[arg(long, value_name = "PATH", requires = "repair")]
+        from: Vec<PathBuf>,
+        /// Read everything that is kept, and say what is damaged
+        #[arg(long, conflicts_with = "repair")]
+        scrub: bool,
     },
     /// Show a session that survives its own kill: needs no key and no network
     Demo,
@@ -420,6 +444,10 @@ pub(crate) enum Invocation {
         yes: bool,
     },
     Gc(Wanted),
+    Purge {
+        id: String,
+        yes: bool,
+    },
     Dismiss {
         id: String,
     },
@@ -458,10 +486,7 @@ pub(crate) enum Invocation {
         remove: bool,
     },
     Sandbox(Sandboxed),
-    Doctor {
-        /// A database that is older than what was recorded is taken as it is.
-        as_is: bool,
-    },
+    Doctor(Asked),
     Demo,
     Completion {
         shell: Shell,
@@ -517,10 +542,20 @@ pub(crate) enum Session {
     },
 }
 
+/// The subcommand that the first argument is most like: it was taken for a prompt, and what stands
+/// behind it for nothing that is known.
+pub(super) fn meant(argv: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let first = argv.into_iter().nth(1)?;
+    nearest_subcommand(first.to_str()?).filter(|meant| first != meant.as_str())
+}
+
 impl Cli {
     /// Reads the arguments of a process, its name first.
     pub(crate) fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(prompts_bound(argv))
+        let argv = prompts_bound(argv);
+        let is_marked = argv.iter().any(|arg| arg == "--");
+        let cli = Cli::try_parse_from(argv)?;
+        Ok(Cli { is_marked, ..cli })
     }
 
     /// The folder to work in, as typed.
@@ -563,6 +598,12 @@ impl Cli {
     /// What is meant, or what contradicts itself.
     pub(crate) fn invocation(self) -> Result<Invocation, clap::Error> {
         let Some(command) = self.command else {
+            if let Some(word) = self.prompt.as_deref().filter(|_| !self.is_marked)
+                && first_of(None, &self.run).is_none()
+                && let Some(meant) = mistyped(word)
+            {
+                return Err(Cli::command().error(ErrorKind::InvalidSubcommand, meant));
+            }
             return run(self.prompt, self.run).map(Invocation::Run);
         };
         if let Some(flag) = first_of(self.prompt.as_deref(), &self.run) {
@@ -606,6 +647,7 @@ impl Cli {
                 older_than_days: older_than,
                 yes,
             }),
+            Command::Purge { id, yes } => Invocation::Purge { id, yes },
             Command::Dismiss { id } => Invocation::Dismiss { id },
             Command::Compact { id } => Invocation::Compact { id },
             Command::Export {
@@ -662,7 +704,17 @@ impl Cli {
                 pretend,
                 command,
             }),
-            Command::Doctor { as_is } => Invocation::Doctor { as_is },
+            Command::Doctor {
+                as_is,
+                repair,
+                from,
+                scrub,
+            } => Invocation::Doctor(match (as_is, repair, scrub) {
+                (true, ..) => Asked::AsIs,
+                (_, true, _) => Asked::Repair { from },
+                (_, _, true) => Asked::Scrub,
+                _ => Asked::Look,
+            }),
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
             Command::Man => Invocation::Man,
@@ -680,6 +732,7 @@ impl Command {
             Command::Rewind(_) => "rewind",
             Command::Restore { .. } => "restore",
             Command::Gc { .. } => "gc",
+            Command::Purge { .. } => "purge",
             Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
@@ -747,6 +800,36 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
                 .find(|(given, _)| *given)
                 .map(|(_, flag)| format!("'{flag}'"))
         })
+}
+
+/// What is said of a prompt that is one word, and nearly the name of a subcommand: the call of the
+/// model that it would cost is hardly meant.
+fn mistyped(word: &str) -> Option<String> {
+    let meant = match word.to_lowercase().as_str() {
+        flag @ ("help" | "version") => format!("--{flag}"),
+        _ => nearest_subcommand(word)?,
+    };
+    Some(format!(
+        "there is no subcommand {word:?}: did you mean \"{meant}\"?\n\n  \
+         tip: to send it as a prompt: rewake -- {word}"
+    ))
+}
+
+fn nearest_subcommand(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    // Of a short name too many words are near: only its own letters are taken for it.
+    let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
+    nearest(word, names.filter(is_near)).map(str::to_string)
+}
+
+fn has_letters_of(word: &str, name: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.to_lowercase().chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(word) == sorted(name)
 }
 
 fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
@@ -993,6 +1076,13 @@ mod tests {
                     yes: true,
                 }),
             ),
+            (
+                "purge 0197 --yes",
+                Invocation::Purge {
+                    id: id(),
+                    yes: true,
+                },
+            ),
             ("dismiss 0197", Invocation::Dismiss { id: id() }),
             ("compact 0197", Invocation::Compact { id: id() }),
             (
@@ -1058,9 +1148,16 @@ mod tests {
             ("trust --remove", Invocation::Untrust),
             (
                 "doctor --set log.level=debug",
-                Invocation::Doctor { as_is: false },
+                Invocation::Doctor(Asked::Look),
             ),
-            ("doctor --as-is", Invocation::Doctor { as_is: true }),
+            ("doctor --as-is", Invocation::Doctor(Asked::AsIs)),
+            ("doctor --scrub", Invocation::Doctor(Asked::Scrub)),
+            (
+                "doctor --repair --from a --from b",
+                Invocation::Doctor(Asked::Repair {
+                    from: vec!["a".into(), "b".into()],
+                }),
+            ),
             ("demo", Invocation::Demo),
             (
                 "completion zsh",
@@ -1101,6 +1198,39 @@ mod tests {
             let message = refused(argv);
             assert!(message.contains(part), "{argv}: {message}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_a_subcommand_costs_no_call_of_the_model() {
+        for (argv, meant) in [
+            ("histroy", "history"),
+            ("-C /tmp Histori", "history"),
+            ("docter", "doctor"),
+            ("rewnid", "rewind"),
+            ("kye", "key"),
+            ("help", "--help"),
+        ] {
+            let word = argv.rsplit(' ').next().unwrap();
+            let message = refused(argv);
+            let want = format!("did you mean \"{meant}\"?");
+            assert!(message.contains(&want), "{argv}: {message}");
+            let how = format!("rewake -- {word}");
+            assert!(message.contains(&how), "{argv}: {message}");
+        }
+    }
+
+    #[test]
+    fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
+        for argv in ["hey", "go", "refactor", "test", "'histroy of it'"] {
+            let word = argv.trim_matches('\'');
+            assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
+        }
+        let word = Some("histroy");
+        assert_eq!(meant("-- histroy"), a_run(word, None, Session::New));
+        let newest = Session::Newest { fork: false };
+        assert_eq!(meant("-c histroy"), a_run(word, None, newest));
+        let text = Some(OutputFormat::Text);
+        assert_eq!(meant("-p histroy"), a_run(word, text, Session::New));
     }
 
     #[test]

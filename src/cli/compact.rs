@@ -35,6 +35,7 @@ impl Compaction {
                 }
             }
             Event::JournalFails(why) => note(&journal_fails(why)),
+            Event::Notice(text) => note(text),
             Event::Context(figures) => self.request_tokens = figures.request_tokens,
             Event::Delta(_)
             | Event::Queued(_)
@@ -43,6 +44,8 @@ impl Compaction {
             | Event::CommandNotRun { .. }
             | Event::Kept(_)
             | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_)
             | Event::Asked { .. } => {}
         }
     }
@@ -64,7 +67,7 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
                 open.call.name
             ),
         )
-        .with_hint(format!("rewake -p -r {short} goes on with it")));
+        .with_hint(format!("rewake -p -r {short} resumes it")));
     }
     if window::compactable(state).is_none() {
         line("nothing to summarise: only the newest exchange is in full");

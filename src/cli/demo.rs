@@ -34,6 +34,14 @@ protocol = \"script\"
 script = \"script.toml\"
 ";
 
+/// What a person does then: nothing of it is known here, not even whether there is a key.
+const NEXT: &str = "\
+On your own work, in the folder of a project:
+  rewake                      the screen; without a key it asks for one, or for a local model
+  rewake key PROVIDER         keeps a key without the screen: anthropic, openai, gemini, …
+  rewake -m ollama/MODEL      a model of this machine: no key
+  rewake --help               all the rest";
+
 const TASK: &str = "The test fails: sh test.sh. Find out why, and mend it.";
 const SLOW: &str = "sh test.sh";
 
@@ -51,7 +59,8 @@ pub(super) fn run() -> Result<u8, Trouble> {
     line("\nWhat the log and the files say:");
     match check(&scene)? {
         true => {
-            line("\nNothing was lost, and nothing ran twice. Try it on your own work: rewake");
+            line("\nNothing was lost, and nothing ran twice.\n");
+            line(NEXT);
             Ok(exit::DONE)
         }
         false => Err(failed(

@@ -14,7 +14,9 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
             )
         }
         Dismissal::Already => format!("{id} was dismissed already"),
-        Dismissal::NotOffered => format!("nothing is owed in {id}: it is not offered"),
+        Dismissal::NotOffered => {
+            format!("nothing is unfinished in {id}, so it is not offered anyway")
+        }
     };
     note(&said);
     Ok(exit::DONE)

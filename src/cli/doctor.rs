@@ -1,8 +1,9 @@
 //! `rewake doctor`: what was looked at, and what is wrong.
 //!
-//! It changes nothing, and one broken thing does not keep it from looking at the next.
+//! Without being asked to repair, it changes nothing, and one broken thing does not keep it from looking at the next.
 
 mod journal;
+mod repair;
 
 use crate::core::text::count;
 use std::path::{Path, PathBuf};
@@ -10,19 +11,30 @@ use std::process::{Command, Stdio};
 
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
-    self, Env, FilesConfig, FilesInTime, Loaded, Origin, Paths, Project, SandboxUse, Setting,
-    Standing,
+    self, Env, FilesConfig, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing,
 };
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-use crate::session::{Lost, short_id};
-use crate::store::{SessionFilter, SessionLock, Store, database};
+use crate::session::{self, Grade, Lost, journal_place, short_id, told_of};
+use crate::store::{SessionFilter, SessionLock, Store, StoreError, database};
 use crate::workspace::Here;
-use crate::workspace::files::guard;
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
+
+/// What is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    /// To look, and to change nothing.
+    Look,
+    /// A database that is older than what was recorded is taken as it is.
+    AsIs,
+    /// A damaged database is made anew, also from what these have.
+    Repair { from: Vec<PathBuf> },
+    /// Everything is read.
+    Scrub,
+}
 
 struct Report {
     wrong: u32,
@@ -51,11 +63,14 @@ pub(super) fn run(
     paths: &Paths,
     here: &Here,
     settings: &[Setting],
-    as_is: bool,
+    asked: &Asked,
 ) -> Result<u8, Trouble> {
-    if as_is {
-        let loaded = config::load(env, paths, &here.root, settings)?;
-        return journal::take_as_is(&loaded, paths);
+    let load = || config::load(env, paths, &here.root, settings);
+    match asked {
+        Asked::Look => {}
+        Asked::AsIs => return journal::take_as_is(&load()?, paths),
+        Asked::Repair { from } => return repair::repair(&load()?, paths, from),
+        Asked::Scrub => return repair::scrub(&load()?, paths),
     }
     let mut report = Report { wrong: 0 };
     report.ok(
@@ -291,7 +306,7 @@ fn standing(kernel: &Kernel) -> String {
         false => "no network of its own",
     };
     let files = match kernel.mounts {
-        true => "protected files are held",
+        true => "protected files are read-only",
         false => "protected files are compared",
     };
     format!(
@@ -302,70 +317,12 @@ fn standing(kernel: &Kernel) -> String {
 
 /// What is kept of the workspace's files, and what keeps it from being more.
 fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
-    let home = env.home().map(PathBuf::from);
-    let unfit = guard::unfit(&here.root, home.as_deref());
-    match (files.time, unfit) {
-        (FilesInTime::Off, _) => return report.note("files", "not kept (files.time)"),
-        (FilesInTime::Tools, _) => report.ok("files", "what file tools write is kept (files.time)"),
-        (FilesInTime::On, Some(why)) => {
-            report.note(
-                "files",
-                format!("only what file tools write is kept: {why}"),
-            );
+    for row in session::files_rows(env, paths, here, files) {
+        match row.grade {
+            Grade::Fine => report.ok("files", row.text()),
+            Grade::Note => report.note("files", row.text()),
+            Grade::Wrong => report.wrong("files", &row.what, row.hint.as_deref()),
         }
-        (FilesInTime::On, None) => report.ok(
-            "files",
-            format!(
-                "what is not ignored is kept: at most {} files of {:.1} MB",
-                files.max_files,
-                files.max_file_bytes as f64 / 1e6
-            ),
-        ),
-    }
-    if let Some(why) = guard::nearly_full(&paths.data_dir) {
-        report.wrong(
-            "files",
-            format!("not kept at present: {why}"),
-            Some("make room"),
-        );
-    }
-    if !database::exists(&paths.data_dir) {
-        return;
-    }
-    // What is wrong with the store is said of the store.
-    let Ok(Some(store)) = Store::open_current(&paths.data_dir) else {
-        return;
-    };
-    match (store.files_bytes(), store.last_tree_size(&here.root)) {
-        (Ok(stored), Ok(last)) => {
-            if let Some((count, bytes)) = last {
-                let megabytes = bytes as f64 / 1e6;
-                report.ok(
-                    "files",
-                    format!("{count} in the last tree, {megabytes:.1} MB"),
-                );
-            }
-            stored_bytes(report, stored, files.max_bytes);
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            report.wrong("files", error.to_string(), error.hint().as_deref());
-        }
-    }
-}
-
-fn stored_bytes(report: &mut Report, stored: u64, most: u64) {
-    let text = format!(
-        "{:.1} of {:.1} MB are used by all workspaces",
-        stored as f64 / 1e6,
-        most as f64 / 1e6
-    );
-    let hint = "rewake gc makes room";
-    match stored {
-        _ if stored >= most => {
-            report.wrong("files", format!("{text}: nothing more is kept"), Some(hint))
-        }
-        _ if stored >= most / 5 * 4 => report.note("files", format!("{text}; {hint}")),
-        _ => report.ok("files", text),
     }
 }
 
@@ -390,19 +347,23 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
             return;
         }
         Err(error) => {
-            report.wrong("store", error.to_string(), error.hint().as_deref());
+            damaged(report, "store", error, loaded, paths);
             return;
         }
     };
     match store.quick_check() {
-        Ok(problems) if problems.is_empty() => {
+        Ok(problems) if problems.iter().all(|problem| is_unused(problem)) => {
             let megabytes = database::bytes(&paths.data_dir) as f64 / 1e6;
             report.ok("store", format!("{megabytes:.1} MB, checked"));
+            if !problems.is_empty() {
+                let text = "pages are out of use, since something damaged was made anew";
+                report.note("store", text);
+            }
         }
         Ok(problems) => report.wrong("store", problems.join("; "), None),
-        Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
+        Err(error) => damaged(report, "store", error, loaded, paths),
     }
-    sessions(report, &store, paths);
+    sessions(report, &store, loaded, paths);
     if let Some(loaded) = loaded {
         journal::journal(report, &store, loaded, paths);
     }
@@ -411,6 +372,24 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
+}
+
+/// A page that nothing names: see [`Store::made_anew`].
+fn is_unused(problem: &str) -> bool {
+    problem.starts_with("Page ") && problem.ends_with(": never used")
+}
+
+/// With what the journal has besides.
+fn damaged(
+    report: &mut Report,
+    what: &str,
+    error: StoreError,
+    loaded: Option<&Loaded>,
+    paths: &Paths,
+) {
+    let place = loaded.and_then(|loaded| journal_place(&loaded.config.store, paths));
+    let error = told_of(error, place.as_ref());
+    report.wrong(what, error.to_string(), error.hint().as_deref());
 }
 
 fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
@@ -426,11 +405,11 @@ fn all_runs(paths: &Paths) -> Runs {
     Runs::new(paths.data_dir.join("runs"), "")
 }
 
-fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
+fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: &Paths) {
     let sessions = match store.sessions(SessionFilter::default(), MAX_SESSIONS) {
         Ok(sessions) => sessions,
         Err(error) => {
-            report.wrong("store", error.to_string(), error.hint().as_deref());
+            damaged(report, "store", error, loaded, paths);
             return;
         }
     };
@@ -438,7 +417,7 @@ fn sessions(report: &mut Report, store: &Store, paths: &Paths) {
     for info in &sessions {
         if let Err(error) = store.load(&info.id) {
             unreadable += 1;
-            report.wrong("session", error.to_string(), error.hint().as_deref());
+            damaged(report, "session", error, loaded, paths);
         }
         if let Some(pid) = SessionLock::holder(&paths.data_dir, &info.id) {
             let id = short_id(&info.id);

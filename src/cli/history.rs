@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::time::local_time;
 use crate::core::text::{count, one_line};
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, fork_words, short_id};
-use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo, Store};
+use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
+use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo};
 
 const MAX_SESSIONS: u32 = 100;
 const MAX_HITS: u32 = 50;
@@ -24,12 +24,8 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let here = ctx.workspace();
     let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
     for info in &sessions {
-        let state = match info.unfinished {
-            _ if ctx.is_in_use(&info.id) => "in use",
-            true if info.dismissed => "dismissed",
-            true => "unfinished",
-            false => "done",
-        };
+        let seen = glance(&store, info, GLANCE_ENTRIES);
+        let state = ctx.standing(info, &seen).word();
         let place = if info.workspace == here {
             "here".to_string()
         } else {
@@ -45,7 +41,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
             } else {
                 "entries"
             },
-            label(&store, info),
+            label(info, &seen),
             place,
         ));
     }
@@ -60,10 +56,10 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
 }
 
 /// The title, of a fork with what was said in it last.
-fn label(store: &Store, info: &SessionInfo) -> String {
+fn label(info: &SessionInfo, seen: &Glance) -> String {
     let title = info.title.as_deref().unwrap_or("untitled");
-    match fork_words(store, info) {
-        Some(words) => format!("{title} ⑂ {}", one_line(&words, FORK_CHARS)),
+    match info.forked_from {
+        Some(_) => format!("{title} ⑂ {}", one_line(seen.name(info), FORK_CHARS)),
         None => title.to_string(),
     }
 }

@@ -4,12 +4,16 @@
 use std::io::{IsTerminal, Write};
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush};
 
 use crate::config::{self, Config, Env, Key, Paths};
 use crate::report::{Trouble, exit, line, note};
 
 /// Longer is no key.
 const MAX_BYTES: usize = 16 * 1024;
+
+const ESC: u8 = 0x1b;
 
 pub(super) fn run(
     config: &Config,
@@ -29,12 +33,11 @@ pub(super) fn run(
         return Err(config.unknown_provider(provider).into());
     }
     let typed = match std::io::stdin().is_terminal() {
-        true => asked(provider),
-        false => read_line().map(Some),
+        true => asked(provider)?,
+        false => Some(without_paste_marks(&read_line().map_err(unread)?)),
     };
-    let typed = typed
-        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot read the key: {e}")))?
-        .ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing is changed"))?;
+    let typed =
+        typed.ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing is changed"))?;
     let file = config::keep_key(paths, provider, &typed)?;
     line(&format!(
         "the key of {provider} is kept in {}",
@@ -50,37 +53,120 @@ pub(super) fn run(
 }
 
 /// Typed on the terminal, a dot for each character. `None`: the user thought better of it.
-fn asked(provider: &str) -> std::io::Result<Option<String>> {
+fn asked(provider: &str) -> Result<Option<String>, Trouble> {
+    // Before it is asked for: what is typed at once must not be shown either.
+    enable_raw_mode().map_err(unread)?;
     eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
-    enable_raw_mode()?;
     let typed = typed();
-    disable_raw_mode()?;
+    // The rest of a paste is not for the shell, which would show it.
+    more_comes();
+    let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
+    disable_raw_mode().map_err(unread)?;
     eprint_flushed("\n");
     typed
 }
 
-fn typed() -> std::io::Result<Option<String>> {
-    const CTRL_C: u8 = 3;
-    const CTRL_D: u8 = 4;
-    const CTRL_U: u8 = 21;
-    let mut bytes = Vec::new();
+fn unread(error: std::io::Error) -> Trouble {
+    Trouble::new(exit::FAILED, format!("cannot read the key: {error}"))
+}
+
+fn typed() -> Result<Option<String>, Trouble> {
+    let mut typed = Typed::default();
     loop {
-        let before = bytes.len();
-        match read_byte()? {
-            None | Some(CTRL_C | 0x1b) => return Ok(None),
-            Some(CTRL_D) if bytes.is_empty() => return Ok(None),
-            Some(b'\r' | b'\n') => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            Some(CTRL_U) => bytes.clear(),
-            Some(8 | 127) => drop(bytes.pop()),
-            Some(byte) if !byte.is_ascii_control() && bytes.len() < MAX_BYTES => bytes.push(byte),
-            Some(_) => {}
+        let before = typed.bytes.len();
+        let Some(byte) = read_byte().map_err(unread)? else {
+            return Ok(None);
+        };
+        // An Esc that a person pressed comes alone; that of a paste does not.
+        let is_alone = byte == ESC && !more_comes();
+        match typed.push(byte, is_alone) {
+            Next::More => {}
+            Next::None => return Ok(None),
+            Next::Done => return Ok(Some(String::from_utf8_lossy(&typed.bytes).into_owned())),
+            Next::Odd => return Err(odd()),
         }
-        match bytes.len().cmp(&before) {
+        match typed.bytes.len().cmp(&before) {
             std::cmp::Ordering::Greater => eprint_flushed("•"),
-            std::cmp::Ordering::Less => eprint_flushed(&"\u{8} \u{8}".repeat(before - bytes.len())),
+            std::cmp::Ordering::Less => {
+                eprint_flushed(&"\u{8} \u{8}".repeat(before - typed.bytes.len()));
+            }
             std::cmp::Ordering::Equal => {}
         }
     }
+}
+
+/// What a terminal that marks pastes puts around one, behind its Esc.
+const PASTE_MARKS: [&[u8]; 2] = [b"[200~", b"[201~"];
+
+/// No key of a keyboard sends a longer sequence.
+const MAX_SEQUENCE: usize = 16;
+
+/// What was typed so far.
+#[derive(Default)]
+struct Typed {
+    bytes: Vec<u8>,
+    /// The sequence that an Esc began.
+    sequence: Option<Vec<u8>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    More,
+    Done,
+    /// The user thought better of it.
+    None,
+    /// What no key has.
+    Odd,
+}
+
+impl Typed {
+    fn push(&mut self, byte: u8, is_alone: bool) -> Next {
+        const CTRL_C: u8 = 3;
+        const CTRL_D: u8 = 4;
+        const CTRL_U: u8 = 21;
+        if let Some(sequence) = &mut self.sequence {
+            sequence.push(byte);
+            let is_open = PASTE_MARKS.iter().any(|mark| mark.starts_with(sequence));
+            return match &sequence[..] {
+                whole if PASTE_MARKS.contains(&whole) => {
+                    self.sequence = None;
+                    Next::More
+                }
+                begun if is_open && begun.len() < MAX_SEQUENCE => Next::More,
+                _ => Next::Odd,
+            };
+        }
+        match byte {
+            CTRL_C => return Next::None,
+            CTRL_D if self.bytes.is_empty() => return Next::None,
+            ESC if is_alone => return Next::None,
+            ESC => self.sequence = Some(Vec::new()),
+            b'\r' | b'\n' => return Next::Done,
+            CTRL_U => self.bytes.clear(),
+            8 | 127 => drop(self.bytes.pop()),
+            byte if byte.is_ascii_control() || self.bytes.len() >= MAX_BYTES => return Next::Odd,
+            byte => self.bytes.push(byte),
+        }
+        Next::More
+    }
+}
+
+fn odd() -> Trouble {
+    let why =
+        "what was typed holds a control character or an escape sequence, or is too long for a key";
+    Trouble::new(exit::USAGE, format!("{why}; nothing is kept"))
+        .with_hint("copy the key alone, and paste it; or: rewake key PROVIDER < FILE")
+}
+
+/// Whether the terminal sends more at once.
+fn more_comes() -> bool {
+    let stdin = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    let patience = Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
+    poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready > 0)
 }
 
 /// The first line of a pipe or a file.
@@ -93,6 +179,11 @@ fn read_line() -> std::io::Result<String> {
         bytes.push(byte);
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A file into which a terminal's paste was written has its marks.
+fn without_paste_marks(text: &str) -> String {
+    text.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "")
 }
 
 /// One at a time: what follows is for somebody else.
@@ -112,4 +203,47 @@ fn eprint_flushed(text: &str) {
     let mut err = std::io::stderr();
     // Whoever closed stderr wants none of it.
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of these bytes, which come at once.
+    fn typed(bytes: &str) -> (Next, String) {
+        let mut typed = Typed::default();
+        let mut next = Next::More;
+        for byte in bytes.bytes() {
+            next = typed.push(byte, false);
+            if next != Next::More {
+                break;
+            }
+        }
+        (next, String::from_utf8(typed.bytes).unwrap())
+    }
+
+    #[test]
+    fn the_marks_of_a_paste_are_no_part_of_the_key() {
+        for bytes in [
+            "sk-1\r",
+            "\u{1b}[200~sk-1\u{1b}[201~\r",
+            "\u{1b}[200~sk-1\r\u{1b}[201~",
+            "x\u{15}sk-12\u{7f}\r",
+        ] {
+            assert_eq!(typed(bytes), (Next::Done, "sk-1".to_string()), "{bytes:?}");
+        }
+        let piped = without_paste_marks("\u{1b}[200~sk-1\u{1b}[201~");
+        assert_eq!(piped, "sk-1");
+    }
+
+    #[test]
+    fn what_no_key_has_is_refused() {
+        for bytes in ["sk\u{1b}[31m", "\u{1b}[A", "sk\u{1}", "\u{1b}x", "a\tb"] {
+            assert_eq!(typed(bytes).0, Next::Odd, "{bytes:?}");
+        }
+        assert_eq!(typed(&"k".repeat(MAX_BYTES + 1)).0, Next::Odd);
+        let mut alone = Typed::default();
+        assert_eq!(alone.push(ESC, true), Next::None);
+        assert_eq!(Typed::default().push(3, false), Next::None);
+    }
 }

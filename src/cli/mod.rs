@@ -20,12 +20,14 @@ mod logging;
 mod models;
 mod permissions;
 mod ps;
+mod purge;
 mod rewind;
 mod run;
 mod sandbox;
 mod show;
 mod stats;
 pub(crate) mod steer;
+mod table;
 mod time;
 mod trust;
 
@@ -58,6 +60,9 @@ fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
     if let Some(line) = store.brought().line() {
         note(&line);
     }
+    if let Some(line) = store.made_anew() {
+        note(&line);
+    }
     Ok(store)
 }
 
@@ -65,6 +70,11 @@ fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
 fn usage(error: &clap::Error) -> u8 {
     let code = error.exit_code();
     let _ = error.print();
+    if error.kind() == clap::error::ErrorKind::UnknownArgument
+        && let Some(meant) = args::meant(std::env::args_os())
+    {
+        note(&format!("hint: did you mean {meant:?}?"));
+    }
     u8::try_from(code).unwrap_or(exit::USAGE)
 }
 
@@ -85,8 +95,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     let env = Env::capture(cd.as_deref())?;
     let paths = Paths::new(&env)?;
     let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
-    if let Invocation::Doctor { as_is } = invocation {
-        return doctor::run(&env, &paths, &here, &settings, as_is);
+    if let Invocation::Doctor(asked) = invocation {
+        return doctor::run(&env, &paths, &here, &settings, &asked);
     }
     paths.create()?;
     match invocation {
@@ -131,6 +141,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             yes,
         } => rewind::restore(ctx, &paths, &at, output.as_deref(), yes),
         Invocation::Gc(wanted) => gc::run(ctx, wanted),
+        Invocation::Purge { id, yes } => purge::run(ctx, &id, yes),
         Invocation::Dismiss { id } => dismiss::run(ctx, &id),
         Invocation::Compact { id } => compact::run(ctx, &id),
         Invocation::Export {
@@ -153,7 +164,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Completion { .. }
         | Invocation::Man
         | Invocation::Demo
-        | Invocation::Doctor { .. }
+        | Invocation::Doctor(_)
         | Invocation::Sandbox(_)
         | Invocation::Models { .. }
         | Invocation::Permissions { .. }

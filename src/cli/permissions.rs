@@ -9,10 +9,10 @@ use crate::session::AppContext;
 
 pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
     let rules = ctx.loaded.rules();
-    let mode = ctx.config().permission_mode.name();
+    let mode = ctx.config().permission_mode;
     if json {
         let rules: Vec<Value> = rules.iter().map(as_json).collect();
-        line(&json!({ "mode": mode, "rules": rules }).to_string());
+        line(&json!({ "mode": mode.name(), "rules": rules }).to_string());
         return Ok(exit::DONE);
     }
     for ListedRule { list, rule, origin } in &rules {
@@ -21,7 +21,10 @@ pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
     if rules.is_empty() {
         note("no rules: what the mode does not give asks, and is denied where nobody is asked");
     }
-    note(&format!("mode {mode}; deny beats ask beats allow"));
+    let (words, name) = (mode.words(), mode.name());
+    note(&format!(
+        "mode: {words} (permission_mode = {name:?}); deny beats ask beats allow"
+    ));
     Ok(exit::DONE)
 }
 

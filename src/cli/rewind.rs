@@ -4,7 +4,7 @@
 //! of the workspace are asked for one by one, of a person at a terminal; `--yes` is no answer to
 //! that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::diff::{Shown, tree};
+use super::diff::tree;
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
-use crate::core::rewind::kept;
+use crate::core::rewind::{PathChoice, kept};
 use crate::core::text::count;
 use crate::core::tree::{Change, Item, PathBytes, diff, path_text, tree_at};
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
 use crate::report::{Trouble, exit, line, note, raw};
-use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
+use crate::session::{AppContext, NEVER_SET_BACK, Session, Which, drive, journal_fails, short_id};
 use crate::store::Store;
 use crate::world::machine::Machine;
 
@@ -54,6 +54,12 @@ pub(crate) struct RewindArgs {
     /// Also what was changed outside of rewake
     #[arg(long, conflicts_with = "conversation")]
     pub exact: bool,
+    /// Leave this file, or what is in this folder, as it is
+    #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
+    pub keep: Vec<PathBuf>,
+    /// Set this file, or what is in this folder, back whoever changed it
+    #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
+    pub take: Vec<PathBuf>,
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
@@ -106,13 +112,15 @@ pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> 
     if let (true, Back::To(entry)) = (wanted.conversation, back) {
         return conversation(ctx, &wanted.id, entry, manner);
     }
+    let chosen = Chosen::of(ctx, wanted);
     let asked = |rewind: Rewind| Rewind {
         whole: wanted.exact,
+        chosen: chosen.paths.clone(),
         ..rewind
     };
     match (wanted.both, back) {
-        (true, Back::To(entry)) => both(ctx, &wanted.id, entry, manner, asked),
-        _ => files(ctx, &wanted.id, back, manner, asked),
+        (true, Back::To(entry)) => both(ctx, &wanted.id, entry, manner, &chosen, asked),
+        _ => files(ctx, &wanted.id, back, manner, &chosen, asked),
     }
 }
 
@@ -123,20 +131,7 @@ pub(super) fn restore(
     output: Option<&Path>,
     yes: bool,
 ) -> Result<u8, Trouble> {
-    let root = &ctx.here.root;
-    let mut named = BTreeSet::new();
-    for given in paths {
-        let cwd = ctx.env.cwd().canonicalize();
-        let cwd = cwd.unwrap_or_else(|_| ctx.env.cwd().to_path_buf());
-        let whole = path::clean(&path::join(
-            &cwd.to_string_lossy(),
-            &given.to_string_lossy(),
-        ));
-        let whole = PathBuf::from(whole);
-        let at = whole.strip_prefix(root).unwrap_or(&whole);
-        named.insert(at.as_os_str().as_bytes().to_vec());
-        named.insert(whole.as_os_str().as_bytes().to_vec());
-    }
+    let named: BTreeSet<PathBytes> = paths.iter().flat_map(|path| spelled(ctx, path)).collect();
     if let Some(output) = output {
         return print_one(ctx, &named, at, output);
     }
@@ -145,11 +140,72 @@ pub(super) fn restore(
         yes,
         json: false,
     };
-    files(ctx, &at.id, Back::To(at.entry), manner, |rewind| Rewind {
-        whole: true,
-        only: Some(named.clone()),
-        ..rewind
+    let none = Chosen::default();
+    files(ctx, &at.id, Back::To(at.entry), manner, &none, |rewind| {
+        Rewind {
+            whole: true,
+            only: Some(named.clone()),
+            ..rewind
+        }
     })
+}
+
+/// A path as a tree may have it: below the workspace's root, and whole.
+fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
+    let cwd = ctx.env.cwd().canonicalize();
+    let cwd = cwd.unwrap_or_else(|_| ctx.env.cwd().to_path_buf());
+    let whole = path::clean(&path::join(
+        &cwd.to_string_lossy(),
+        &given.to_string_lossy(),
+    ));
+    let whole = PathBuf::from(whole);
+    let below = whole.strip_prefix(&ctx.here.root).unwrap_or(&whole);
+    [below, &whole].map(|path| path.as_os_str().as_bytes().to_vec())
+}
+
+/// What is chosen for single paths.
+#[derive(Default)]
+struct Chosen {
+    paths: BTreeMap<PathBytes, PathChoice>,
+    /// As they were given, with how a tree may have them.
+    given: Vec<(PathBuf, [PathBytes; 2])>,
+}
+
+impl Chosen {
+    fn of(ctx: &AppContext, wanted: &RewindArgs) -> Chosen {
+        let take = wanted.take.iter().map(|path| (path, PathChoice::Take));
+        let keep = wanted.keep.iter().map(|path| (path, PathChoice::Keep));
+        let mut chosen = Chosen::default();
+        // Of a path that is named for both, the more careful one holds.
+        for (path, choice) in take.chain(keep) {
+            let spelled = spelled(ctx, path);
+            chosen
+                .paths
+                .extend(spelled.clone().map(|path| (path, choice)));
+            chosen.given.push((path.clone(), spelled));
+        }
+        chosen
+    }
+
+    /// Who mistypes a path must not believe that it is kept.
+    fn check(&self, rewinding: &Rewinding) -> Result<(), Trouble> {
+        let Rewinding { then, now, .. } = rewinding;
+        let delta = diff(now, then);
+        let is_at = |path: &PathBytes, given: &PathBytes| {
+            let rest = path.strip_prefix(given.as_slice());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        for (given, spelled) in &self.given {
+            let differs = |path: &PathBytes| spelled.iter().any(|given| is_at(path, given));
+            if !delta.0.keys().any(differs) {
+                let why = format!("nothing at {} differs from what it was", given.display());
+                let hint = "--keep and --take name a file that changed since, or a folder of some; \
+                            --preview lists them";
+                return Err(Trouble::new(exit::USAGE, why).with_hint(hint));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One file as it was, and nothing else.
@@ -231,7 +287,7 @@ fn copied(copy: &str, manner: Manner) {
 fn with_engine<T>(
     ctx: &AppContext,
     id: &str,
-    work: impl AsyncFnOnce(&mut Engine<Machine>, &str) -> T,
+    work: impl AsyncFnOnce(&mut Engine<Machine>, &str, &str) -> T,
 ) -> Result<(String, T), Trouble> {
     let which = Which::Named {
         id: id.to_string(),
@@ -248,7 +304,7 @@ fn with_engine<T>(
     };
     let (_commands, inbox) = unbounded_channel();
     let done = drive(session, inbox, Box::new(on_event), async |driver| {
-        work(&mut driver.engine, &folder).await
+        work(&mut driver.engine, &folder, &id).await
     })?;
     Ok((id, done))
 }
@@ -258,11 +314,12 @@ fn files(
     id: &str,
     back: Back,
     manner: Manner,
+    chosen: &Chosen,
     asked: impl Fn(Rewind) -> Rewind,
 ) -> Result<u8, Trouble> {
-    let (_, done) = with_engine(ctx, id, async |engine, folder| {
+    let (_, done) = with_engine(ctx, id, async |engine, folder, id| {
         let wanted = asked(ctx.rewind(folder, back));
-        match agreed(ctx, engine, wanted, manner).await? {
+        match agreed(ctx, engine, id, wanted, manner, chosen).await? {
             Agreed::Yes(rewinding) => {
                 let planned = kept(&rewinding.plan.kept);
                 let restored = engine.rewind(*rewinding).await.map_err(engine_trouble)?;
@@ -279,11 +336,12 @@ fn both(
     id: &str,
     to: Seq,
     manner: Manner,
+    chosen: &Chosen,
     asked: impl Fn(Rewind) -> Rewind,
 ) -> Result<u8, Trouble> {
-    let (origin, planned) = with_engine(ctx, id, async |engine, folder| {
+    let (origin, planned) = with_engine(ctx, id, async |engine, folder, id| {
         let wanted = asked(ctx.rewind(folder, Back::To(to)));
-        agreed(ctx, engine, wanted, manner).await
+        agreed(ctx, engine, id, wanted, manner, chosen).await
     })?;
     let rewinding = match planned? {
         Agreed::Yes(rewinding) => *rewinding,
@@ -294,7 +352,7 @@ fn both(
     let (copy, warning) = ctx.rewind_conversation(&mut store, &origin, to, Some(rewinding))?;
     drop(store);
     warning.iter().for_each(|warning| note(warning));
-    let (_, restored) = with_engine(ctx, &copy, async |engine, _| engine.restore().await)?;
+    let (_, restored) = with_engine(ctx, &copy, async |engine, _, _| engine.restore().await)?;
     let restored = restored.map_err(engine_trouble)?;
     let code = said(restored.as_ref(), &planned, Some(&copy), manner);
     note(&format!(
@@ -318,18 +376,21 @@ enum Agreed {
 async fn agreed(
     ctx: &AppContext,
     engine: &mut Engine<Machine>,
+    id: &str,
     mut wanted: Rewind,
     manner: Manner,
+    chosen: &Chosen,
 ) -> Result<Agreed, Trouble> {
     let mut rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
+    chosen.check(&rewinding)?;
     let store = ctx.open_store()?;
     if manner.preview {
-        shown(&store, &rewinding, manner)?;
+        shown(ctx, &store, id, &rewinding, manner)?;
         return Ok(Agreed::Over(code_of(rewinding.plan.kept.values())));
     }
     let is_asked = !manner.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if is_asked {
-        shown(&store, &rewinding, manner)?;
+        shown(ctx, &store, id, &rewinding, manner)?;
         let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
         let kept = rewinding
             .plan
@@ -352,7 +413,7 @@ async fn agreed(
         return Ok(Agreed::Yes(Box::new(rewinding)));
     }
     if !manner.yes {
-        shown(&store, &rewinding, manner)?;
+        shown(ctx, &store, id, &rewinding, manner)?;
         return Err(Trouble::new(
             exit::USAGE,
             "nothing was changed: nobody is there to say yes",
@@ -370,38 +431,21 @@ fn is_yes(question: &str) -> bool {
 }
 
 /// What would change, a line for each path; and what stays.
-fn shown(store: &Store, rewinding: &Rewinding, manner: Manner) -> Result<(), Trouble> {
-    let delta = diff(&rewinding.now, &rewinding.plan.target);
+fn shown(
+    ctx: &AppContext,
+    store: &Store,
+    id: &str,
+    rewinding: &Rewinding,
+    manner: Manner,
+) -> Result<(), Trouble> {
+    let preview = ctx.rewind_preview(store, id, rewinding)?;
     if manner.json {
-        let changes: Vec<Value> = delta
-            .0
-            .iter()
-            .map(|(path, change)| {
-                let what = match change {
-                    Change::Put { .. } => "write",
-                    Change::Gone { .. } => "remove",
-                };
-                json!({ "path": path_text(path), "what": what })
-            })
-            .collect();
-        let kept = rewinding.plan.kept.iter();
-        let kept: Vec<Value> = kept
-            .map(|(path, why)| json!({ "path": path_text(path), "why": why }))
-            .collect();
-        line(&json!({ "changes": changes, "kept": kept }).to_string());
-        return Ok(());
+        return shown_as_json(rewinding, &preview.warnings);
     }
-    for (path, change) in &delta.0 {
-        let target = match change {
-            Change::Put { item, .. } => Some(item),
-            Change::Gone { .. } => None,
-        };
-        let shown = Shown {
-            path: path_text(path),
-            before: rewinding.now.0.get(path),
-            now: target,
-        };
-        shown.print(store, true)?;
+    for row in &preview.rows {
+        if let Ok(change) = &row.planned {
+            line(&format!("{}  {}", row.name, change.text()));
+        }
     }
     let of_commands = &rewinding.plan.of_commands;
     if !of_commands.is_empty() {
@@ -416,8 +460,32 @@ fn shown(store: &Store, rewinding: &Rewinding, manner: Manner) -> Result<(), Tro
             paths.join(", ")
         ));
     }
+    preview.warnings.iter().for_each(|warning| note(warning));
     let (named, _) = kept(&rewinding.plan.kept);
     say_kept(&named, rewinding.plan.kept.len() as u64);
+    note(NEVER_SET_BACK);
+    Ok(())
+}
+
+fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), Trouble> {
+    let delta = diff(&rewinding.now, &rewinding.plan.target);
+    let changes: Vec<Value> = delta
+        .0
+        .iter()
+        .map(|(path, change)| {
+            let what = match change {
+                Change::Put { .. } => "write",
+                Change::Gone { .. } => "remove",
+            };
+            json!({ "path": path_text(path), "what": what })
+        })
+        .collect();
+    let kept = rewinding.plan.kept.iter();
+    let kept: Vec<Value> = kept
+        .map(|(path, why)| json!({ "path": path_text(path), "why": why }))
+        .collect();
+    let said = json!({ "changes": changes, "kept": kept, "warnings": warnings });
+    line(&said.to_string());
     Ok(())
 }
 
@@ -498,7 +566,7 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
 
 /// What somebody else alone changed was not to be set back.
 fn code_of<'a>(mut kept: impl Iterator<Item = &'a KeptWhy>) -> u8 {
-    match kept.any(|why| *why != KeptWhy::Yours) {
+    match kept.any(|why| !why.is_expected()) {
         true => exit::FAILED,
         false => exit::DONE,
     }
@@ -512,8 +580,9 @@ fn not_rewound(error: NotRewound) -> Trouble {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),
         NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
-            .with_hint("rewake -p -r ID goes on with it; --conversation leaves it behind"),
+            .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),
         NotRewound::NotKept(_) => Trouble::new(exit::RESUMABLE, error.to_string())
             .with_hint("nothing was changed; rewake doctor says what is kept"),
     }

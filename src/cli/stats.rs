@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 use serde_json::{Value, json};
 
+use super::table::{Cell, Column, Layout, Row, broken, terminal_columns};
 use crate::core::entry::Usage;
 use crate::core::text::count;
 use crate::model::Figures;
@@ -131,6 +132,19 @@ impl Sum {
         }
     }
 
+    /// In short `+` stands for what has no known price; a note says how much that is.
+    fn cost_cell(&self) -> Cell {
+        let short = match (self.known_cost(), self.unpriced) {
+            (Some(cost), 0) => format!("${cost:.2}"),
+            (Some(cost), _) => format!("${cost:.2}+"),
+            (None, _) => "?".to_string(),
+        };
+        Cell {
+            long: self.cost_text(),
+            short,
+        }
+    }
+
     fn to_json(&self) -> Value {
         json!({
             "sessions": self.sessions.len(),
@@ -208,18 +222,23 @@ impl Stats {
             .iter()
             .rev()
             .map(|(day, sum)| (day.to_string(), sum));
-        table("day", days.collect());
-        table("project", by_tokens(&self.projects));
-        table("model", by_tokens(&self.models));
-        table("in all", vec![(String::new(), &self.all)]);
-        note(&format!(
+        let tables = [
+            ("day", days.collect()),
+            ("project", by_tokens(&self.projects)),
+            ("model", by_tokens(&self.models)),
+            ("in all", vec![(String::new(), &self.all)]),
+        ];
+        let columns = terminal_columns();
+        print_tables(&tables, columns);
+        let say = |text: &str| note(&broken(text, columns));
+        say(&format!(
             "prices are of {}, or what the provider says it took; input is what no cache had",
             snapshot()
         ));
         if self.all.unpriced > 0 {
             let answers = count(self.all.unpriced, "answer");
             let tokens = tokens(self.all.unpriced_tokens);
-            note(&format!(
+            say(&format!(
                 "{answers} with {tokens} tokens have no known price and are in no sum; \
                  [models.\"NAME\"] in the config gives one"
             ));
@@ -253,35 +272,59 @@ fn by_tokens(sums: &BTreeMap<String, Sum>) -> Vec<(String, &Sum)> {
     rows
 }
 
-fn table(what: &str, rows: Vec<(String, &Sum)>) {
-    let shown = &rows[..rows.len().min(MAX_LINES)];
-    let longest = shown.iter().map(|(name, _)| name.chars().count());
-    let width = longest.fold(what.len(), usize::max);
-    let print = |cells: [&str; 7]| {
-        let [name, sessions, answers, input, cached, output, cost] = cells;
-        line(&format!(
-            "{name:<width$}  {sessions:>8}  {answers:>7}  {input:>7}  {cached:>7}  {output:>7}  {cost}"
-        ));
-    };
-    print([
-        what, "sessions", "answers", "input", "cached", "output", "cost",
-    ]);
-    for (name, sum) in shown {
-        print([
-            name,
-            &sum.sessions.len().to_string(),
-            &sum.answers.to_string(),
-            &tokens(sum.usage.input.saturating_add(sum.usage.cache_written)),
-            &tokens(sum.usage.cached),
-            &tokens(sum.usage.output),
-            &sum.cost_text(),
-        ]);
+/// One layout for all, so that the figures stand under each other.
+fn print_tables(tables: &[(&str, Vec<(String, &Sum)>)], terminal: Option<usize>) {
+    let of_table =
+        |sums: &[(String, &Sum)]| -> Vec<Row> { sums.iter().take(MAX_LINES).map(row).collect() };
+    let rows: Vec<Vec<Row>> = tables.iter().map(|(_, sums)| of_table(sums)).collect();
+    let heads: Vec<Row> = tables
+        .iter()
+        .map(|(what, _)| (what.to_string(), Vec::new()))
+        .collect();
+    let all: Vec<&Row> = rows.iter().flatten().chain(&heads).collect();
+    let layout = Layout::new(&COLUMNS, &all, terminal);
+    for ((what, sums), rows) in tables.iter().zip(&rows) {
+        line(&layout.head(what));
+        for row in rows {
+            line(&layout.row(row));
+        }
+        let more = sums.len() - rows.len();
+        if more > 0 {
+            line(&format!("… and {more} more; --json has all"));
+        }
+        line("");
     }
-    let more = rows.len() - shown.len();
-    if more > 0 {
-        line(&format!("… and {more} more; --json has all"));
+}
+
+const COLUMNS: [Column; 6] = [
+    column("sessions", 8, 2),
+    column("answers", 7, 3),
+    column("input", 7, 0),
+    column("cached", 7, 1),
+    column("output", 7, 0),
+    column("cost", 0, 0),
+];
+
+const fn column(head: &'static str, width: usize, left_out: u8) -> Column {
+    Column {
+        head,
+        width,
+        left_out,
     }
-    line("");
+}
+
+fn row((name, sum): &(String, &Sum)) -> Row {
+    let cells = vec![
+        Cell::of(sum.sessions.len()),
+        Cell::of(sum.answers),
+        Cell::of(tokens(
+            sum.usage.input.saturating_add(sum.usage.cache_written),
+        )),
+        Cell::of(tokens(sum.usage.cached)),
+        Cell::of(tokens(sum.usage.output)),
+        sum.cost_cell(),
+    ];
+    (name.clone(), cells)
 }
 
 /// `12k`, `1.2M`.

@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::in_use::{IN_USE, is_in_use};
+use super::kept_elsewhere::{IS_KEPT_KEY, is_kept_key};
 
 /// Why the text of a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -69,19 +70,34 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
 }
 
 /// The text of a regular file of at most `max_bytes`, without a byte order mark. Neither a
-/// pipe nor a device can hold the caller up. A file of the open session store is not opened.
+/// pipe nor a device can hold the caller up. A file of the open session store is not opened, and
+/// a kept key is not read, whatever its name here.
 pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     if is_in_use(path) {
         return Err(ReadError::Io(io::Error::other(IN_USE)));
     }
-    let file = OpenOptions::new()
+    let file = open(path, OFlags::empty())?;
+    if is_kept_key(&file) {
+        return Err(ReadError::Io(io::Error::other(IS_KEPT_KEY)));
+    }
+    read_text_from(file, max_bytes)
+}
+
+/// Without blocking on a pipe.
+pub(super) fn open(path: &Path, more: OFlags) -> Result<File, ReadError> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | more;
+    let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)
-        .map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadError::Missing,
-            _ => ReadError::Io(e),
-        })?;
+        .custom_flags(flags.bits() as i32)
+        .open(path);
+    opened.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ReadError::Missing,
+        _ => ReadError::Io(e),
+    })
+}
+
+/// The same of a file that is open already.
+pub fn read_text_from(file: File, max_bytes: u64) -> Result<String, ReadError> {
     if !file.metadata().map_err(ReadError::Io)?.is_file() {
         return Err(ReadError::NotAFile);
     }

@@ -12,7 +12,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::file::read_text;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::file::{open, read_text_from};
 use super::paths::create_private_dir;
 use super::{ConfigError, Origin, Paths, ReadError};
 
@@ -89,18 +92,18 @@ pub(super) fn kept_in(folder: &Path, provider: &str) -> Option<PathBuf> {
 
 /// The key that is kept in this file. `None`: there is none.
 pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
-    let metadata = match fs::symlink_metadata(file) {
-        Ok(metadata) => metadata,
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Ok(None);
+    // What was opened is what is looked at, and what is read.
+    let opened = match open(file, OFlags::NOFOLLOW) {
+        Ok(opened) => opened,
+        Err(ReadError::Missing) => return Ok(None),
+        Err(ReadError::Io(e)) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(unusable(file, "it is not a regular file"));
         }
         Err(e) => return Err(unusable(file, &e.to_string())),
     };
+    let metadata = opened
+        .metadata()
+        .map_err(|e| unusable(file, &e.to_string()))?;
     if !metadata.is_file() {
         return Err(unusable(file, "it is not a regular file"));
     }
@@ -117,11 +120,7 @@ pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
             file.display()
         )));
     }
-    let text = match read_text(file, MAX_KEY_BYTES) {
-        Ok(text) => text,
-        Err(ReadError::Missing) => return Ok(None),
-        Err(e) => return Err(unusable(file, &e.to_string())),
-    };
+    let text = read_text_from(opened, MAX_KEY_BYTES).map_err(|e| unusable(file, &e.to_string()))?;
     let origin = Origin::Kept(file.to_path_buf());
     checked(text.trim(), &origin).map(Some)
 }
@@ -130,6 +129,12 @@ pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
 pub(super) fn checked(secret: &str, origin: &impl fmt::Display) -> Result<String, ConfigError> {
     if secret.is_empty() {
         return Err(ConfigError::new(format!("{origin}: the key is empty")));
+    }
+    if secret.chars().any(char::is_control) {
+        return Err(ConfigError::new(format!(
+            "{origin}: the key holds a control character or an escape sequence"
+        ))
+        .with_hint("copy the key alone, without what a terminal puts around it"));
     }
     if !secret.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(ConfigError::new(format!(

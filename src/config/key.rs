@@ -5,7 +5,9 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::file::read_text;
+use rustix::fs::OFlags;
+
+use super::file::{open, read_text, read_text_from};
 use super::kept_key::{MAX_KEY_BYTES, checked, read_kept};
 use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
 
@@ -37,6 +39,22 @@ impl ProviderConfig {
             || is_kept()
     }
 
+    fn withheld(&self, file: &Path) -> ConfigError {
+        let (name, url) = (&self.name, &self.base_url);
+        let why = format!(
+            "the key of {name} in {} is not sent to {url}: this folder's own config chose that address",
+            file.display()
+        );
+        let variable = match self.api_key_env.first() {
+            Some(variable) => format!("set {variable} to a key for it"),
+            None => format!("name a variable with the key for it: providers.{name}.api_key_env"),
+        };
+        ConfigError::new(why).with_hint(format!(
+            "{variable}, or, if your key is meant for that address, \
+             say base_url = {url:?} below [providers.{name}] in your own config"
+        ))
+    }
+
     /// None when the provider needs no key.
     pub fn key(&self, env: &Env) -> Result<Option<Key>, ConfigError> {
         for name in &self.api_key_env {
@@ -50,7 +68,10 @@ impl ProviderConfig {
             }
         }
         if let Some(path) = &self.api_key_file {
-            return read_key(path).map(Some);
+            return read_key(path, self.is_key_file_of_project).map(Some);
+        }
+        if let Some(file) = &self.withheld_key {
+            return Err(self.withheld(file));
         }
         if let Some(path) = &self.kept_key
             && let Some(secret) = read_kept(path)?
@@ -76,8 +97,13 @@ impl ProviderConfig {
     }
 }
 
-fn read_key(path: &Path) -> Result<Key, ConfigError> {
-    let text = read_text(path, MAX_KEY_BYTES).map_err(|e| {
+/// The user may name the file of a kept key for another provider too; a project may not.
+fn read_key(path: &Path, is_of_project: bool) -> Result<Key, ConfigError> {
+    let text = match is_of_project {
+        true => read_text(path, MAX_KEY_BYTES),
+        false => open(path, OFlags::empty()).and_then(|file| read_text_from(file, MAX_KEY_BYTES)),
+    };
+    let text = text.map_err(|e| {
         ConfigError::new(format!("cannot read the key file {}: {e}", path.display()))
     })?;
     let origin = Origin::File {

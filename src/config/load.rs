@@ -6,13 +6,18 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
+use super::builtin::builtin;
 use super::file::{Digest, read_text};
+use super::kept_elsewhere;
 use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
 use super::merge::checked;
+use super::origin::dotted;
 use super::project::{Project, project_file};
 use super::provider::named_in;
+use super::schema::ChosenByProject;
 use super::{
-    Config, ConfigError, Env, Origin, Origins, Paths, Setting, Warning, granted, project, trust,
+    Config, ConfigError, Env, Origin, Origins, Paths, ProviderEntry, Setting, Warning, granted,
+    project, trust,
 };
 
 /// The config of one start, checked and complete, and what there is to say of it.
@@ -122,6 +127,7 @@ pub fn load(
     let granted = granted::read(&granted_file);
     files.insert(granted_file.clone(), granted.digest);
     leaves.extend(granted.leaves?);
+    let users_own = addresses(&leaves);
     if !same_file(&user_file, &project_file) {
         let layer = read_layer(&project_file);
         files.insert(project_file.clone(), layer.digest);
@@ -139,7 +145,10 @@ pub fn load(
     );
 
     let (mut config, origins) = checked(leaves)?;
+    kept_elsewhere::know(&paths.keys_dir());
     config.keys_dir = Some(paths.keys_dir());
+    config.chosen_by_project = chosen_by(&project_file, &config, &origins, &users_own);
+    withhold_headers(&mut config, &user_file, &origins, &mut warnings);
     Ok(Loaded {
         config,
         origins,
@@ -147,6 +156,85 @@ pub fn load(
         project,
         files,
     })
+}
+
+/// The address of each provider for which these leaves name one.
+fn addresses(leaves: &[Leaf]) -> BTreeMap<String, String> {
+    let address = |leaf: &Leaf| match (&leaf.path[..], &leaf.value) {
+        ([providers, name, key], Value::String(url))
+            if providers == "providers" && key == "base_url" =>
+        {
+            Some((name.clone(), url.clone()))
+        }
+        _ => None,
+    };
+    leaves.iter().filter_map(address).collect()
+}
+
+/// What the project's file says of where keys go and where they lie. An address that is built in,
+/// or that the user's own file says too, is the user's.
+fn chosen_by(
+    project_file: &Path,
+    config: &Config,
+    origins: &Origins,
+    users_own: &BTreeMap<String, String>,
+) -> BTreeMap<String, ChosenByProject> {
+    let bare = |url: &String| url.trim_end_matches('/').to_string();
+    let of_provider = |(name, entry): (&String, &ProviderEntry)| {
+        let is_projects = |key: &str| {
+            let origin = origins.of(&dotted(&["providers", name, key]));
+            matches!(origin, Origin::File { path, .. } if path == project_file)
+        };
+        let builtin = builtin(name).and_then(|builtin| builtin.base_url.as_ref());
+        let mut known = users_own.get(name).into_iter().chain(builtin).map(bare);
+        let url = entry.base_url.as_ref().map(bare);
+        let root = project_file.parent().and_then(Path::parent);
+        let is_inside = |file: &PathBuf| {
+            let real = |path: &Path| path.canonicalize().ok();
+            let (file, root) = (real(file), root.and_then(real));
+            matches!((file, root), (Some(file), Some(root)) if file.starts_with(&root))
+        };
+        let chosen = ChosenByProject {
+            is_key_elsewhere: entry.api_key_file.as_ref().is_some_and(|f| !is_inside(f)),
+            base_url: is_projects("base_url") && !known.any(|known| Some(known) == url),
+            api_key_file: is_projects("api_key_file"),
+        };
+        Some((name.clone(), chosen)).filter(|_| chosen.base_url || chosen.api_key_file)
+    };
+    config.providers.iter().filter_map(of_provider).collect()
+}
+
+/// The user's own headers may hold a key: they do not go to an address that the project chose.
+fn withhold_headers(
+    config: &mut Config,
+    user_file: &Path,
+    origins: &Origins,
+    warnings: &mut Vec<Warning>,
+) {
+    for (name, entry) in &mut config.providers {
+        if !(config.chosen_by_project.get(name)).is_some_and(|chosen| chosen.base_url) {
+            continue;
+        }
+        let is_users = |header: &String| {
+            let origin = origins.of(&dotted(&["providers", name, "headers", header]));
+            matches!(origin, Origin::File { path, .. } if path == user_file)
+        };
+        let before = entry.headers.len();
+        entry.headers.retain(|header, _| !is_users(header));
+        if entry.headers.len() < before {
+            let url = entry.base_url.as_deref().unwrap_or_default();
+            warnings.push(Warning {
+                text: format!(
+                    "the headers of [providers.{name}] in {} are not sent to {url}: \
+                     this folder's own config chose that address",
+                    user_file.display()
+                ),
+                hint: Some(format!(
+                    "if they are meant for it, say base_url = {url:?} there too"
+                )),
+            });
+        }
+    }
 }
 
 /// Relative paths in a file are meant from the folder of that file.
@@ -322,6 +410,67 @@ mod tests {
             loaded.origins.of("providers.ollama.base_url"),
             &Origin::Env("OLLAMA_HOST".into())
         );
+    }
+
+    #[test]
+    fn keys_of_the_user_do_not_go_to_an_address_that_the_project_chose() {
+        let f = Fixture::new();
+        let none = Env::new::<&str, &str>([], "/");
+        let keys = f.paths().keys_dir();
+        std::fs::create_dir_all(&keys).unwrap();
+        for name in ["openai", "groq"] {
+            super::super::keep_key(&f.paths(), name, "sk-kept").unwrap();
+        }
+        let own = "api_key_file = \"own\"\nheaders = { x-key = \"of-the-user\" }\n";
+        f.user(&format!("[providers.openai]\n{own}[providers.groq]\n"));
+        let project = "[providers.openai]\nbase_url = \"http://there/v1/\"\nheaders = { y = \"z\" }\n\
+                       [providers.groq]\nbase_url = \"https://there/v1\"\n";
+        f.project(project);
+        f.trust();
+        let loaded = f.load(&[], &[]).unwrap();
+        for name in ["openai", "groq"] {
+            let provider = loaded.config.provider(name).unwrap();
+            assert!(!provider.has_key(&none), "{name}");
+            let error = provider.key(&none).unwrap_err();
+            assert!(error.to_string().contains("is not sent to"), "{error}");
+            assert!(error.hint().unwrap().contains("in your own config"));
+            assert!(!provider.headers.contains_key("x-key"));
+        }
+        let chosen = loaded.config.model_name(&none).unwrap_err();
+        assert!(chosen.to_string().contains("is not sent to"), "{chosen}");
+        assert_eq!(loaded.config.provider("openai").unwrap().headers["y"], "z");
+        assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
+        // Nor when the project names the user's file itself, for this provider or for another.
+        let key = f.paths().config_dir.join("own");
+        std::fs::write(&key, "sk-of-the-user").unwrap();
+        let named = |name: &str| {
+            format!(
+                "[providers.{name}]\nprotocol = \"openai-chat\"\nbase_url = \"http://there/v1\"\n\
+                 api_key_file = {:?}\n",
+                key.display().to_string()
+            )
+        };
+        f.project(&format!("{}{}", named("openai"), named("theirs")));
+        f.trust();
+        let others = f.load(&[], &[]).unwrap();
+        for name in ["openai", "theirs"] {
+            let error = others.config.provider(name).unwrap().key(&none);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("is not sent to"), "{error}");
+        }
+        // A variable is of this start, and a flag too.
+        let vars = [("OPENAI_API_KEY", "sk-of-the-environment")];
+        let env = Env::new(vars, "/");
+        let provider = loaded.config.provider("openai").unwrap();
+        assert!(provider.has_key(&env) && provider.key(&env).is_ok());
+        let flagged = f.load(&[], &["providers.groq.base_url=https://there/v1"]);
+        let provider = flagged.unwrap().config.provider("groq").unwrap();
+        assert!(provider.has_key(&none) && provider.key(&none).is_ok());
+        // The user's own file says the same.
+        f.user("[providers.groq]\nbase_url = \"https://there/v1/\"");
+        let loaded = f.load(&[], &[]).unwrap();
+        let provider = loaded.config.provider("groq").unwrap();
+        assert!(provider.has_key(&none) && provider.key(&none).is_ok());
     }
 
     #[test]

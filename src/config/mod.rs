@@ -21,6 +21,7 @@ mod error;
 mod file;
 pub(crate) mod granted;
 mod in_use;
+mod kept_elsewhere;
 mod kept_key;
 mod key;
 mod layer;
@@ -39,8 +40,9 @@ pub(crate) mod write;
 pub use builtin::{EffortField, Protocol, Quirks};
 pub use env::Env;
 pub use error::{ConfigError, Warning};
-pub use file::{Digest, ReadError, read_text};
-pub use in_use::{FilesInUse, IN_USE, is_in_use};
+pub use file::{Digest, ReadError, read_text, read_text_from};
+pub use in_use::{BeforeClosing, FilesInUse, IN_USE, is_in_use};
+pub use kept_elsewhere::{IS_KEPT_KEY, is_kept_key, is_linked_key, key_with_other_name};
 pub use kept_key::{keep_key, remove_key};
 pub use key::Key;
 pub use load::{ListedRule, Loaded, load};
@@ -52,8 +54,8 @@ pub use provider::{
     ProviderConfig, default_model, keyed_providers,
 };
 pub use schema::{
-    Config, ContextConfig, FilesConfig, FilesInTime, InstructionsConfig, LogConfig, LogLevel,
-    ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
+    Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig, LogConfig,
+    LogLevel, ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
     RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
 };
 pub use setting::Setting;

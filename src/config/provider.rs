@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::builtin::{Builtin, Protocol, Quirks, builtin, builtins, elsewhere};
 use super::error::nearest;
 use super::kept_key::kept_in;
+use super::schema::ChosenByProject;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
@@ -27,6 +28,10 @@ pub struct ProviderConfig {
     /// Where a key of it is kept that a person typed, when there is one: read last. `None` for a
     /// server that wants no key.
     pub kept_key: Option<PathBuf>,
+    /// The workspace's own config names [`Self::api_key_file`].
+    pub is_key_file_of_project: bool,
+    /// A key of the user's that is not sent: the workspace's own config chose the address.
+    pub withheld_key: Option<PathBuf>,
     /// Sent with each request, besides those of the protocol. Values may be secrets.
     pub headers: BTreeMap<String, String>,
     /// Silence after which a stream counts as cut.
@@ -211,6 +216,7 @@ impl Config {
             return ModelName::parse(model);
         }
         let mut looked_for = Vec::new();
+        let mut withheld = None;
         for builtin in builtins() {
             let Some(model) = &builtin.default_model else {
                 continue;
@@ -222,7 +228,13 @@ impl Config {
                     model: model.to_string(),
                 });
             }
+            if provider.withheld_key.is_some() {
+                withheld = withheld.or(provider.key(env).err());
+            }
             looked_for.extend(provider.api_key_env);
+        }
+        if let Some(why) = withheld {
+            return Err(why);
         }
         let none = ConfigError::new(format!(
             "no model is configured, and none of these variables holds a key: {}",
@@ -259,7 +271,8 @@ impl Config {
 
     /// A key for it is in the environment or was kept, whatever else it may lack.
     fn names_key(&self, builtin: &Builtin, env: &Env) -> bool {
-        let folder = self.keys_dir.as_deref();
+        let is_sent = !self.chosen_by_project(&builtin.name).base_url;
+        let folder = self.keys_dir.as_deref().filter(|_| is_sent);
         let kept = folder.and_then(|folder| kept_in(folder, &builtin.name));
         builtin.key_env.iter().any(|name| env.var(name).is_some())
             || kept.is_some_and(|file| file.exists())
@@ -275,9 +288,23 @@ impl Config {
                 let wants_none = entry.api_key_env.as_deref() == Some("");
                 let folder = self.keys_dir.as_deref().filter(|_| !wants_none);
                 provider.kept_key = folder.and_then(|folder| kept_in(folder, name));
+                let chosen = self.chosen_by_project(name);
+                provider.is_key_file_of_project = chosen.api_key_file;
+                if chosen.base_url {
+                    let kept = provider.kept_key.take().filter(|file| file.exists());
+                    let own = provider
+                        .api_key_file
+                        .take_if(|_| !chosen.api_key_file || chosen.is_key_elsewhere);
+                    provider.withheld_key = own.or(kept);
+                }
                 Ok(provider)
             }
         }
+    }
+
+    fn chosen_by_project(&self, provider: &str) -> ChosenByProject {
+        let chosen = self.chosen_by_project.get(provider);
+        chosen.copied().unwrap_or_default()
     }
 
     /// The names of all providers there are.
@@ -368,6 +395,8 @@ fn complete(
         api_key_env,
         api_key_file: entry.api_key_file.clone(),
         kept_key: None,
+        is_key_file_of_project: false,
+        withheld_key: None,
         headers: entry.headers.clone(),
         idle_timeout_ms: entry.idle_timeout_ms.unwrap_or(IDLE_TIMEOUT_MS),
         progress_timeout_ms: entry.progress_timeout_ms.unwrap_or(PROGRESS_TIMEOUT_MS),

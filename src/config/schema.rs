@@ -64,6 +64,9 @@ pub struct Config {
     /// Where keys lie that a person typed. No file says it.
     #[serde(skip)]
     pub keys_dir: Option<PathBuf>,
+    /// By provider: what of it the workspace's own config says, and the user's own does not.
+    #[serde(skip)]
+    pub chosen_by_project: BTreeMap<String, ChosenByProject>,
 }
 
 impl Default for Config {
@@ -95,6 +98,7 @@ impl Default for Config {
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
             keys_dir: None,
+            chosen_by_project: BTreeMap::new(),
         }
     }
 }
@@ -416,6 +420,8 @@ pub struct FilesConfig {
     pub keep_days: u64,
     /// An effect waits so long for what the files are before it, milliseconds.
     pub wait_ms: u64,
+    /// Whether the kernel is asked to tell what changed.
+    pub watch: FilesWatch,
     /// Globs of ignored files that are covered all the same.
     pub include: Vec<String>,
     /// Globs of files that are not covered.
@@ -431,6 +437,7 @@ impl Default for FilesConfig {
             max_bytes: 2 * 1024 * 1024 * 1024,
             keep_days: 30,
             wait_ms: 3_000,
+            watch: FilesWatch::Auto,
             include: Vec::new(),
             exclude: Vec::new(),
         }
@@ -446,6 +453,16 @@ pub enum FilesInTime {
     On,
     /// Those that file tools write.
     Tools,
+    Off,
+}
+
+/// Whether the kernel tells what changed, or every look is at all files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesWatch {
+    /// Where that can be relied on.
+    Auto,
     Off,
 }
 
@@ -515,6 +532,16 @@ pub struct ProviderEntry {
     pub ca_file: Option<PathBuf>,
     /// The answers that protocol `script` plays.
     pub script: Option<PathBuf>,
+}
+
+/// Which of a provider's keys that decide who gets a secret come from the workspace's own config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChosenByProject {
+    /// And it is neither the address that is built in, nor one of the user's own config.
+    pub base_url: bool,
+    pub api_key_file: bool,
+    /// That file does not lie in the workspace.
+    pub is_key_elsewhere: bool,
 }
 
 /// Headers by name alone: their values may be secrets.

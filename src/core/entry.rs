@@ -454,6 +454,14 @@ pub enum About {
     Recalled,
     /// The mode, or whether a person answers questions, is another than the model knew.
     Mode { mode: Mode, is_attended: bool },
+    /// Files that the model has read were changed outside of rewake.
+    FilesChanged {
+        /// As they are told: below the workspace's root, or absolute.
+        paths: Vec<String>,
+        /// So many others changed too.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u64,
+    },
 }
 
 /// Who wrote what stands for the context.

@@ -35,9 +35,10 @@ mod git;
 #[cfg(test)]
 mod tests;
 
+use super::access::Access;
 use super::path;
 use super::rule::Likeness;
-use super::shell::{Assignment, SimpleCommand, Word};
+use super::shell::{self, Assignment, SimpleCommand, Word};
 
 pub(crate) use builtin::assigns;
 
@@ -157,6 +158,32 @@ const RUNNERS: &[&str] = &[
     "tclsh", "time", "timeout", "tmux", "trap", "tsx", "unshare", "uvx", "watch", "xargs", "zsh",
 ];
 
+/// These run what files of the workspace say, and a model writes those: beyond the workspace
+/// each use is another matter.
+#[rustfmt::skip]
+const RUN_THE_WORKSPACE: &[(&str, &[&str])] = &[
+    ("ant", &[]), ("bazel", &[]), ("bundle", &["exec"]), ("cargo", &["b", "bench", "build", "c", "check", "clippy", "d", "doc", "package", "publish", "r", "run", "rustc", "rustdoc", "t", "test"]),
+    ("cmake", &[]), ("composer", &["run-script", "test"]), ("ctest", &[]), ("docker", &["compose"]), ("dotnet", &["build", "msbuild", "publish", "run", "test"]),
+    ("flutter", &["build", "run", "test"]), ("go", &["build", "generate", "run", "test"]), ("gradle", &[]), ("gradlew", &[]), ("jest", &[]),
+    ("just", &[]), ("make", &[]), ("meson", &[]), ("mise", &[]), ("mix", &[]), ("mocha", &[]), ("mvn", &[]), ("ninja", &[]), ("nox", &[]),
+    ("npm", &["restart", "run", "run-script", "start", "stop", "t", "test"]), ("nx", &[]), ("pnpm", &["run", "start", "test"]), ("podman", &["compose"]),
+    ("poetry", &["run"]), ("pytest", &[]), ("rake", &[]), ("rspec", &[]), ("swift", &["build", "run", "test"]), ("task", &[]), ("tox", &[]),
+    ("turbo", &[]), ("uv", &["run"]), ("vitest", &[]), ("yarn", &["run", "start", "test"]), ("zig", &["build", "run", "test"]),
+];
+
+/// Whether a command may run what a file of the workspace says.
+pub(crate) fn runs_the_workspace(words: &[Word]) -> bool {
+    let [program, rest @ ..] = words else {
+        return false;
+    };
+    let verb = rest.first().map(|word| word.text.as_str());
+    let is_known = |(known, verbs): &(&str, &[&str])| {
+        *known == program.text && (verbs.is_empty() || verb.is_none_or(|v| verbs.contains(&v)))
+    };
+    // What a path names may be a file of the workspace.
+    program.text.contains('/') || RUN_THE_WORKSPACE.iter().any(is_known)
+}
+
 /// Whether a command runs another one that its words name, as `sudo` or `sh -c`.
 pub(crate) fn runs_others(words: &[Word]) -> Likeness {
     let Some((name, rest)) = words.split_first() else {
@@ -203,16 +230,51 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
     }
 }
 
+/// Whether a line only looks at things, as far as its words and the access that was asked for say.
+/// For who shows it: nothing is permitted by this.
+pub(crate) fn only_looks(line: &str, access: Option<Access>) -> bool {
+    let Ok(commands) = shell::split(line) else {
+        return false;
+    };
+    // What runs another program does what that does, whatever it may write.
+    let is_bound = |command: &SimpleCommand| {
+        access == Some(Access::Read)
+            && runs_others(&command.words) == Likeness::No
+            && !runs_the_workspace(&command.words)
+    };
+    let looks = |command: &SimpleCommand| {
+        let writes = command
+            .redirects
+            .iter()
+            .any(|r| r.writes && r.target.text != "/dev/null");
+        let moves = command.words.first().is_some_and(|word| word.text == "cd");
+        !writes && (moves || reads(command).is_ok() || is_bound(command))
+    };
+    commands.iter().all(looks) && commands.iter().any(shows_files)
+}
+
+/// Whether it says something of files, unlike `echo`.
+fn shows_files(command: &SimpleCommand) -> bool {
+    let Some(name) = command.words.first().map(|word| word.text.as_str()) else {
+        return false;
+    };
+    match LOOKERS.iter().find(|looker| looker.name == name) {
+        Some(looker) => looker.operands != Text && !["date", "test", "["].contains(&name),
+        // All others are here for what they look at, `cd` apart.
+        None => name != "cd",
+    }
+}
+
 /// What a command on the list looks at, or why it is not harmless, in words for a person.
 pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
-        return Err(format!("sets `{}`", a.name));
+        return Err(format!("it sets `{}`", a.name));
     }
     let Some((name, rest)) = command.words.split_first() else {
         return Ok(Reads::default());
     };
     if name.quoted || !name.is_literal() {
-        return Err("names its command in quotes".to_string());
+        return Err("it names its command in quotes".to_string());
     }
     // bash expands a `~` in the middle of what looks like an assignment.
     let is_unknown = |w: &&Word| w.expands || (w.tilde && !w.text.starts_with('~'));
@@ -226,7 +288,7 @@ pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
         _ if VERSIONED.contains(&name) && is_version(rest) => Ok(Reads::default()),
         _ => match LOOKERS.iter().find(|l| l.name == name) {
             Some(looker) => looker.reads(rest),
-            None => Err(format!("`{name}` is not on the list of harmless commands")),
+            None => Err(format!("`{name}` may do more than look")),
         },
     }
 }

@@ -40,19 +40,6 @@ const NEVER: &[&str] = &[
 /// Sub-commands that run anything, or make others do so.
 const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
 
-/// These run what files of the workspace say, and a model writes those: beyond the workspace
-/// each use is another matter.
-#[rustfmt::skip]
-const RUN_THE_WORKSPACE: &[(&str, &[&str])] = &[
-    ("ant", &[]), ("bazel", &[]), ("bundle", &["exec"]), ("cargo", &["b", "bench", "build", "c", "check", "clippy", "d", "doc", "package", "publish", "r", "run", "rustc", "rustdoc", "t", "test"]),
-    ("cmake", &[]), ("composer", &["run-script", "test"]), ("ctest", &[]), ("docker", &["compose"]), ("dotnet", &["build", "msbuild", "publish", "run", "test"]),
-    ("flutter", &["build", "run", "test"]), ("go", &["build", "generate", "run", "test"]), ("gradle", &[]), ("gradlew", &[]), ("jest", &[]),
-    ("just", &[]), ("make", &[]), ("meson", &[]), ("mise", &[]), ("mix", &[]), ("mocha", &[]), ("mvn", &[]), ("ninja", &[]), ("nox", &[]),
-    ("npm", &["restart", "run", "run-script", "start", "stop", "t", "test"]), ("nx", &[]), ("pnpm", &["run", "start", "test"]), ("podman", &["compose"]),
-    ("poetry", &["run"]), ("pytest", &[]), ("rake", &[]), ("rspec", &[]), ("swift", &["build", "run", "test"]), ("task", &[]), ("tox", &[]),
-    ("turbo", &[]), ("uv", &["run"]), ("vitest", &[]), ("yarn", &["run", "start", "test"]), ("zig", &["build", "run", "test"]),
-];
-
 /// For a command whose words are the only reason to ask.
 pub(crate) fn for_command(command: &SimpleCommand) -> Option<Rule> {
     named("Bash", command)
@@ -65,15 +52,7 @@ pub(crate) fn for_access(command: &SimpleCommand, access: Access) -> Option<Rule
         Access::Full => "Full",
         Access::Read | Access::Workspace => return None,
     };
-    let [program, rest @ ..] = command.words.as_slice() else {
-        return None;
-    };
-    let verb = rest.first().map(|word| word.text.as_str());
-    let runs_the_workspace = |(known, verbs): &(&str, &[&str])| {
-        *known == program.text && (verbs.is_empty() || verb.is_none_or(|v| verbs.contains(&v)))
-    };
-    // What a path names may be a file of the workspace.
-    if program.text.contains('/') || RUN_THE_WORKSPACE.iter().any(runs_the_workspace) {
+    if harmless::runs_the_workspace(&command.words) {
         return None;
     }
     named(name, command)

@@ -413,7 +413,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn why_path(&self, writes: bool, path: &str, spots: &[String]) -> String {
-        let does = if writes { "changes" } else { "looks at" };
+        let does = if writes { "it changes" } else { "it looks at" };
         match spots {
             [named, real, ..] if self.is_in_workspace(named) && !self.is_in_workspace(real) => {
                 format!("{does} `{path}`, which leads out of the workspace to `{real}`")
@@ -475,7 +475,7 @@ impl<'a> Evaluation<'a> {
             return Finding::Fine;
         }
         Finding::Unknown {
-            why: "looks at sessions of other projects".to_string(),
+            why: "it looks at sessions of other projects".to_string(),
             rule: offer::for_look_back(tool),
         }
     }
@@ -498,7 +498,7 @@ impl<'a> Evaluation<'a> {
             return Finding::Fine;
         }
         Finding::Unknown {
-            why: format!("calls `{name}`, a tool of a server"),
+            why: format!("it calls `{name}`, a tool of a server"),
             rule: offer::for_foreign(name),
         }
     }

@@ -246,6 +246,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// The tree that they begin with.
+    pub fn start(&self) -> &Tree {
+        &self.start
+    }
+
     /// `root` is the workspace's: paths below it have no slash in front.
     pub fn new(root: &str, start: Tree) -> Changes {
         Changes {
@@ -346,6 +351,15 @@ fn hex(hash: &ContentHash) -> String {
 pub type Merge<'a> =
     dyn FnMut(&ContentHash, &ContentHash, &ContentHash) -> Option<(ContentHash, u64)> + 'a;
 
+/// What a person chose for a path, and for all below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChoice {
+    /// As it was, whoever changed it.
+    Take,
+    /// As it is.
+    Keep,
+}
+
 /// What is asked of a setting back.
 pub struct Wanted<'a> {
     /// All that is covered, whoever changed it.
@@ -354,6 +368,8 @@ pub struct Wanted<'a> {
     pub only: Option<&'a BTreeSet<PathBytes>>,
     /// Paths that need an answer of their own, and have it.
     pub allowed: &'a BTreeSet<PathBytes>,
+    /// The longest path that leads to another decides.
+    pub chosen: &'a BTreeMap<PathBytes, PathChoice>,
     /// Whether a clean absolute path is protected.
     pub is_protected: &'a dyn Fn(&str) -> bool,
     /// When what lies at a path last changed: UTC, milliseconds since 1970.
@@ -371,6 +387,8 @@ pub struct Plan {
     pub of_commands: BTreeSet<PathBytes>,
     /// Paths that are set back with the changes of somebody else put onto them.
     pub merged: BTreeSet<PathBytes>,
+    /// Paths that stay whatever is chosen for them.
+    pub fixed: BTreeSet<PathBytes>,
 }
 
 /// What every path is to be.
@@ -388,8 +406,16 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
         if is_told_elsewhere(changes, path) {
             continue;
         }
-        let to = may_touch(changes, path, chain, wanted)
-            .and_then(|()| of_path(path, chain, wanted, &mut plan));
+        if never(changes, path).is_err() || as_it_was(chain).is_err() {
+            plan.fixed.insert(path.clone());
+        }
+        let choice = chosen_for(wanted.chosen, path);
+        let is_whole = wanted.whole || choice == Some(PathChoice::Take);
+        let to = match choice {
+            Some(PathChoice::Keep) => Err(KeptWhy::Chosen),
+            Some(PathChoice::Take) | None => may_touch(changes, path, chain, wanted, is_whole)
+                .and_then(|()| of_path(path, chain, wanted, is_whole, &mut plan)),
+        };
         match to {
             Ok(to) if to.as_ref() == now => {
                 plan.kept.insert(path.clone(), KeptWhy::Yours);
@@ -416,18 +442,21 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
     let Some(only) = only else {
         return true;
     };
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    only.contains(path) || ends.into_iter().any(|(end, _)| only.contains(&path[..end]))
+    to_root(path).any(|path| only.contains(path))
 }
 
-/// Whether a path may be set back at all.
-fn may_touch(
-    changes: &Changes,
-    path: &PathBytes,
-    chain: &Chain,
-    wanted: &Wanted<'_>,
-) -> Result<(), KeptWhy> {
-    let spot = absolute(&changes.root, path);
+/// A path, and the folders that it lies in, the deepest first.
+fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
+    std::iter::once(path).chain(slashes.map(|at| &path[..at]))
+}
+
+fn chosen_for(chosen: &BTreeMap<PathBytes, PathChoice>, path: &[u8]) -> Option<PathChoice> {
+    to_root(path).find_map(|path| chosen.get(path).copied())
+}
+
+/// Whether a path may be set back if that is asked for.
+fn never(changes: &Changes, path: &PathBytes) -> Result<(), KeptWhy> {
     if is_version_control(path) {
         return Err(KeptWhy::VersionControl);
     }
@@ -438,6 +467,19 @@ fn may_touch(
     {
         return Err(KeptWhy::Marker);
     }
+    Ok(())
+}
+
+/// Whether a path may be set back at all.
+fn may_touch(
+    changes: &Changes,
+    path: &PathBytes,
+    chain: &Chain,
+    wanted: &Wanted<'_>,
+    is_whole: bool,
+) -> Result<(), KeptWhy> {
+    never(changes, path)?;
+    let spot = absolute(&changes.root, path);
     if wanted.allowed.contains(path) {
         return Ok(());
     }
@@ -445,7 +487,7 @@ fn may_touch(
         return Err(KeptWhy::Outside);
     }
     // Whoever changed only their own has nothing to be asked.
-    let is_theirs = !wanted.whole && chain.links.iter().all(|link| link.by == By::Outside);
+    let is_theirs = !is_whole && chain.links.iter().all(|link| link.by == By::Outside);
     if !is_theirs && (wanted.is_protected)(&path::clean(&spot)) {
         return Err(KeptWhy::Protected);
     }
@@ -485,10 +527,20 @@ pub fn is_never_written(path: &[u8]) -> bool {
     is_version_control(path)
 }
 
+/// What lay there, unless it may have been there without being covered.
+fn as_it_was(chain: &Chain) -> Result<Option<Item>, KeptWhy> {
+    let may_have_been = chain.links.iter().any(|link| link.may_have_been);
+    match &chain.start {
+        None if may_have_been => Err(KeptWhy::Entered),
+        start => Ok(start.clone()),
+    }
+}
+
 fn of_path(
     path: &PathBytes,
     chain: &Chain,
     wanted: &mut Wanted<'_>,
+    is_whole: bool,
     plan: &mut Plan,
 ) -> Result<Option<Item>, KeptWhy> {
     let (start, now) = (&chain.start, chain.now());
@@ -511,12 +563,8 @@ fn of_path(
     if has_command {
         plan.of_commands.insert(path.clone());
     }
-    if wanted.whole {
-        let may_have_been = chain.links.iter().any(|link| link.may_have_been);
-        return match start {
-            None if may_have_been => Err(KeptWhy::Entered),
-            start => Ok(start.clone()),
-        };
+    if is_whole {
+        return as_it_was(chain);
     }
     if by.iter().all(|by| *by == By::Outside) {
         return Err(KeptWhy::Yours);

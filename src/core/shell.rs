@@ -133,6 +133,18 @@ pub(crate) fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     Ok(commands)
 }
 
+/// What begins, or goes on, with a reserved word.
+fn compound(word: &str) -> &'static str {
+    match word {
+        "for" | "while" | "until" | "do" | "done" | "select" | "foreach" | "repeat" => "a loop",
+        "if" | "then" | "elif" | "else" | "fi" | "case" | "esac" | "in" | "[[" | "]]" => {
+            "a condition"
+        }
+        "function" => "a function",
+        _ => "a compound command",
+    }
+}
+
 fn is_foreign_blank(c: char) -> bool {
     c.is_whitespace() && !c.is_ascii()
 }
@@ -166,7 +178,7 @@ impl SimpleCommand {
             return Err(Doubt("a command whose name is not written out"));
         }
         if !word.quoted && RESERVED.contains(&word.text.as_str()) {
-            return Err(Doubt("a loop, a condition or another compound command"));
+            return Err(Doubt(compound(&word.text)));
         }
         self.words.push(word);
         Ok(())

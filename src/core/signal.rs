@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::choice::Effort;
-use super::entry::{CallId, Mode, Seq, Verdict};
+use super::entry::{CallId, Choice, Entry, Mode, Seq, Verdict};
 use super::state::State;
 
 /// What is wanted of a session. The JSON of it is a format of the store: it only grows.
@@ -65,6 +65,37 @@ pub enum Signal {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usd: Option<f64>,
     },
+}
+
+/// Kinds of the entries that signals become.
+pub const BECOME: &[&str] = &[
+    "stopped", "paused", "lifted", "decided", "chose", "named", "closed", "woke",
+];
+
+impl Signal {
+    /// Whether the entry may be what it became. A rebuilt store asks, where nothing else tells.
+    pub fn became(&self, entry: &Entry) -> bool {
+        match (self, entry) {
+            (Signal::Stop { .. }, Entry::Stopped { origin, .. })
+            | (Signal::Pause { .. }, Entry::Paused { origin })
+            | (Signal::GoOn, Entry::Lifted { origin }) => origin.is_some(),
+            (Signal::GoOn, Entry::Chose(Choice { limits, origin, .. })) => {
+                limits.is_some() && origin.is_some()
+            }
+            (Signal::GoOn, Entry::Resumed { .. }) | (Signal::Compact, Entry::Compacted { .. }) => {
+                true
+            }
+            (Signal::Decide { call, .. }, Entry::Decided { call: decided, .. }) => call == decided,
+            (Signal::Choose { .. }, Entry::Chose(choice)) => {
+                choice.limits.is_none() && choice.origin.is_some()
+            }
+            (Signal::Limit { .. }, Entry::Chose(choice)) => {
+                choice.limits.is_some() && choice.origin.is_some()
+            }
+            (Signal::Name { title }, Entry::Named { title: named }) => title == named,
+            _ => false,
+        }
+    }
 }
 
 /// Why a signal can no longer be obeyed, in words for a person. `None`: it can.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::Access;
 use super::choice::Effort;
+use super::ending::{self, Ending};
 use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Kept, Layers,
@@ -21,6 +22,7 @@ use super::exchange;
 use super::freed::Freed;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
+use super::outside::Outside;
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, layers_bytes};
@@ -106,6 +108,8 @@ pub struct State {
     pub nonsense: u32,
     /// Files the model knows, with the hash it knows them by.
     pub seen: BTreeMap<String, String>,
+    /// What changed outside of rewake and was not told to the model.
+    pub outside: Outside,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
     /// Shell commands of the user that are not over, by the place of their entry.
@@ -289,6 +293,7 @@ impl State {
             turns: 0,
             nonsense: 0,
             seen: BTreeMap::new(),
+            outside: Outside::default(),
             background: BTreeMap::new(),
             user_commands: BTreeMap::new(),
             plan: None,
@@ -429,6 +434,20 @@ impl State {
             || self.first_open().is_some()
             || self.unchecked().is_some()
             || !self.background.is_empty()
+    }
+
+    /// How the session came to its end, if this was its last entry. [`ending::of_entries`] says the
+    /// same from the entries alone, but for an answer that is not compared with its schema yet.
+    pub fn ending(&self, last: Option<&Entry>) -> Ending {
+        match &self.halted {
+            Some(Halt::Stopped) => return Ending::Stopped,
+            Some(Halt::Failed(_)) => return Ending::Failed,
+            None => {}
+        }
+        match self.owed || self.first_open().is_some() || self.unchecked().is_some() {
+            true => Ending::with_work_owed(last),
+            false => Ending::Done,
+        }
     }
 
     /// The answer that is still to be compared with its schema.
@@ -716,6 +735,11 @@ impl State {
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
         }
+        let is_ours =
+            self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let last = self.tree.as_deref();
+        self.outside
+            .follow(record.seq, &record.entry, last, is_ours);
         if let Some(tree) = tree::named(&record.entry) {
             self.tree = Some(tree.to_string());
             self.may_differ_from_tree = false;
@@ -901,7 +925,8 @@ impl State {
                         self.user_commands.remove(entry);
                     }
                     Some(About::Recalled) => self.recall_due = false,
-                    Some(About::Instructions | About::Mode { .. }) | None => {}
+                    Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
+                    | None => {}
                 }
                 self.keep(record);
             }
@@ -1224,11 +1249,9 @@ impl State {
         let usable = |c: &OpenCall| {
             !c.cut && c.call.described.is_ok() && known.contains(c.call.name.as_str())
         };
-        let spoke = blocks
-            .iter()
-            .any(|b| matches!(b, Block::Text { text, .. } if !text.trim().is_empty()));
+        let spoke = ending::speaks(blocks);
         let sense = match self.calls.is_empty() {
-            true => spoke || stop == StopReason::Refusal,
+            true => ending::is_answer(blocks, stop),
             false => self.calls.iter().any(usable),
         };
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };
@@ -1248,6 +1271,7 @@ impl State {
         match fact {
             Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
                 self.seen.insert(path.clone(), hash.clone());
+                self.outside.known(path, seq);
             }
             Fact::Background { id, run, command } => {
                 let background = Background {

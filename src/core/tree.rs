@@ -103,6 +103,14 @@ impl Item {
             Item::Link { .. } | Item::Marker { .. } => None,
         }
     }
+
+    /// Of the content that is kept of it.
+    fn bytes(&self) -> u64 {
+        match self {
+            Item::File { bytes, .. } => *bytes,
+            Item::Link { .. } | Item::Marker { .. } => 0,
+        }
+    }
 }
 
 /// What became of one path.
@@ -152,13 +160,24 @@ impl Tree {
         diff(&Tree::default(), self)
     }
 
+    /// How many folders below the root have something of it, the root with them.
+    pub fn folders(&self) -> usize {
+        let mut folders = std::collections::BTreeSet::from([&b""[..]]);
+        for path in self.0.keys().filter(|path| !path.starts_with(b"/")) {
+            let mut path = &path[..];
+            while let Some(end) = path.iter().rposition(|b| *b == b'/') {
+                path = &path[..end];
+                if !folders.insert(path) {
+                    break;
+                }
+            }
+        }
+        folders.len()
+    }
+
     /// Bytes of the files in it, those left out not counted.
     pub fn bytes(&self) -> u64 {
-        let bytes = |item: &Item| match item {
-            Item::File { bytes, .. } => *bytes,
-            Item::Link { .. } | Item::Marker { .. } => 0,
-        };
-        self.0.values().map(bytes).sum()
+        self.0.values().map(Item::bytes).fold(0, u64::wrapping_add)
     }
 }
 
@@ -202,6 +221,24 @@ pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
         }
     }
     None
+}
+
+/// The tree of the files before anything was done for what stands at the place `seq`: the one
+/// that is known before it, else the first of all, if no effect began before that. With the place
+/// in `records` of the entry that names it.
+pub fn place_before(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
+    let known = seq.checked_sub(1).and_then(|seq| place_at(records, seq));
+    known.or_else(|| {
+        let mut before = records.iter().enumerate();
+        let first = before.find_map(|(place, record)| {
+            let is_end = may_change_files(&record.entry);
+            (is_end || named(&record.entry).is_some()).then_some((place, named(&record.entry)))
+        });
+        match first {
+            Some((place, Some(tree))) if records[place].seq >= seq => Some((place, tree)),
+            _ => None,
+        }
+    })
 }
 
 /// Whether something began with this entry that may change files. A command whose sandbox lets it
@@ -263,13 +300,11 @@ impl Delta {
         let mut out = vec![VERSION];
         let mut before: &[u8] = &[];
         for (path, change) in &self.0 {
-            let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
-            out.push(operation(change));
-            number(&mut out, shared as u64);
-            bytes(&mut out, &path[shared..]);
-            if let Change::Put { item, .. } = change {
-                encode_item(&mut out, item);
-            }
+            let item = match change {
+                Change::Put { item, .. } => Some(item),
+                Change::Gone { .. } => None,
+            };
+            record(&mut out, operation(change), before, path, item);
             before = path;
         }
         out
@@ -323,6 +358,17 @@ fn operation(change: &Change) -> u8 {
         Change::Put { entered: true, .. } => ENTERED,
         Change::Gone { left: false } => GONE,
         Change::Gone { left: true } => LEFT,
+    }
+}
+
+/// One path as it is stored, without what it shares with the one before.
+fn record(out: &mut Vec<u8>, operation: u8, before: &[u8], path: &[u8], item: Option<&Item>) {
+    let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
+    out.push(operation);
+    number(out, shared as u64);
+    bytes(out, &path[shared..]);
+    if let Some(item) = item {
+        encode_item(out, item);
     }
 }
 
@@ -444,5 +490,8 @@ impl<'a> Input<'a> {
     }
 }
 
+mod compact;
 #[cfg(test)]
 mod tests;
+
+pub use compact::{Builder, CompactTree, TreeSize};

@@ -91,9 +91,9 @@ impl<W: World> Engine<W> {
         let mut streaming = true;
         let mut tidy_at = Some(Instant::now() + SILENCE);
         loop {
-            let due = self.draft.due;
+            let (due, report) = (self.draft.due, self.report_files);
             let held_due = self.held_due();
-            let look_due = self.outside.due;
+            let look_due = self.signals_look.due;
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
@@ -102,7 +102,7 @@ impl<W: World> Engine<W> {
                     }
                 }
                 () = sleep_until(look_due), if stoppable == Stoppable::Yes => {
-                    if self.look_outside().await? == Heard::DropsStep {
+                    if self.look_for_signals().await? == Heard::DropsStep {
                         return Ok(None);
                     }
                 }
@@ -119,6 +119,9 @@ impl<W: World> Engine<W> {
                 }
                 () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
                     self.record_held().await?;
+                }
+                () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
+                    self.report_files();
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
                 found = self.look_behind.end(), if self.look_behind.is_running() => {
@@ -197,7 +200,7 @@ impl<W: World> Engine<W> {
                         return Ok(());
                     }
                 },
-                () = sleep_until(self.outside.due) => match self.look_outside().await? {
+                () = sleep_until(self.signals_look.due) => match self.look_for_signals().await? {
                     Heard::Nothing => {}
                     Heard::DropsStep => return Ok(()),
                     Heard::Something if self.state.paused || self.question(call).is_none() => {
@@ -337,6 +340,7 @@ impl<W: World> Engine<W> {
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.keep_draft()?;
         self.keep_input_again();
+        self.look_at_all_ahead();
         let printed = self.world.printed_bytes();
         if self.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {

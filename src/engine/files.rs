@@ -12,9 +12,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use super::attend::Stoppable;
-use super::{Engine, EngineError, Write};
+use super::{Engine, EngineError, Event, FilesWork, Write};
 use crate::core::access::Access;
 use crate::core::entry::{Entry, Guard, SaveReason};
 use crate::store::{Cause, NewTree};
@@ -23,6 +24,10 @@ use crate::world::{Boundary, Scope, Snapshot, Wish, World};
 /// The result of an edit, and a session that comes to rest, wait so long for what the files are
 /// then, and no longer.
 const AFTER_CALL: Duration = Duration::from_secs(1);
+
+/// Who waits for work at the files so long is told, and again after each of the second.
+pub(super) const SAID_AFTER: Duration = Duration::from_millis(200);
+pub(super) const SAID_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is recorded of the files.
 #[derive(Default)]
@@ -154,10 +159,13 @@ impl<W: World> Engine<W> {
     }
 
     /// The files are looked at while the model thinks.
-    pub(super) fn look_ahead(&self) {
+    pub(super) fn look_ahead(&mut self) {
         if !self.look_behind.is_running() {
-            self.world
-                .look_ahead(self.wish(Cause::Outside, Scope::All, Duration::MAX));
+            let wish = self.wish(Cause::Outside, Scope::All, Duration::MAX);
+            self.world.look_ahead(Wish {
+                is_whole: std::mem::take(&mut self.outside.is_due),
+                ..wish
+            });
         }
     }
 
@@ -205,7 +213,7 @@ impl<W: World> Engine<W> {
         })
     }
 
-    async fn snapshot(
+    pub(super) async fn snapshot(
         &mut self,
         wish: Wish,
         stoppable: Stoppable,
@@ -217,7 +225,20 @@ impl<W: World> Engine<W> {
             world.boundary(Boundary::AfterSnapshot).await;
             snapshot
         };
-        Ok(self.attend_quiet(step, stoppable).await?.map(Found::of))
+        let first = Some(Instant::now() + SAID_AFTER);
+        self.report_files = first;
+        let found = self.attend_quiet(step, stoppable).await;
+        if std::mem::take(&mut self.report_files) != first {
+            (self.on_event)(&self.state, Event::Files(None));
+        }
+        Ok(found?.map(Found::of))
+    }
+
+    /// An effect still waits for the look at the files.
+    pub(super) fn report_files(&mut self) {
+        self.report_files = Some(Instant::now() + SAID_AGAIN);
+        let seen = self.world.files_seen();
+        (self.on_event)(&self.state, Event::Files(Some(FilesWork::Looking { seen })));
     }
 
     pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
@@ -228,6 +249,7 @@ impl<W: World> Engine<W> {
             scope,
             live: (!live.is_empty()).then(|| live.join(", ")),
             at_most,
+            is_whole: false,
         }
     }
 }

@@ -41,8 +41,8 @@ impl<W: World> Engine<W> {
                     }
                     return Ok(());
                 }
-                () = sleep_until(self.outside.due) => {
-                    if self.look_outside().await? > Heard::Nothing {
+                () = sleep_until(self.signals_look.due) => {
+                    if self.look_for_signals().await? > Heard::Nothing {
                         return Ok(());
                     }
                 }

@@ -14,6 +14,7 @@ mod context;
 mod files;
 mod held;
 mod idle;
+mod outside;
 mod recall;
 mod rewind;
 mod signals;
@@ -27,7 +28,7 @@ pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
-pub use rewind::{Back, NotRewound, Rewind, Rewinding, stopped};
+pub use rewind::{AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, stopped};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -43,7 +44,9 @@ use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{self, Batch, Head, InboxId, Message, NewTree, Queued, Store, StoreError};
+use crate::store::{
+    self, Batch, Head, InboxId, LeftDraft, Message, NewTree, Queued, Store, StoreError,
+};
 use crate::tools;
 use crate::world::{Boundary, World};
 
@@ -80,6 +83,11 @@ pub enum Command {
     },
     /// The words that stand unsent in the input box.
     KeepInput(String),
+    /// The same of words that came along from another session: they are forgotten there.
+    BringInput {
+        text: String,
+        from: LeftDraft,
+    },
     /// From the next step on.
     Choose(Choice),
     Name(String),
@@ -100,6 +108,11 @@ pub enum Command {
     Note(String),
     /// Summarise all but the newest exchange when no call is open.
     Compact,
+    /// Files are to be set back: what that would change, or it is done, when no step is in
+    /// progress.
+    Rewind(Box<RewindOrder>),
+    /// An effect that waits for a look at the files waits until its end.
+    WaitForFiles,
     /// The rules changed.
     SetPermissionCheck(PermissionCheck),
     /// Leave, with all that runs going on.
@@ -135,12 +148,27 @@ pub enum Event<'a> {
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
     JournalFails(&'a str),
+    /// Something for a person to know, in a line: it goes on all the same.
+    Notice(&'a str),
     /// These words of the input box are on the disk.
     InputKept(&'a str),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.
     SummaryFailed(SummaryFailure<'a>),
+    /// What came of the [`Command::Rewind`] with this number.
+    RewindPlanned(u64, Planned),
+    /// What is done with the files, which a person waits for. `None`: nothing any more.
+    Files(Option<FilesWork>),
+}
+
+/// Work at the workspace's files that takes its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesWork {
+    /// They are being set back, which is not stopped: how many of how many.
+    SettingBack { done: u64, all: u64 },
+    /// An effect waits until they are looked at: how many were.
+    Looking { seen: u64 },
 }
 
 /// Why the engine came to rest.
@@ -233,6 +261,7 @@ pub struct Engine<W> {
     changed: bool,
     printed_bytes: u64,
     look_behind: files::LookBehind,
+    outside: outside::OutsideLooks,
     left: Option<SaveReason>,
     /// A person stopped this run: what waits in the inbox is not what they want done now.
     inbox_is_held: bool,
@@ -240,9 +269,13 @@ pub struct Engine<W> {
     waits_for_person: bool,
     /// Asked for by a person, and done when no call is open.
     compaction_wished: bool,
+    /// When it is said how far the look at the files is that an effect waits for.
+    report_files: Option<tokio::time::Instant>,
+    /// Asked for by a person, and done between two steps.
+    rewind_wished: Option<Box<RewindOrder>>,
     /// What the store had no room for of the input box.
-    unkept_input: Option<String>,
-    outside: signals::Outside,
+    unkept_input: Option<(String, Option<LeftDraft>)>,
+    signals_look: signals::SignalsLook,
     /// Commands of the user that this process was told to give the terminal to, and how they
     /// ended. Another process's are over.
     on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
@@ -281,12 +314,15 @@ impl<W: World> Engine<W> {
             changed: false,
             printed_bytes: 0,
             look_behind: files::LookBehind::default(),
+            outside: outside::OutsideLooks::default(),
             left: None,
             inbox_is_held: false,
             waits_for_person: false,
             compaction_wished: false,
+            report_files: None,
+            rewind_wished: None,
             unkept_input: None,
-            outside: signals::Outside::new(),
+            signals_look: signals::SignalsLook::new(),
             on_terminal: BTreeMap::new(),
             is_stale: false,
         }
@@ -343,6 +379,10 @@ impl<W: World> Engine<W> {
             self.hear().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
+            }
+            if let Some(order) = self.rewind_wished.take() {
+                self.obey_rewind(*order).await?;
+                continue;
             }
             match next(&self.state, &self.settings.policy, &self.pending()?) {
                 Step::RecordChoice => self.record_choice().await?,
@@ -542,6 +582,12 @@ impl Write {
     /// What was streaming is recorded with this, or void.
     fn clearing_stream(mut self) -> Write {
         self.clear.push(store::Draft::Stream);
+        self
+    }
+
+    /// What stood in the input box is recorded with this.
+    fn clearing_input(mut self) -> Write {
+        self.clear.push(store::Draft::Input);
         self
     }
 }

@@ -9,22 +9,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::files::Found;
-use super::{Engine, EngineError, Write};
+use tokio::time::{Instant, sleep_until};
+
+use super::files::{Found, SAID_AFTER, SAID_AGAIN};
+use super::{Engine, EngineError, Event, FilesWork, Write};
 use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
-use crate::core::rewind::{self, Cause, Changes, Plan, Wanted, named_since};
+use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, Wanted, named_since};
 use crate::core::state::Restoring;
-use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at};
+use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_before};
 use crate::store::contents::{self, NewContent, Place};
 use crate::store::{self, NewTree, Store, StoreError};
 use crate::workspace::files::merge3;
-use crate::world::{Boundary, RestoreOrder, Scope, World};
+use crate::world::{Boundary, RestoreEnd, RestoreOrder, RestoreProgress, Scope, World};
 
 /// To look at all files takes less.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -34,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub enum Back {
     /// As they were at this entry.
     To(Seq),
+    /// As they were before anything was done for the message at this entry.
+    Before(Seq),
     /// As they were before they were set back last.
     Undo,
 }
@@ -48,8 +55,55 @@ pub struct Rewind {
     pub only: Option<BTreeSet<PathBytes>>,
     /// Paths that need an answer of their own, and have it.
     pub allowed: BTreeSet<PathBytes>,
+    /// What was chosen for paths, and for all below them.
+    pub chosen: BTreeMap<PathBytes, PathChoice>,
     /// Whether a clean absolute path is protected.
-    pub is_protected: Arc<dyn Fn(&str) -> bool>,
+    pub is_protected: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for Rewind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rewind")
+            .field("back", &self.back)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A rewind that a person asked for while the session is open, by its number.
+#[derive(Debug, Clone)]
+pub struct RewindOrder {
+    pub number: u64,
+    pub rewind: Rewind,
+    pub then: AfterPlan,
+}
+
+/// What follows when it is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AfterPlan {
+    /// The person looks at it.
+    Show,
+    /// It is done here, if the files still are as in this tree, which the person saw.
+    Do { seen: String },
+    /// The same, and it is done by who makes a copy of the session.
+    HandOver { seen: String },
+}
+
+/// What came of a plan.
+#[derive(Debug)]
+pub enum Planned {
+    /// To be looked at; `is_other`: not what the person had seen and wanted done.
+    Shown {
+        rewinding: Box<Rewinding>,
+        is_other: bool,
+    },
+    /// For a copy of the session.
+    HandedOver(Box<Rewinding>),
+    /// It was done, or nothing had to be. The session of which this one is a copy that nothing
+    /// was said in since: both were gone back in.
+    Done {
+        copy_of: Option<String>,
+    },
+    Not(NotRewound),
 }
 
 /// Why files cannot be set back.
@@ -57,6 +111,8 @@ pub struct Rewind {
 pub enum NotRewound {
     #[error("the files are not known {0}")]
     Unknown(String),
+    #[error("there is no rewind to take back in this session")]
+    NothingToRedo,
     #[error("the session has a call without a result")]
     OpenCall,
     /// What they are now could not be kept.
@@ -73,10 +129,21 @@ impl From<StoreError> for NotRewound {
 }
 
 /// What is to be done, and not begun.
+#[derive(Debug)]
 pub struct Rewinding {
     pub plan: Plan,
+    /// What the files were then.
+    pub then: Tree,
+    /// When that was: UTC, milliseconds since 1970.
+    pub then_ms: i64,
     /// What the files are now.
     pub now: Tree,
+    /// The name of that tree.
+    pub before: String,
+    /// Shell commands that run now, and may write meanwhile.
+    pub running: Vec<String>,
+    /// See [`Planned::Done`].
+    pub copy_of: Option<String>,
     /// `Restoring`. `None`: nothing differs.
     pub entry: Option<Entry>,
     /// The tree that it names.
@@ -96,7 +163,14 @@ impl<W: World> Engine<W> {
         }
         let (_, records) = self.store.load(self.head.session())?;
         let (start, from, to) = place(&records, wanted.back)?;
-        let from = from.to_string();
+        let (from, then_ms) = (
+            from.to_string(),
+            start
+                .checked_sub(1)
+                .and_then(|n| records.get(n))
+                .map_or(0, |r| r.at_ms),
+        );
+        let copy_of = undone(&records).map(|undone| undone.copy_of);
         self.keep_before(&from).await?;
         let Some(before) = self.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
@@ -120,14 +194,22 @@ impl<W: World> Engine<W> {
                 whole: wanted.whole,
                 only: wanted.only.as_ref(),
                 allowed: &wanted.allowed,
+                chosen: &wanted.chosen,
                 is_protected: &*wanted.is_protected,
                 changed_ms: &changed_ms,
                 merge: &mut |base, ours, theirs| merged.merge(base, ours, theirs),
             },
         );
         let (entry, tree) = self.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
+        let of_user = self.state.user_commands.values().map(|c| &c.command);
+        let running = self.state.background.values().map(|b| &b.command);
         Ok(Rewinding {
+            then: changes.start().clone(),
+            then_ms,
             now: changes.now().clone(),
+            before,
+            running: running.chain(of_user).cloned().collect(),
+            copy_of,
             plan,
             entry,
             tree,
@@ -211,6 +293,88 @@ impl<W: World> Engine<W> {
         self.restore().await
     }
 
+    /// Plans what a person asked for, and does it if they said so.
+    pub(super) async fn obey_rewind(&mut self, order: RewindOrder) -> Result<(), EngineError> {
+        let RewindOrder {
+            number,
+            rewind,
+            then,
+        } = order;
+        let (_, records) = self.store.load(self.head.session())?;
+        if rewind.back == Back::Undo
+            && let Some(Undone {
+                copy_of,
+                has_files: false,
+            }) = undone(&records)
+        {
+            let copy_of = Some(copy_of);
+            let planned = Planned::Done { copy_of };
+            (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+            return Ok(());
+        }
+        let planned = match self.plan_rewind(&rewind).await {
+            Err(NotRewound::Engine(error)) => {
+                // Asked for until it is planned.
+                self.rewind_wished = Some(Box::new(RewindOrder {
+                    number,
+                    rewind,
+                    then,
+                }));
+                return Err(error);
+            }
+            Err(error) => Planned::Not(error),
+            Ok(rewinding) => {
+                let is_seen = |seen: &String| *seen == rewinding.before;
+                match &then {
+                    AfterPlan::HandOver { seen } if is_seen(seen) => {
+                        Planned::HandedOver(Box::new(rewinding))
+                    }
+                    AfterPlan::Do { seen } if is_seen(seen) => {
+                        let copy_of = rewinding.copy_of.clone();
+                        self.rewind(rewinding).await?;
+                        Planned::Done { copy_of }
+                    }
+                    then => Planned::Shown {
+                        is_other: *then != AfterPlan::Show,
+                        rewinding: Box::new(rewinding),
+                    },
+                }
+            }
+        };
+        (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+        Ok(())
+    }
+
+    /// Waits for the end, and says how far it is where it takes its time.
+    async fn told_of(
+        &mut self,
+        step: impl Future<Output = RestoreEnd>,
+        progress: &RestoreProgress,
+    ) -> RestoreEnd {
+        let mut step = pin!(step);
+        let first = Instant::now() + SAID_AFTER;
+        let mut due = first;
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut step => {
+                    if due != first {
+                        (self.on_event)(&self.state, Event::Files(None));
+                    }
+                    return end;
+                }
+                () = sleep_until(due) => {
+                    due = Instant::now() + SAID_AGAIN;
+                    let work = FilesWork::SettingBack {
+                        done: progress.done.load(Ordering::Relaxed),
+                        all: progress.all.load(Ordering::Relaxed),
+                    };
+                    (self.on_event)(&self.state, Event::Files(Some(work)));
+                }
+            }
+        }
+    }
+
     /// Does what is not done yet of what was recorded.
     ///
     /// # Errors
@@ -235,7 +399,13 @@ impl<W: World> Engine<W> {
             .collect();
         let world = Rc::clone(&self.world);
         world.boundary(Boundary::BeforeRestore).await;
-        let end = world.restore(RestoreOrder { before, target }).await;
+        let progress = Arc::new(RestoreProgress::default());
+        let order = RestoreOrder {
+            before,
+            target,
+            progress: Arc::clone(&progress),
+        };
+        let end = self.told_of(world.restore(order), &progress).await;
         world.boundary(Boundary::AfterRestore).await;
         let scope = Scope::AllAnd(scope.into_iter().collect());
         let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
@@ -282,6 +452,9 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
         Back::To(seq) => place_at(records, seq)
             .map(|(place, tree)| (place + 1, tree, Some(seq)))
             .ok_or_else(|| NotRewound::Unknown(format!("at entry {seq}"))),
+        Back::Before(seq) => place_before(records, seq)
+            .map(|(place, tree)| (place + 1, tree, Some(seq.saturating_sub(1))))
+            .ok_or_else(|| NotRewound::Unknown(format!("before entry {seq}"))),
         Back::Undo => records
             .iter()
             .enumerate()
@@ -290,10 +463,34 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
                 Entry::Restoring { before, .. } => Some((place, before.as_str(), None)),
                 _ => None,
             })
-            .ok_or_else(|| {
-                NotRewound::Unknown("before a rewind: there was none in this session".to_string())
-            }),
+            .ok_or(NotRewound::NothingToRedo),
     }
+}
+
+/// A session that is a copy in which nothing was said: the person went back in the conversation.
+struct Undone {
+    /// The session that it is a copy of.
+    copy_of: String,
+    /// Files were set back in the copy, too.
+    has_files: bool,
+}
+
+fn undone(records: &[Record]) -> Option<Undone> {
+    let mut has_files = false;
+    for record in records.iter().rev() {
+        match &record.entry {
+            Entry::Said { .. } => return None,
+            Entry::Restoring { .. } => has_files = true,
+            Entry::Forked { from } => {
+                return Some(Undone {
+                    copy_of: from.session.clone(),
+                    has_files,
+                });
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// What became of each path since then.

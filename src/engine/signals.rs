@@ -26,7 +26,7 @@ const LOOK_AT_REST: Duration = Duration::from_secs(1);
 const AT_REST: Duration = Duration::from_secs(600);
 
 /// What is known of what other processes wrote.
-pub(super) struct Outside {
+pub(super) struct SignalsLook {
     /// When it is looked next.
     pub due: Instant,
     /// What the store said at the last look. `None`: look in any case.
@@ -43,10 +43,10 @@ pub(super) struct Outside {
     compaction: Option<SignalId>,
 }
 
-impl Outside {
-    pub(super) fn new() -> Outside {
+impl SignalsLook {
+    pub(super) fn new() -> SignalsLook {
         let now = Instant::now();
-        Outside {
+        SignalsLook {
             due: now,
             version: None,
             active: now,
@@ -71,30 +71,30 @@ pub(super) enum Heard {
 impl<W: World> Engine<W> {
     /// The engine does something: it is looked often.
     pub(super) fn is_active(&mut self) {
-        self.outside.active = Instant::now();
+        self.signals_look.active = Instant::now();
     }
 
     /// A person is waited for from here on: what they sent before is heard at once.
     pub(super) fn begin_to_wait(&mut self) {
-        self.outside.due = Instant::now();
+        self.signals_look.due = Instant::now();
     }
 
     /// The look that is due, beside a step or while a person is waited for. That there is no room
     /// for what was heard ends no step: it is heard again at the next look.
-    pub(super) async fn look_outside(&mut self) -> Result<Heard, EngineError> {
+    pub(super) async fn look_for_signals(&mut self) -> Result<Heard, EngineError> {
         let now = Instant::now();
-        let pause = match now.duration_since(self.outside.active) > AT_REST {
+        let pause = match now.duration_since(self.signals_look.active) > AT_REST {
             true => LOOK_AT_REST,
             false => LOOK,
         };
-        self.outside.due = now + pause;
+        self.signals_look.due = now + pause;
         let version = self.store.data_version()?;
-        if self.outside.version == Some(version) {
+        if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
         }
         match self.hear().await {
             Ok(heard) => {
-                self.outside.version = Some(version);
+                self.signals_look.version = Some(version);
                 Ok(heard)
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
@@ -109,7 +109,7 @@ impl<W: World> Engine<W> {
     pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
         let mut heard = Heard::Nothing;
         for sent in self.store.signals(self.head.session())? {
-            if self.outside.compaction != Some(sent.id) {
+            if self.signals_look.compaction != Some(sent.id) {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
@@ -132,7 +132,7 @@ impl<W: World> Engine<W> {
             Ok(signal) => late(&self.state, signal),
             Err(why) => Some(format!("it cannot be read: {why}")),
         };
-        let (signal, wished) = match (signal, late, self.outside.compaction) {
+        let (signal, wished) = match (signal, late, self.signals_look.compaction) {
             (Ok(Signal::Compact), None, None) => (Signal::Compact, true),
             (Ok(signal), None, _) if signal != Signal::Compact => (signal, false),
             (_, why, _) => {
@@ -144,19 +144,19 @@ impl<W: World> Engine<W> {
         if wished {
             self.compaction_wished = true;
             // It becomes an entry when the summary is there.
-            self.outside.compaction = Some(id);
+            self.signals_look.compaction = Some(id);
             return Ok(Heard::Something);
         }
         let stops = matches!(signal, Signal::Stop { .. });
-        self.outside.obeying = Some((id, origin));
+        self.signals_look.obeying = Some((id, origin));
         let applied = self.apply(self.command_of(signal)).await;
-        let is_left = self.outside.obeying.take().is_some();
+        let is_left = self.signals_look.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {
             self.store.remove_signal(id)?;
         }
         if stops {
-            self.outside.stopped_ms = at_ms;
+            self.signals_look.stopped_ms = at_ms;
         }
         Ok(match drops_step {
             true => Heard::DropsStep,
@@ -210,7 +210,7 @@ impl<W: World> Engine<W> {
     /// The signal that what is about to be recorded comes of, and who sent it.
     pub(super) fn signal_of(&self, entries: &[Entry]) -> Option<(SignalId, Option<String>)> {
         let is_compaction = |e: &Entry| matches!(e, Entry::Compacted { .. });
-        match (&self.outside.obeying, self.outside.compaction) {
+        match (&self.signals_look.obeying, self.signals_look.compaction) {
             (Some((id, origin)), _) => Some((*id, Some(origin.clone()))),
             (None, Some(id)) if entries.iter().any(is_compaction) => Some((id, None)),
             (None, _) => None,
@@ -219,8 +219,10 @@ impl<W: World> Engine<W> {
 
     /// It is in the log, and its row is gone.
     pub(super) fn was_obeyed(&mut self, id: SignalId) {
-        self.outside.obeying.take_if(|(obeying, _)| *obeying == id);
-        self.outside
+        self.signals_look
+            .obeying
+            .take_if(|(obeying, _)| *obeying == id);
+        self.signals_look
             .compaction
             .take_if(|compaction| *compaction == id);
     }
@@ -228,7 +230,7 @@ impl<W: World> Engine<W> {
     /// There was nothing to compact, or it was stopped.
     pub(super) fn without_compaction(&mut self) -> Result<(), EngineError> {
         self.compaction_wished = false;
-        if let Some(id) = self.outside.compaction.take() {
+        if let Some(id) = self.signals_look.compaction.take() {
             self.store.remove_signal(id)?;
         }
         Ok(())
@@ -238,17 +240,17 @@ impl<W: World> Engine<W> {
     fn hear_messages(&mut self) -> Result<Heard, EngineError> {
         let session = self.head.session();
         let newest = self.store.newest_queued(session)?;
-        if newest <= self.outside.newest {
+        if newest <= self.signals_look.newest {
             return Ok(Heard::Nothing);
         }
-        let known = std::mem::replace(&mut self.outside.newest, newest);
+        let known = std::mem::replace(&mut self.signals_look.newest, newest);
         let mut queued = self.store.queued(session)?;
         queued.retain(|q| !q.is_note());
         let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
         let Some(last) = queued.iter().rfind(is_new) else {
             return Ok(Heard::Nothing);
         };
-        if last.at_ms >= self.outside.stopped_ms {
+        if last.at_ms >= self.signals_look.stopped_ms {
             self.inbox_is_held = false;
         }
         (self.on_event)(&self.state, Event::Requeued(&queued));
@@ -258,6 +260,6 @@ impl<W: World> Engine<W> {
     /// What is in the inbox now was not said behind the stop.
     pub(super) fn was_stopped(&mut self) {
         self.inbox_is_held = true;
-        self.outside.stopped_ms = self.world.now_ms();
+        self.signals_look.stopped_ms = self.world.now_ms();
     }
 }

@@ -52,6 +52,10 @@ impl<W: World> Engine<W> {
         if let Some(noted) = told::note(&self.state, self.settings.policy.interactive) {
             return self.record(Write::of(noted)).await;
         }
+        if self.tell_outside_changes().await? {
+            return Ok(());
+        }
+        self.say_files_trouble();
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;

@@ -111,7 +111,7 @@ impl Run {
         if let Some(found) = &self.found {
             note(&found.line());
             if self.task.prompt.is_none() && !found.owed {
-                note("nothing is owed; give a prompt to go on: rewake -p -c \"…\"");
+                note("nothing is unfinished; give a prompt to go on: rewake -p -c \"…\"");
                 let engine = &mut driver.engine;
                 // The process before may have died before it said so.
                 let result = match next::rest(engine.state(), engine.policy()) {

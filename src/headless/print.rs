@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
 use crate::core::entry::Choice;
-use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, StopReason, Usage};
+use crate::core::entry::{About, Block, CallId, Entry, Fact, Outcome, Record, StopReason, Usage};
+use crate::core::outside::with_more;
 use crate::core::state::State;
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
@@ -90,10 +91,16 @@ impl Printer {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
             Event::Asked { call, why, .. } => self.asked(state, *call, why),
-            // What other processes said is told when it is recorded.
-            Event::Queued(_) | Event::Requeued(_) | Event::Kept(_) | Event::InputKept(_) => {}
+            // What other processes said is told when it is recorded. Nobody rewinds here.
+            Event::Queued(_)
+            | Event::Requeued(_)
+            | Event::Kept(_)
+            | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_) => {}
             Event::CommandNotRun { .. } => {}
             Event::JournalFails(why) => note(&journal_fails(why)),
+            Event::Notice(text) => note(text),
             Event::Context(figures) => self.context(figures),
             Event::SummaryFailed(failed) => self.summary_failed(failed),
         }
@@ -157,6 +164,13 @@ impl Printer {
                     "· the answer does not fit its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
                 ));
             }
+            Entry::Noted {
+                about: Some(About::FilesChanged { paths, more }),
+                ..
+            } => note(&format!(
+                "· changed outside of rewake, so the model is told: {}",
+                with_more(paths, *more)
+            )),
             Entry::Chose(Choice {
                 fallback: Some(fallback),
                 ..

@@ -20,7 +20,7 @@ const NOTHING: &[u8] = b"rewake: a session without an entry";
 
 /// `tip(n) = blake3(tip(n-1), seq, at_ms, JSON of the entry)`, its first 16 bytes. Numbers are
 /// 8 bytes, little-endian.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tip([u8; TIP_BYTES]);
 
 impl Tip {

@@ -101,6 +101,7 @@ fn code_of(error: &StoreError) -> u8 {
         StoreError::TooMany { .. }
         | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
+        | StoreError::Gap(_)
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }
@@ -124,7 +125,10 @@ impl From<SessionError> for Trouble {
                 }
             }
             SessionError::Lost { why, hint } => Trouble::from(*why).with_hint(hint),
-            SessionError::Illegal { .. } | SessionError::OwnExe(_) | SessionError::Runtime(_) => {
+            SessionError::Illegal { .. }
+            | SessionError::Running { .. }
+            | SessionError::OwnExe(_)
+            | SessionError::Runtime(_) => {
                 let hint = error.hint();
                 Trouble {
                     message: error.to_string(),

@@ -88,7 +88,8 @@ impl AppContext {
         warnings.extend(asked.check(&model)?);
         let fallbacks = fallbacks(config, &asked, &mut warnings);
         let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
-        if state.mode != config.permission_mode && !mode_is_chosen {
+        // A screen says the mode all the time.
+        if !interactive && state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
                 "this session goes on in mode {}, as it was left; --permission-mode changes it",
                 state.mode.name()

@@ -33,14 +33,18 @@ const MAX_NAMES: usize = 8;
 const PASSED: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
 
 /// It looks, and neither runs a program nor writes anything.
-const STATUS: [&str; 13] = [
+const LOOKS: [&str; 8] = [
     "--no-optional-locks",
+    "--no-pager",
     "-c",
     "core.fsmonitor=false",
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
     "core.quotePath=false",
+];
+
+const STATUS: [&str; 6] = [
     "status",
     "--porcelain=v1",
     "-z",
@@ -64,12 +68,8 @@ pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Chan
     if !here.is_git {
         return None;
     }
-    let git = git(env, &here.root)?;
-    let mut command = Command::new(git);
-    command.args(STATUS).current_dir(&here.root).env_clear();
-    for name in PASSED {
-        command.envs(env.var_os(name).map(|value| (name, value)));
-    }
+    let mut command = looking_git(env, &here.root)?;
+    command.args(STATUS);
     let root = here.root.to_string_lossy().into_owned();
     let until = Instant::now() + patience;
     let (done, came) = mpsc::channel();
@@ -84,6 +84,17 @@ pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Chan
         .ok()?;
     let printed = came.recv_timeout(patience).ok()??;
     Some(read(&printed))
+}
+
+/// Git in the root of a workspace, to be asked for what it only looks at, where [`is_plain`] says
+/// that it may be. `None`: there is none that the workspace does not bring.
+pub fn looking_git(env: &Env, root: &Path) -> Option<Command> {
+    let mut command = Command::new(git(env, root)?);
+    command.args(LOOKS).current_dir(root).env_clear();
+    for name in PASSED {
+        command.envs(env.var_os(name).map(|value| (name, value)));
+    }
+    Some(command)
 }
 
 /// The first git of PATH that is no part of the workspace.

@@ -11,12 +11,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{AppContext, permissions};
-use crate::config::{self, ConfigError, Paths, ReadError, read_text};
+use crate::config::{self, ConfigError, Paths, ReadError, read_text_from};
 use crate::core::custom::{self, MAX_FILE_BYTES, Mention, Template};
 use crate::core::entry::UsedCommand;
 use crate::core::text::nearest;
 use crate::model::Models;
 use crate::tools::Hidden;
+use crate::workspace::regular::open_on_disk;
 use crate::workspace::{CustomCommand, CustomCommands, Here, commands};
 
 /// Of a file that is put in.
@@ -278,7 +279,10 @@ impl AppContext {
         if canonical.is_dir() {
             return Ok(None);
         }
-        let text = read_text(&canonical, MAX_PUT_IN_BYTES).map_err(|e| e.to_string())?;
+        // A link that was put in its place since is not followed, and what was opened is what is
+        // judged and read.
+        let file = open_on_disk(&canonical).map_err(|e| e.to_string())?;
+        let text = read_text_from(file, MAX_PUT_IN_BYTES).map_err(|e| e.to_string())?;
         Ok(Some(text))
     }
 

@@ -11,12 +11,14 @@
 use std::borrow::Cow;
 
 use super::short_id;
+use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
 use crate::core::text::{count, one_line};
+use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
 use crate::tools;
 
@@ -51,6 +53,8 @@ pub(crate) enum Kind<'a> {
     Note {
         /// What a command of the user's own printed: it is what they wanted to see.
         is_wanted: bool,
+        /// The background command that ended, and its exit code if it exited by itself.
+        ended: Option<(&'a str, Option<i32>)>,
     },
     /// Something happened to the session itself: a crash, a stop, a new context.
     Session(Tone),
@@ -104,12 +108,7 @@ pub enum How {
 /// Whether what is done for a message ends with this entry. An answer without calls is the end.
 pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     match entry {
-        Entry::Replied { blocks, .. } => {
-            let calls = blocks
-                .iter()
-                .any(|block| matches!(block, Block::Call { .. }));
-            (!calls).then_some(How::Done)
-        }
+        Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
         Entry::Stopped { .. } => Some(How::Stopped),
         Entry::Failed { .. } => Some(How::Failed),
         _ => None,
@@ -120,7 +119,7 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     /// Of the user, of the model, or of a note; never blank.
-    Words(&'a str),
+    Words(Cow<'a, str>),
     /// Never blank.
     Thinking(&'a str),
     Images(&'a [Image]),
@@ -174,7 +173,7 @@ impl Describer {
     pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
-            Entry::Rendered { version, .. } => detail(format!("taken up by rewake {version}")),
+            Entry::Rendered { version, .. } => detail(format!("resumed by rewake {version}")),
             Entry::Said {
                 text,
                 images,
@@ -241,8 +240,14 @@ impl Describer {
             Entry::Noted { text, about } => Description {
                 kind: Kind::Note {
                     is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
+                    ended: match about {
+                        Some(About::BackgroundEnded { id, exit_code }) => {
+                            Some((id.as_str(), *exit_code))
+                        }
+                        _ => None,
+                    },
                 },
-                body: words(text).collect(),
+                body: words(to_person(text, about.as_ref())).collect(),
                 ..event(Tone::Calm, "note")
             },
             Entry::Compacted {
@@ -412,7 +417,7 @@ impl Description<'_> {
     /// What the user, the model or a note says; empty where nothing is said.
     pub(crate) fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
-            Part::Words(text) => Some(*text),
+            Part::Words(text) => Some(text.as_ref()),
             _ => None,
         });
         words.collect::<Vec<_>>().join("\n")
@@ -445,8 +450,8 @@ fn detail<'a>(title: String) -> Description<'a> {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = Part<'_>> {
-    let said = Some(text).filter(|t| !t.trim().is_empty());
+fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
+    let said = Some(text.into()).filter(|t| !t.trim().is_empty());
     said.map(Part::Words).into_iter()
 }
 
@@ -530,7 +535,7 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         return event(Tone::Calm, format!("{rule} is taken back in this session"));
     }
     let model = choice.model.as_ref().map(|m| format!("model {m}"));
-    let mode = choice.mode.map(|m| format!("mode {}", m.name()));
+    let mode = choice.mode.map(|m| format!("mode: {}", m.words()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
     let schema = match (&choice.schema, choice.without_schema) {

@@ -5,12 +5,19 @@
 //!
 //! Invariant: the lock of the session is held until nothing can be written to it any more.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Session, SessionError};
 use crate::core::entry::By;
 use crate::engine::{Command, Engine, EngineError, OnEvent, Rest};
+use crate::store::SessionLock;
 use crate::world::machine::Machine;
+
+/// How exactly a start knows when a session was killed.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The engine of an open session.
 pub struct Driver {
@@ -31,6 +38,14 @@ impl Driver {
             self.found = None;
         }
         self.engine.run().await
+    }
+}
+
+/// While a long command runs nothing is recorded, and the session is alive all the same.
+async fn show_life(lock: &SessionLock) -> Infallible {
+    loop {
+        lock.show_life();
+        tokio::time::sleep(SIGN_OF_LIFE).await;
     }
 }
 
@@ -57,12 +72,16 @@ pub fn drive<T>(
         found,
         ..
     } = session;
+    let held = &lock;
     let done = runtime.block_on(async move {
         let mut driver = Driver {
             engine: Engine::new(log, world, settings, commands, on_event),
             found: found.map(|found| found.line()),
         };
-        work(&mut driver).await
+        tokio::select! {
+            done = work(&mut driver) => done,
+            never = show_life(held) => match never {},
+        }
     });
     // A search that was cut short may still sit on a thread; it ends with the process.
     runtime.shutdown_background();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::AppContext;
-use crate::config::{FilesConfig, FilesInTime};
-use crate::workspace::files::{Coverage, guard};
+use crate::config::{FilesConfig, FilesInTime, FilesWatch};
+use crate::workspace::files::{Coverage, Unwatched, guard, max_watches};
 use crate::world::Keeping;
 use crate::world::machine::Machine;
 
@@ -59,7 +59,21 @@ impl AppContext {
             wait: Duration::from_millis(files.wait_ms),
             max_bytes: files.max_bytes,
             data_dir: self.paths.data_dir.clone(),
+            watch: watch(&self.here.root, files.watch),
         }))
+    }
+}
+
+/// How many folders the kernel may be asked to tell of, or why it is not asked.
+///
+/// # Errors
+/// [`Unwatched`].
+pub fn watch(root: &Path, wanted: FilesWatch) -> Result<usize, Unwatched> {
+    match wanted {
+        FilesWatch::Off => Err(Unwatched::Off),
+        FilesWatch::Auto if cfg!(not(target_os = "linux")) => Err(Unwatched::System),
+        FilesWatch::Auto if !guard::tells_of_changes(root) => Err(Unwatched::FileSystem),
+        FilesWatch::Auto => Ok(max_watches()),
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! What is believed, and why:
 //! - **A session's lock that says `recorded`.** The word is written after the transaction that
-//!   made the session was synced, and the lock lies beside the database. Nothing removes a
-//!   session from the database: what is in the trash is still known. A lock without the word
+//!   made the session was synced, and the lock lies beside the database. What is in the trash is
+//!   still known, and what was purged has a tombstone. A lock without the word
 //!   proves nothing: it is made before the session is, by a start that may fail then, and
 //!   older versions never write the word.
 //! - **A run folder.** A command is prepared only for a session that is recorded, and its folder
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ago, now_ms, short_id};
 use crate::command::Runs;
-use crate::store::{SessionLock, Store, StoreError, made_at_ms};
+use crate::store::{SessionLock, Store, StoreError, is_purged, made_at_ms};
 
 /// At a start, which must not wait, so many names of locks are looked at, and so many locks and
 /// runs are read: some milliseconds each.
@@ -60,7 +60,7 @@ impl Lost {
             let mut ids = logged(state_dir, data_dir, LOG_BYTES_AT_START);
             ids.extend(recorded_if(data_dir, READ_AT_START, |_| true));
             ids.extend(runs.sessions(READ_AT_START));
-            return Lost::of(ids, store);
+            return Lost::of(data_dir, ids, store);
         }
         if !SessionLock::may_be_newer(data_dir, newest.as_deref()) {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Lost {
         let mut ids = recorded_if(data_dir, READ_AT_START, is_newer);
         let of_runs = runs.sessions(READ_AT_START).into_iter();
         ids.extend(of_runs.filter(is_newer));
-        Lost::of(ids, store)
+        Lost::of(data_dir, ids, store)
     }
 
     /// All of them.
@@ -88,7 +88,7 @@ impl Lost {
         }
         ids.extend(runs.sessions(AT_MOST));
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
-        Lost::of(ids, store)
+        Lost::of(data_dir, ids, store)
     }
 
     /// Where there is no database at all: its file is made before the first lock.
@@ -96,14 +96,15 @@ impl Lost {
         let mut ids = SessionLock::sessions(data_dir, AT_MOST);
         ids.extend(runs.sessions(AT_MOST));
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
+        ids.retain(|id| !is_purged(data_dir, id));
         Lost::sorted(ids)
     }
 
-    fn of(ids: Vec<String>, store: &Store) -> Result<Option<Lost>, StoreError> {
+    fn of(data_dir: &Path, ids: Vec<String>, store: &Store) -> Result<Option<Lost>, StoreError> {
         let mut unknown = Vec::new();
         for id in ids {
             // Asked once more: another process may have made it since.
-            if !store.knows(&id)? {
+            if !store.knows(&id)? && !is_purged(data_dir, &id) {
                 unknown.push(id);
             }
         }

@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod assembly;
+mod changed_files;
 mod changes;
 pub mod context;
 mod custom;
@@ -12,18 +13,23 @@ mod dismiss;
 mod driver;
 mod edited;
 pub(crate) mod export;
+mod file_change;
 mod files;
-mod fork_words;
+mod files_rows;
+mod finished;
+mod glance;
 mod last;
 mod layers;
 mod lost;
 mod offer;
 mod opening;
 mod permissions;
+mod purge;
 mod reading;
 mod rename;
 mod resume_report;
 mod rewind;
+mod rewind_preview;
 mod said;
 pub mod sandbox;
 mod skills;
@@ -31,17 +37,28 @@ mod steer;
 mod takeover;
 mod tmp;
 
+pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
+pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
+pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
-pub use fork_words::fork_words;
+pub use file_change::FileChange;
+pub use files::watch;
+pub use files_rows::{FilesRow, Grade, files_rows};
+pub use finished::Finished;
+pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use rename::rename;
-pub use resume_report::{Ending, ResumeReport, ago, clock, short_id};
+pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
+pub use rewind_preview::{
+    NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
+    rewind_diff,
+};
 pub use steer::{HERE, MAX_MESSAGE_BYTES, Order, Question, Sending, SteerError, read_image};
 
 use std::borrow::Cow;
@@ -59,7 +76,9 @@ use crate::core::settings::PermissionCheck;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
 use crate::model::Figures;
-use crate::store::{JournalPlace, SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+use crate::store::{
+    JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
+};
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
 
@@ -130,6 +149,9 @@ pub enum SessionError {
     /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
+    /// A command of the session runs.
+    #[error("command {run} of session {session} runs")]
+    Running { session: String, run: String },
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
 }
@@ -157,6 +179,7 @@ impl SessionError {
                     .into(),
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
+            SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
             SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
         }
     }
@@ -297,11 +320,50 @@ impl AppContext {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_store(&self) -> Result<Store, StoreError> {
-        let mut store = Store::open(&self.paths.data_dir)?;
-        if let Some(place) = self.journal_place() {
-            store.keep_copies(&self.paths.data_dir, &place)?;
+        let place = self.journal_place();
+        let data_dir = &self.paths.data_dir;
+        let open = || -> Result<Store, StoreError> {
+            let mut store = Store::open(data_dir)?;
+            if let Some(place) = &place {
+                store.keep_copies(data_dir, place)?;
+            }
+            Ok(store)
+        };
+        let told = |error| told_of(error, place.as_ref());
+        let opened = open();
+        let is_useless = match &opened {
+            Ok(store) => store.is_closed_by_damage(),
+            Err(error) => matches!(error, StoreError::Damaged { is_open: false, .. }),
+        };
+        let Some(known) = place.as_ref().filter(|_| is_useless) else {
+            return opened.map_err(told);
+        };
+        // It is not had alone while this one is open.
+        let failed = opened.map(drop);
+        match self.rebuild_whole(known) {
+            Some(rebuilt) => {
+                let mut store = open().map_err(told)?;
+                store.was_rebuilt(&rebuilt);
+                Ok(store)
+            }
+            None => failed.and_then(|()| open()).map_err(told),
         }
-        Ok(store)
+    }
+
+    /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
+    fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+        let repair = Repair {
+            from: &[],
+            only_whole: true,
+            progress: &mut |doing| tracing::info!(doing, "rebuild"),
+        };
+        match Store::rebuild(&self.paths.data_dir, Some(place), repair) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => {
+                tracing::warn!(%error, "the damaged database is not rebuilt");
+                None
+            }
+        }
     }
 
     /// Where journal and mark lie. `None`: there is to be no journal.
@@ -346,6 +408,14 @@ impl AppContext {
     /// Another process has the session.
     pub fn is_in_use(&self, session: &str) -> bool {
         SessionLock::is_held(&self.paths.data_dir, session)
+    }
+}
+
+/// An error of the store with what the journal has besides, for its hint.
+pub fn told_of(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
+    match place {
+        Some(place) => place.told_of(error),
+        None => error,
     }
 }
 

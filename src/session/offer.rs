@@ -4,10 +4,11 @@
 //! Looking changes nothing: a session that is offered is neither locked nor woken.
 
 use super::reading::{Recent, fold};
-use super::resume_report::{Ending, ResumeReport};
+use super::resume_report::ResumeReport;
 use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
-use crate::core::entry::{Entry, Guard, Mode, Record, SaveReason};
+use crate::core::ending::Ending;
+use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
 use crate::core::state::{Halt, State};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
@@ -43,6 +44,10 @@ pub struct Offer {
 pub struct Details {
     /// `killed`, `the machine went down`, `left on a signal`, …
     pub how: String,
+    /// When it stopped so, as far as is known: UTC, milliseconds since 1970.
+    pub since_ms: i64,
+    /// Why it failed, in a few words; `None` when it did not.
+    pub failure: Option<String>,
     /// What the model may do without asking.
     pub mode: Mode,
     /// The last message of the user.
@@ -53,6 +58,8 @@ pub struct Details {
     pub doing: Option<String>,
     /// The step of the plan that was being worked on.
     pub plan_step: Option<String>,
+    /// Which step of how many it is, from 1.
+    pub plan_at: Option<(usize, usize)>,
     /// Its commands that go on.
     pub running: Vec<StillRunning>,
     /// Words of an answer that was being made, and messages that wait.
@@ -138,6 +145,7 @@ impl AppContext {
             queued,
             now_ms(),
         );
+        let held_ms = SessionLock::held_ms(&self.paths.data_dir, &info.id);
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
             let words = count(words.split_whitespace().count(), "word");
@@ -158,7 +166,16 @@ impl AppContext {
         Ok(Details {
             request,
             typed: typed.map(|typed| typed_words(&typed)),
-            how: how(found.ending, last.as_ref(), &state),
+            how: how(found.ending, last.as_ref()),
+            since_ms: match found.ending {
+                // While a long command ran nothing was recorded, and it was alive all the same.
+                Ending::Killed => held_ms.map_or(info.updated_ms, |at| at.max(info.updated_ms)),
+                _ => info.updated_ms,
+            },
+            failure: match (found.ending, &state.halted) {
+                (Ending::Failed, Some(Halt::Failed(failure))) => Some(in_short(failure)),
+                _ => None,
+            },
             mode: found.mode,
             doing: doing(&state, &recent),
             plan_step: state
@@ -166,6 +183,10 @@ impl AppContext {
                 .as_ref()
                 .and_then(|p| p.current())
                 .map(|s| s.text.clone()),
+            plan_at: state.plan.as_ref().and_then(|plan| {
+                let at = plan.steps.iter().position(|s| Some(s) == plan.current())?;
+                Some((at + 1, plan.steps.len()))
+            }),
             running: running(&runs, &info.id),
             recovered,
             in_doubt: in_doubt(&state, &runs),
@@ -185,7 +206,28 @@ fn typed_words(draft: &str) -> String {
     one_line(&draft.replace(is_private, "…"), 200)
 }
 
-fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
+/// Why a model could not be asked, for one who knows what they run: without addresses.
+fn in_short(failure: &Failure) -> String {
+    let message = &failure.message;
+    let status = message.split("HTTP ").nth(1).and_then(|rest| rest.get(..3));
+    let status = status.filter(|status| status.bytes().all(|b| b.is_ascii_digit()));
+    let hint = failure.hint.as_deref().unwrap_or_default();
+    let variable = hint.strip_prefix("check the key in ");
+    let variable = variable.and_then(|rest| rest.split([',', ' ']).next());
+    if let (FailureClass::Auth, Some(variable), Some(status)) = (failure.class, variable, status) {
+        return format!("the key in {variable} was refused ({status})");
+    }
+    let provider = message.strip_prefix("asking ").and_then(|rest| {
+        let (name, rest) = rest.split_once(" at ")?;
+        let (_, said) = rest.split_once(": ")?;
+        Some(format!("{name}: {said}"))
+    });
+    let words = provider.as_deref().unwrap_or(message).split_whitespace();
+    let words: Vec<&str> = words.filter(|word| !word.contains("://")).collect();
+    one_line(&words.join(" "), 120)
+}
+
+fn how(ending: Ending, last: Option<&Record>) -> String {
     let last_ms = last.map_or(0, |r| r.at_ms);
     match ending {
         Ending::Killed if crate::command::booted_ms().is_some_and(|at| at > last_ms) => {
@@ -199,11 +241,9 @@ fn how(ending: Ending, last: Option<&Record>, state: &State) -> String {
             Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
             _ => "left".into(),
         },
-        Ending::Failed => match &state.halted {
-            Some(Halt::Failed(failure)) => format!("failed: {}", one_line(&failure.message, 120)),
-            _ => "failed".into(),
-        },
-        Ending::Done | Ending::Stopped | Ending::Dismissed | Ending::Killed => ending.word().into(),
+        Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {
+            ending.word().into()
+        }
     }
 }
 
@@ -260,4 +300,41 @@ fn in_doubt(state: &State, runs: &Runs) -> Vec<String> {
             one_line(&format!("{} {subject}", c.call.name), 200)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_without_its_address() {
+        let of = |class, message: &str, hint: Option<&str>| {
+            in_short(&Failure {
+                class,
+                message: message.into(),
+                hint: hint.map(str::to_string),
+            })
+        };
+        let url = "http://127.0.0.1:8080/v1/messages";
+        assert_eq!(
+            of(
+                FailureClass::Auth,
+                &format!("asking mock at {url}: HTTP 401: no such key"),
+                Some("check the key in MOCK_KEY, and that it may use this model"),
+            ),
+            "the key in MOCK_KEY was refused (401)"
+        );
+        assert_eq!(
+            of(
+                FailureClass::Overloaded,
+                &format!("asking mock at {url}: HTTP 529: see {url} later"),
+                None,
+            ),
+            "mock: HTTP 529: see later"
+        );
+        assert_eq!(
+            of(FailureClass::Nonsense, "the answer is empty", None),
+            "the answer is empty"
+        );
+    }
 }

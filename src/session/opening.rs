@@ -49,15 +49,22 @@ impl AppContext {
         // Before a new session is made.
         let lost = self.lost(&store)?;
         let session = self.opened(store, which, interactive);
-        let mut session = session.map_err(|why| match lost.clone() {
-            Some(lost) if why.is_missing() => SessionError::Lost {
-                why: Box::new(why),
-                hint: lost,
-            },
-            _ => why,
+        let mut session = session.map_err(|why| {
+            if !why.is_missing() {
+                return why;
+            }
+            match lost.clone().or_else(|| self.all_lost()) {
+                Some(hint) => SessionError::Lost {
+                    why: Box::new(why),
+                    hint,
+                },
+                None => why,
+            }
         })?;
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
+        session.warnings.extend(session.log.store.made_anew());
+        session.warnings.extend(session.log.store.was_lent());
         let trouble = session.log.store.journal_trouble();
         session
             .warnings
@@ -84,7 +91,28 @@ impl AppContext {
             tracing::warn!(%error, "it is not known whether sessions were lost");
             None
         });
-        Ok(lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir))))
+        let lost = lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir)));
+        // Where nothing names a session, the mark still says how much there was.
+        Ok(lost.or_else(|| {
+            let missing = store.missing()?;
+            Some(format!("{missing}; {}", missing.hint()?))
+        }))
+    }
+
+    /// The same for who asked for a session that is not there: now there is time to look at all.
+    pub fn all_lost(&self) -> Option<String> {
+        let Paths {
+            data_dir,
+            state_dir,
+            ..
+        } = &self.paths;
+        let store = Store::open_current(data_dir).ok()??;
+        let lost = Lost::all(data_dir, state_dir, &self.runs().ok()?, &store).ok()??;
+        Some(format!(
+            "{}; {}",
+            lost.line(),
+            Lost::hint(data_dir, state_dir)
+        ))
     }
 
     fn opened(
@@ -257,6 +285,7 @@ impl AppContext {
             }
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                store.has_no_gap(&info.id)?;
                 (info.id.clone(), lock)
             }
         };
@@ -266,6 +295,10 @@ impl AppContext {
         // What is damaged is named best by reading all of it.
         let (head, state, last) = fold(&store, &id, &mut recent)?;
         brought?;
+        if store.was_lent().is_some() && !store.can_append(&head) {
+            // What is damaged, for whom nothing can be done here.
+            store.load_each_of_database(&id, |_| Ok::<(), StoreError>(()))?;
+        }
         lock.recorded();
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();

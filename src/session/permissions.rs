@@ -58,9 +58,9 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
         .collect()
 }
 
-const SANDBOXED: &str = "commands of the model run in a sandbox, but not with --yolo: they do not see your keys \
-                         and files outside of the workspace, and have no network unless you allow it; \
-                         sandbox.enabled = false turns it off";
+/// One line of a screen of 80 columns; the manual says the rest.
+const SANDBOXED: &str =
+    "commands of the model run in a sandbox, with no network unless you allow it";
 
 fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
     Arc::new(move |permission, state| {

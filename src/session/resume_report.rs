@@ -1,40 +1,10 @@
 //! What a start finds of a session: how it ended, and what still runs.
 
 use crate::command::{RunState, Runs};
-use crate::core::entry::{Entry, Mode, Record, SaveReason};
-use crate::core::state::{Halt, State};
+use crate::core::ending::Ending;
+use crate::core::entry::{Mode, Record};
+use crate::core::state::State;
 use crate::core::text::{count, one_line};
-
-/// How the last process of a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It had done what it was asked.
-    Done,
-    /// It left in order, with work still owed.
-    Left,
-    /// The user stopped it.
-    Stopped,
-    /// The model call failed for good.
-    Failed,
-    /// A person did not want to be offered it any more, with work still owed.
-    Dismissed,
-    /// It was cut off: a kill, a crash, the power.
-    Killed,
-}
-
-impl Ending {
-    /// In one word, as lists show it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Ending::Done => "done",
-            Ending::Left => "left",
-            Ending::Stopped => "stopped",
-            Ending::Failed => "failed",
-            Ending::Dismissed => "dismissed",
-            Ending::Killed => "killed",
-        }
-    }
-}
 
 /// What a resume found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +52,7 @@ impl ResumeReport {
             forked: false,
             mode: state.mode,
             title: title.unwrap_or("untitled").to_string(),
-            ending: ending(last, state),
+            ending: state.ending(last.map(|r| &r.entry)),
             age_ms: (now_ms - last_ms).max(0),
             entries: state.next_seq(),
             running,
@@ -110,7 +80,7 @@ impl ResumeReport {
         }
         // One that was chosen once and goes on must not go unseen.
         if self.mode != Mode::Default {
-            line.push_str(&format!(", mode {}", self.mode.name()));
+            line.push_str(&format!(", {}", self.mode.words()));
         }
         if self.queued > 0 {
             line.push_str(&format!(", {} queued", count(self.queued, "message")));
@@ -131,26 +101,49 @@ impl ResumeReport {
     }
 }
 
-/// Read from the end: what came last of the things that tell.
-fn ending(last: Option<&Record>, state: &State) -> Ending {
-    match &state.halted {
-        Some(Halt::Stopped) => return Ending::Stopped,
-        Some(Halt::Failed(_)) => return Ending::Failed,
-        None => {}
-    }
-    if !state.owed && state.first_open().is_none() && state.unchecked().is_none() {
-        return Ending::Done;
-    }
-    match last.map(|r| &r.entry) {
-        Some(Entry::Saved {
-            reason: SaveReason::Exit | SaveReason::Signal,
-            ..
-        })
-        // A fork that nobody has gone on with.
-        | Some(Entry::Forked { .. }) => Ending::Left,
-        Some(Entry::Dismissed) => Ending::Dismissed,
-        _ => Ending::Killed,
-    }
+/// The recorded line of [`ResumeReport::line`] for one who looks at the session itself: how it
+/// ended, how long it is, what went on meanwhile, and the mode in words. `None`: it is another line.
+///
+/// `resumed after a kill · 41 entries · 1 command ran on`
+pub fn resumed_in_short(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("resumed ")?;
+    // A title and a command may have quotes too: behind the title it says how the session ended.
+    let mut ends = rest
+        .match_indices("\", ")
+        .map(|(at, end)| &rest[at + end.len()..]);
+    let (after, facts) = ends.find_map(|rest| {
+        let (how, facts) = rest.split_once(" ago: ")?;
+        let after = match how.split_whitespace().next()? {
+            "done" => "resumed",
+            "killed" => "resumed after a kill",
+            "left" => "resumed after it was left",
+            "stopped" => "resumed after a stop",
+            "failed" => "resumed after a failure",
+            "dismissed" => "resumed after it was dismissed",
+            _ => return None,
+        };
+        Some((after, facts))
+    })?;
+    // A command may have commas, and is named last.
+    let (facts, running) = match facts.split_once(" still running (") {
+        Some((facts, _)) => match facts.rsplit_once(", ") {
+            Some((facts, running)) => (facts, Some(format!("{running} ran on"))),
+            None => ("", Some(format!("{facts} ran on"))),
+        },
+        None => (facts, None),
+    };
+    let fact = |fact: &str| match fact.strip_prefix("mode ") {
+        Some(name) => {
+            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+            mode.map_or_else(|| fact.to_string(), |mode| mode.words().to_string())
+        }
+        None => fact.to_string(),
+    };
+    let facts = facts.split(", ").filter(|f| !f.is_empty()).map(fact);
+    let parts = std::iter::once(after.to_string())
+        .chain(facts)
+        .chain(running);
+    Some(parts.collect::<Vec<_>>().join(" · "))
 }
 
 /// As it is shown: enough of an id to name the session here.
@@ -165,7 +158,7 @@ pub fn ago(ms: i64) -> String {
         ..60 => format!("{s} s"),
         60..3600 => format!("{} min", s / 60),
         3600..172_800 => format!("{} h", s / 3600),
-        _ => count(s / 86_400, "day"),
+        _ => format!("{} d", s / 86_400),
     }
 }
 
@@ -189,7 +182,7 @@ mod tests {
         assert_eq!(ago(3_000), "3 s");
         assert_eq!(ago(181_000), "3 min");
         assert_eq!(ago(3_600_000), "1 h");
-        assert_eq!(ago(400_000_000), "4 days");
+        assert_eq!(ago(400_000_000), "4 d");
         assert_eq!(clock(252_000), "4 min 12 s");
         assert_eq!(clock(3_720_000), "1 h 2 min");
     }
@@ -221,7 +214,49 @@ mod tests {
         };
         assert_eq!(
             forked.line(),
-            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, mode bypassPermissions"
+            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, asks nothing"
         );
+    }
+
+    #[test]
+    fn who_looks_at_the_session_is_told_in_short() {
+        let found = ResumeReport {
+            id: "0197a1b2-c3d4-7000-8000-000000000000".into(),
+            title: "fix \"it\", then: all".into(),
+            ending: Ending::Killed,
+            age_ms: 180_000,
+            entries: 41,
+            running: vec![("echo \"a\", b: c".into(), 252_000)],
+            queued: 0,
+            owed: true,
+            brought: 2,
+            forked: false,
+            mode: Mode::BypassPermissions,
+        };
+        assert_eq!(
+            resumed_in_short(&found.line()).as_deref(),
+            Some(
+                "resumed after a kill · 41 entries · 2 of them from the journal · asks nothing · \
+                 1 command ran on"
+            )
+        );
+        let of = |ending| {
+            let plain = ResumeReport {
+                title: "untitled".into(),
+                ending,
+                running: vec![],
+                queued: 1,
+                brought: 0,
+                mode: Mode::Default,
+                ..found.clone()
+            };
+            resumed_in_short(&plain.line()).unwrap_or_default()
+        };
+        assert_eq!(
+            of(Ending::Stopped),
+            "resumed after a stop · 41 entries · 1 message queued"
+        );
+        assert_eq!(of(Ending::Done), "resumed · 41 entries · 1 message queued");
+        assert_eq!(resumed_in_short("asked to go on"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! Going back in the conversation is a copy that parts there; the session itself stays. Whatever was
 //! owed at that place waits until a person says something.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ impl AppContext {
             whole: false,
             only: None,
             allowed: BTreeSet::<PathBytes>::new(),
+            chosen: BTreeMap::new(),
             is_protected: Arc::new(move |path| is_protected(path, &bases)),
         }
     }

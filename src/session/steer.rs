@@ -159,7 +159,7 @@ impl AppContext {
         newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))
     }
 
-    fn standing(&self, session: &str) -> Sending {
+    fn sending_to(&self, session: &str) -> Sending {
         match self.is_in_use(session) {
             true => Sending::Heard,
             false => Sending::Kept,
@@ -219,7 +219,7 @@ impl AppContext {
         };
         let blobs: Vec<Vec<u8>> = blobs;
         store.queue_from_outside(session, &message, &blobs, now_ms())?;
-        Ok(self.standing(session))
+        Ok(self.sending_to(session))
     }
 
     /// Sends a signal to a session.
@@ -249,7 +249,7 @@ impl AppContext {
             Order::GoOn => Signal::GoOn,
             Order::Signal(signal) => signal,
         })?;
-        Ok(self.standing(&info.id))
+        Ok(self.sending_to(&info.id))
     }
 
     /// Nobody would obey before the session is taken up, and whoever takes it up is not meant. So
@@ -393,7 +393,7 @@ impl AppContext {
             verdict,
         };
         store.signal(&info.id, origin, now_ms(), |_| signal)?;
-        let sending = self.standing(&info.id);
+        let sending = self.sending_to(&info.id);
         Ok((found, sending))
     }
 }

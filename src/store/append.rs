@@ -103,6 +103,10 @@ impl Store {
     /// `HeadMoved`: somebody else appended since `head` was loaded. `Full`: no room; try
     /// the same batch again.
     pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+        self.mending(|store| store.append_once(head, batch))
+    }
+
+    fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
         let tx = self.write(WHAT)?;
@@ -144,6 +148,10 @@ impl Store {
             ..prepared.recorded(batch.at_ms)
         };
         self.follow(head, &next, &recorded);
+        let takes = batch.taken.is_some() || batch.signal.is_some();
+        if takes || batch.clear.contains(&Draft::Input) {
+            self.keep_waiting(head.session());
+        }
         *head = next;
         Ok(records)
     }

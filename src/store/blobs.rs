@@ -1,6 +1,6 @@
 //! Bytes too big for an entry, kept once under their hash, compressed when that helps.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Doing;
 use super::row::{MAX_ROW_BYTES, int};
@@ -47,6 +47,12 @@ impl Store {
     }
 }
 
+/// The bytes in a row as it lies there, if they are those that the hash is of.
+pub(super) fn checked(hash: &[u8], bytes: i64, encoding: &str, data: &[u8]) -> Option<Vec<u8>> {
+    let whole = unpack(bytes, encoding == "zstd", data.to_vec())?;
+    (blake3::hash(&whole).as_bytes() == hash).then_some(whole)
+}
+
 /// Never gives more than the size that was recorded, whatever the compressed data says.
 fn unpack(bytes: i64, compressed: bool, data: Vec<u8>) -> Option<Vec<u8>> {
     let size = usize::try_from(bytes.min(i64::from(MAX_ROW_BYTES))).ok()?;
@@ -82,7 +88,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-pub(super) fn insert_blob(tx: &Transaction<'_>, blob: &Packed<'_>) -> rusqlite::Result<()> {
+pub(super) fn insert_blob(tx: &Connection, blob: &Packed<'_>) -> rusqlite::Result<()> {
     let (encoding, data) = match &blob.compressed {
         Some(small) => ("zstd", small.as_slice()),
         None => ("raw", blob.whole),

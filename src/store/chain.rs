@@ -31,6 +31,13 @@ struct Damage {
 }
 
 impl Chain {
+    /// The row of this entry, in a chain down to the first one.
+    pub(super) fn row_of(&self, seq: Seq) -> Option<i64> {
+        let back = usize::try_from(seq).ok()?.checked_add(1)?;
+        let at = self.rows.len().checked_sub(back)?;
+        self.rows.get(at).copied()
+    }
+
     /// An error when an entry up to this one is damaged: its row is not among `rows`.
     pub(super) fn readable_upto(&self, last: Seq) -> Result<(), StoreError> {
         match &self.damage {
@@ -39,6 +46,7 @@ impl Chain {
                 seq: damage.seq,
                 what: damage.what.clone(),
                 can_append: damage.can_append,
+                in_journal: 0,
             }),
             _ => Ok(()),
         }
@@ -194,7 +202,7 @@ fn owners(conn: &Connection, head: &Head) -> Result<Vec<(Seq, i64)>, StoreError>
 }
 
 /// Whether the end of the table can be reached: new entries come there, also those of a fork.
-fn can_append(conn: &Connection) -> bool {
+pub(super) fn can_append(conn: &Connection) -> bool {
     let last: rusqlite::Result<Option<i64>> =
         conn.query_row("SELECT max(id) FROM entries", [], |row| row.get(0));
     last.is_ok()

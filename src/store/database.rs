@@ -23,6 +23,9 @@ use crate::config::{FilesInUse, is_in_use};
 const DATABASE: &str = "rewake.db";
 const WRITE_AHEAD_LOG: &str = "rewake.db-wal";
 const SHARED_MEMORY: &str = "rewake.db-shm";
+const REBUILDING: &str = "rewake.db.rebuilding";
+const COMPLETE: &str = "rewake.db.complete";
+const DAMAGED: &str = ".damaged-";
 
 const WHAT: &str = "open the session store";
 
@@ -74,6 +77,76 @@ pub(super) fn open(data_dir: &Path) -> Result<Connection, StoreError> {
 /// Where the copy of a database with this schema is kept.
 pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
     data_dir.join(format!("{DATABASE}.schema-{schema}"))
+}
+
+/// A database that may be damaged, wherever it lies; it is never made.
+pub(super) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
+    Connection::open_with_flags(path, FLAGS).doing(WHAT)
+}
+
+/// What a database is rebuilt as, and the names that its files get. They lie where it lies.
+pub(super) struct Names {
+    pub database: PathBuf,
+    /// The write-ahead log and the shared memory.
+    pub beside: [PathBuf; 2],
+    pub rebuilding: PathBuf,
+    /// It is there from when the new database is complete until it has its name.
+    pub marker: PathBuf,
+}
+
+pub(super) fn names(data_dir: &Path) -> Names {
+    let mut all = files(
+        data_dir,
+        &[
+            DATABASE,
+            WRITE_AHEAD_LOG,
+            SHARED_MEMORY,
+            REBUILDING,
+            COMPLETE,
+        ],
+    );
+    let mut next = || all.next().unwrap_or_default();
+    Names {
+        database: next(),
+        beside: [next(), next()],
+        rebuilding: next(),
+        marker: next(),
+    }
+}
+
+impl Names {
+    /// What the damaged database is called, and what lies beside it, in the order of `beside`.
+    pub(super) fn damaged(&self, time: &str) -> [PathBuf; 3] {
+        ["", "-wal", "-shm"].map(|suffix| {
+            let mut name = self.database.clone().into_os_string();
+            name.push(format!("{DAMAGED}{time}{suffix}"));
+            PathBuf::from(name)
+        })
+    }
+}
+
+/// A damaged database is kept beside: what it names is to be found too.
+pub(super) fn has_damaged_copy(data_dir: &Path) -> bool {
+    let is_damaged = |path: &PathBuf| path.to_string_lossy().contains(DAMAGED);
+    copies(data_dir).iter().any(is_damaged)
+}
+
+/// Copies of the database that were kept: damaged ones, and those of older schemas.
+pub(super) fn copies(data_dir: &Path) -> Vec<PathBuf> {
+    let database = names(data_dir).database;
+    let folder = database.parent().unwrap_or(data_dir);
+    let name = database.file_name().unwrap_or_default().to_string_lossy();
+    let begins = [format!("{name}{DAMAGED}"), format!("{name}.schema-")];
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut copies: Vec<PathBuf> = files
+        .map(|file| file.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            begins.iter().any(|begin| name.starts_with(begin))
+        })
+        .collect();
+    copies.sort_unstable();
+    copies
 }
 
 // Not the default flags: a path is a path, never a URI.

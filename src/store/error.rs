@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
+use super::missing::Gap;
 use crate::core::entry::Seq;
 
-/// What a person does about a damaged database first of all.
-const KEEP: &str = "keep rewake.db and what begins with that name";
+/// What a person does about a damaged database.
+const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
+                      the damaged one beside it";
 
 const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
 
@@ -46,6 +48,12 @@ pub enum StoreError {
         if *missing == 1 { "is" } else { "are" }
     )]
     BackInTime { missing: u64 },
+    /// A stretch of the session is in no copy.
+    #[error(
+        "entries {} to {} of session {} are in no copy any more: what they did may be done",
+        .0.first, .0.last, .0.session
+    )]
+    Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
@@ -65,6 +73,8 @@ pub enum StoreError {
         what: String,
         /// New entries can be recorded, also those of a fork.
         can_append: bool,
+        /// Sessions that the journal has.
+        in_journal: u64,
     },
     /// The database itself is damaged, or something in it that is no entry.
     #[error("the session store is damaged: {what}")]
@@ -72,9 +82,11 @@ pub enum StoreError {
         what: String,
         /// It could be opened, so what is not damaged in it can be read.
         is_open: bool,
+        /// Sessions that the journal has.
+        in_journal: u64,
     },
     /// There is no such session, entry, queued message or blob: `what` says which.
-    #[error("there is no {what} {name:?}")]
+    #[error("there is no {what} {}", quoted(what, name))]
     NotFound {
         what: &'static str,
         name: String,
@@ -126,6 +138,14 @@ pub enum StoreError {
     },
 }
 
+/// A name is quoted; the place of an entry is a number and more words.
+fn quoted(what: &str, name: &str) -> String {
+    match what {
+        "entry" => name.to_string(),
+        _ => format!("{name:?}"),
+    }
+}
+
 impl StoreError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
@@ -144,6 +164,7 @@ impl StoreError {
                  begins with that name; or, to take this one as it is: rewake doctor --as-is"
                     .to_string()
             }
+            StoreError::Gap(gap) => gap_hint(gap),
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
             }
@@ -151,8 +172,23 @@ impl StoreError {
             StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }
+            // A fork of what can be read goes on where it is.
+            StoreError::Damaged {
+                in_journal: sessions @ 1..,
+                ..
+            }
+            | StoreError::Corrupt {
+                seq: 0,
+                in_journal: sessions @ 1..,
+                ..
+            }
+            | StoreError::Corrupt {
+                can_append: false,
+                in_journal: sessions @ 1..,
+                ..
+            } => from_journal(*sessions),
             StoreError::Corrupt { seq: 0, .. } => {
-                format!("rewake doctor looks at the whole store; {KEEP}")
+                format!("rewake doctor looks at the whole store; {REPAIR}")
             }
             StoreError::Corrupt {
                 session,
@@ -165,16 +201,16 @@ impl StoreError {
             }
             StoreError::Corrupt { session, seq, .. } => format!(
                 "nothing can be added to this database any more, but the entries up to {} can be \
-                 read: rewake show {session}; {KEEP}; {ELSEWHERE}",
+                 read: rewake show {session}; {REPAIR}; {ELSEWHERE}",
                 seq - 1
             ),
             StoreError::Damaged { is_open: true, .. } => format!(
-                "sessions may still be readable: rewake doctor says which, rewake show ID and \
-                 rewake export ID print one; {KEEP}; {ELSEWHERE}"
+                "sessions may still be readable: rewake doctor says which, rewake show ID prints one; \
+                 {REPAIR}; {ELSEWHERE}"
             ),
             StoreError::Damaged { .. } => format!(
-                "nothing in it can be read as it is: {KEEP}, and if there is a copy, put it in \
-                 their place; to begin with an empty store, move them to another folder"
+                "nothing in it can be read as it is: {REPAIR}; `--from` names another copy to take \
+                 entries from; {ELSEWHERE}"
             ),
             StoreError::NotFound {
                 what: "entry",
@@ -231,18 +267,32 @@ impl StoreError {
         StoreError::Damaged {
             what: what.into(),
             is_open: true,
+            in_journal: 0,
         }
     }
 
     /// The same where the store could not be opened for it.
     pub(super) fn while_opening(self) -> StoreError {
         match self {
-            StoreError::Damaged { what, .. } => StoreError::Damaged {
+            StoreError::Damaged {
+                what, in_journal, ..
+            } => StoreError::Damaged {
                 what,
                 is_open: false,
+                in_journal,
             },
             error => error,
         }
+    }
+
+    /// With how many sessions the journal has, asked only where something is damaged.
+    pub(super) fn with_journal(mut self, sessions: impl FnOnce() -> u64) -> StoreError {
+        if let StoreError::Damaged { in_journal, .. } | StoreError::Corrupt { in_journal, .. } =
+            &mut self
+        {
+            *in_journal = sessions();
+        }
+        self
     }
 
     pub(super) fn no_session(id: &str) -> StoreError {
@@ -252,6 +302,19 @@ impl StoreError {
             near: None,
         }
     }
+}
+
+fn from_journal(sessions: u64) -> String {
+    format!(
+        "the journal has {}: `rewake doctor --repair` makes a new database of that and of what can \
+         still be read; the damaged one is kept beside it",
+        crate::core::text::count(sessions, "session")
+    )
+}
+
+fn gap_hint(gap: &Gap) -> String {
+    let (session, last) = (&gap.session, gap.first.saturating_sub(1));
+    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
 }
 
 /// EIO: the kernel could not read or write what it was asked to.
@@ -410,21 +473,45 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_is_spoken_of_only_when_nothing_can_be_read() {
+    fn a_hint_for_damage_says_what_is_left() {
         let of = |code| StoreError::damaged(of_sqlite(code).to_string());
         let damaged = of(ffi::SQLITE_CORRUPT);
         assert_hint(&damaged, "rewake show", "empty");
         assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
-        assert_hint(&damaged.while_opening(), "empty", "rewake show");
+        let damaged = damaged.while_opening();
+        assert_hint(&damaged, "`--from` names another copy", "rewake show");
+        assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
+        let with = |error: StoreError| error.with_journal(|| 2);
+        assert_hint(
+            &with(damaged),
+            "the journal has 2 sessions: `rewake doctor --repair`",
+            "copy",
+        );
         let corrupt = |seq, can_append| StoreError::Corrupt {
             session: "01a1".into(),
             seq,
             what: "x".into(),
             can_append,
+            in_journal: 0,
         };
         assert_hint(&corrupt(7, true), "rewake fork 01a1 --at 6", "empty");
         assert_hint(&corrupt(7, false), "up to 6 can be read", "fork");
         assert_hint(&corrupt(7, false), "to work on, set REWAKE_HOME", "fork");
         assert_hint(&corrupt(0, true), "doctor", "fork");
+        assert_hint(
+            &with(corrupt(0, true)),
+            "the journal has 2 sessions",
+            "fork",
+        );
+        assert_hint(
+            &with(corrupt(7, false)),
+            "the journal has 2 sessions",
+            "fork",
+        );
+        assert_hint(
+            &with(corrupt(7, true)),
+            "rewake fork 01a1 --at 6",
+            "journal",
+        );
     }
 }

@@ -75,7 +75,7 @@ impl Copies {
         copies
     }
 
-    fn fails(&mut self, error: &StoreError) {
+    pub(super) fn fails(&mut self, error: &StoreError) {
         tracing::warn!(%error, "the journal is not written");
         self.is_in_trouble(error.to_string());
     }
@@ -164,7 +164,7 @@ impl Store {
             Some(end) => end,
             None => copies
                 .journal
-                .open(header(&self.conn, &copies.store, session)?)?,
+                .open(session, || header(&self.conn, &copies.store, session))?,
         };
         if end != (before.length, before.tip) {
             return Ok(true);
@@ -223,7 +223,7 @@ impl Store {
             Some(end) => end,
             None => copies
                 .journal
-                .open(header(&self.conn, &copies.store, session)?)?,
+                .open(session, || header(&self.conn, &copies.store, session))?,
         };
         let tx = self.conn.unchecked_transaction().doing(WHAT)?;
         let head = read_head(&tx, session)?;

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 
+use super::database;
 use super::error::{Doing, io as io_error};
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
@@ -56,7 +57,10 @@ impl Store {
             return rows(&self.write(WHAT)?, keep);
         }
         let alone = match self.lock.take() {
-            Some(lock) => Some(lock.alone(data_dir, || Ok(false)).map_err(in_use)?),
+            Some(lock) => Some(
+                lock.alone(data_dir, || Ok(false))
+                    .map_err(|e| in_use(e, WHAT))?,
+            ),
             None => None,
         };
         let tx = self.write(WHAT)?;
@@ -71,9 +75,9 @@ impl Store {
     }
 }
 
-fn in_use(error: StoreError) -> StoreError {
+pub(super) fn in_use(error: StoreError, what: &'static str) -> StoreError {
     match error {
-        StoreError::Locked { pids } => StoreError::InUse { what: WHAT, pids },
+        StoreError::Locked { pids } => StoreError::InUse { what, pids },
         error => error,
     }
 }
@@ -90,17 +94,34 @@ fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
         tidied.sessions += u64::from(uses > 0);
         tidied.in_trash += u64::from(uses > 0 && *is_trashed);
     }
-    let kept = kept_trees(tx)?;
-    let named = named_contents(tx, &kept)?;
-    tidied.trees = remove_trees(tx, &kept)?;
-    tidied.contents = remove_contents(tx, &named)?;
+    (tidied.trees, tidied.contents) = remove_but(tx, &kept_trees(tx)?)?;
+    tidied.left_bytes = stored(tx)?;
+    tidied.bytes = before.saturating_sub(tidied.left_bytes);
+    Ok(tidied)
+}
+
+/// Trees and contents that go when only these trees are kept.
+fn remove_but(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<(u64, u64), StoreError> {
+    let named = named_contents(tx, kept)?;
+    let trees = remove_trees(tx, kept)?;
+    let contents = remove_contents(tx, &named)?;
     tx.execute_batch(
         "UPDATE packs SET bytes = (SELECT coalesce(sum(stored), 0) FROM contents WHERE pack = packs.id);",
     )
     .doing(WHAT)?;
-    tidied.left_bytes = stored(tx)?;
-    tidied.bytes = before.saturating_sub(tidied.left_bytes);
-    Ok(tidied)
+    Ok((trees, contents))
+}
+
+/// Trees that no session names, and their contents. The last of a workspace stays only where a
+/// session of that workspace names one.
+pub(super) fn remove_unnamed(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    let kept = ids(
+        tx,
+        "SELECT tree FROM tree_uses UNION
+         SELECT max(id) FROM trees WHERE place IN (
+           SELECT t.place FROM tree_uses u JOIN trees t ON t.id = u.tree) GROUP BY place",
+    )?;
+    remove_but(tx, &kept).map(drop)
 }
 
 fn stored(tx: &Transaction<'_>) -> Result<u64, StoreError> {
@@ -247,11 +268,16 @@ fn remove(
 }
 
 /// Packs that nothing names go; one of which less than half is named is written anew.
-fn tidy_packs(conn: &mut rusqlite::Connection, data_dir: &Path) -> Result<(), StoreError> {
+pub(super) fn tidy_packs(
+    conn: &mut rusqlite::Connection,
+    data_dir: &Path,
+) -> Result<(), StoreError> {
     let folder = packs::folder(data_dir);
     let Ok(files) = fs::read_dir(&folder) else {
         return Ok(());
     };
+    // A database that was damaged and is kept beside may name what this one does not.
+    let may_be_named = database::has_damaged_copy(data_dir);
     let mut writer = PackWriter::new(data_dir);
     for file in files.flatten() {
         let name = file.file_name().to_string_lossy().into_owned();
@@ -275,6 +301,7 @@ fn tidy_packs(conn: &mut rusqlite::Connection, data_dir: &Path) -> Result<(), St
         match row {
             Some((_, bytes)) if count(bytes) * 2 > size => continue,
             Some((pack, _)) => rewrite(conn, &mut writer, &folder.join(&name), pack)?,
+            None if may_be_named => continue,
             None => {}
         }
         fs::remove_file(file.path()).map_err(fail)?;

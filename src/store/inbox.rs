@@ -131,6 +131,17 @@ impl Store {
         at_ms: i64,
         draft: Option<Draft>,
     ) -> Result<InboxId, StoreError> {
+        self.mending(|store| store.insert_once(session, message, blobs, at_ms, draft))
+    }
+
+    fn insert_once(
+        &mut self,
+        session: &str,
+        message: &Message,
+        blobs: &[Vec<u8>],
+        at_ms: i64,
+        draft: Option<Draft>,
+    ) -> Result<InboxId, StoreError> {
         let body = serde_json::to_string(message).doing(WHAT)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
         let tx = self.write(WHAT)?;
@@ -149,6 +160,7 @@ impl Store {
             .and_then(|mut s| s.execute([key]))
             .doing(WHAT)?;
         tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
         Ok(id)
     }
 
@@ -207,16 +219,23 @@ impl Store {
             .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
+        if let Some(session) = self.session_of("inbox", id.0) {
+            self.keep_waiting(&session);
+        }
         one_of(rows, id)
     }
 
     /// `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
+        let session = self.session_of("inbox", id.0);
         let rows = self
             .conn
             .prepare_cached("DELETE FROM inbox WHERE id = ?1")
             .and_then(|mut s| s.execute([id.0]))
             .doing(WHAT_EDIT)?;
+        if let Some(session) = session {
+            self.keep_waiting(&session);
+        }
         one_of(rows, id)
     }
 }

@@ -80,6 +80,10 @@ impl Store {
     /// Indexes at most so many entries; says how many rows are left. The more at once, the
     /// less is written: thousands, when nobody waits.
     pub fn index_pending(&mut self, max_rows: u32) -> Result<u64, StoreError> {
+        self.mending(|store| store.index_step(max_rows))
+    }
+
+    fn index_step(&mut self, max_rows: u32) -> Result<u64, StoreError> {
         if pending(&self.conn).doing(WHAT)? == 0 {
             return Ok(0);
         }
@@ -103,7 +107,15 @@ fn is_marked(conn: &Connection) -> rusqlite::Result<bool> {
         .query_row([MARK], |row| row.get(0))
 }
 
-fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
+/// One that is new and empty.
+pub(super) fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(
+        "INSERT INTO entry_index (entry_index, rank) VALUES ('hashsize', 4194304), ('automerge', 8);",
+    )?;
+    begin_again(conn)
+}
+
+pub(super) fn begin_again(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(
         "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
          UPDATE indexed SET upto = 0;",

@@ -8,7 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tempfile::NamedTempFile;
 use uuid::Uuid;
@@ -81,6 +81,21 @@ impl SessionLock {
             // Without it a loss is not noticed; nothing else depends on it.
             let _ = self.sign();
         }
+    }
+
+    /// Whoever finds the session after a kill learns from this when it was alive last: the time
+    /// of the lock's file is set. That it fails harms nothing else.
+    pub fn show_life(&self) {
+        let _ = self.file.set_modified(SystemTime::now());
+    }
+
+    /// When the session was held last, by a process that may be dead: UTC, milliseconds since
+    /// 1970. `None`: it never was.
+    pub fn held_ms(data_dir: &Path, session: &str) -> Option<i64> {
+        let id = Uuid::try_parse(session).ok()?;
+        let file = fs::metadata(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
+        let since = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok()
     }
 
     /// `<pid> <time in ms> <file of the process> recorded`: each part only where it is so.
@@ -246,6 +261,23 @@ impl StoreLock {
             wait_until(end, data_dir)?;
         }
         Ok(Some(AloneLock { file }))
+    }
+}
+
+impl StoreLock {
+    /// The lock alone, if nobody else has the store open at this instant; else it stays shared.
+    pub(super) fn alone_now(
+        self,
+        data_dir: &Path,
+    ) -> Result<(Option<AloneLock>, Option<StoreLock>), StoreError> {
+        let StoreLock { file, _presence } = self;
+        drop(_presence);
+        file.unlock()
+            .map_err(|e| io_error("unlock the session store", e))?;
+        match lock_now(file.try_lock())? {
+            true => Ok((Some(AloneLock { file }), None)),
+            false => Ok((None, Some(share(file, data_dir)?))),
+        }
     }
 }
 

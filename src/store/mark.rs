@@ -82,10 +82,28 @@ impl Mark {
         self.write(&highest, 0)
     }
 
+    /// Rows above this one were removed on purpose: their ids are used again.
+    pub(super) fn lower(&mut self, row: i64) -> io::Result<()> {
+        if self.said.highest <= row || self.said.store.is_empty() {
+            return Ok(());
+        }
+        self.said.highest = row;
+        let text = format!("{BEGINS} {FORM} {} {row}", self.said.store);
+        self.write(&text, 0)
+    }
+
     /// So many entries are nowhere: what was recorded before is not gone on with.
     pub(super) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
         self.said.held = Some((missing, now_ms));
         self.write(&format!("held {missing} {now_ms}"), LINE_BYTES as u64)
+    }
+
+    /// What it says at this place. Nothing is made.
+    pub(super) fn look(state_dir: &Path, data_dir: &Path) -> Said {
+        let mut text = String::new();
+        let file = File::open(Mark::path(state_dir, data_dir));
+        let read = file.and_then(|file| file.take(ALL_BYTES).read_to_string(&mut text));
+        read.map_or_else(|_| Said::default(), |_| self::read(&text))
     }
 
     /// The file of a mark is moved aside, and nothing is missing any more.

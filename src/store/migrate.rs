@@ -63,6 +63,11 @@ fn version(conn: &Connection) -> Result<i64, StoreError> {
         .doing("open the session store")
 }
 
+/// The newest schema that this version knows.
+pub(super) fn known() -> i64 {
+    newest(MIGRATIONS)
+}
+
 fn newest(migrations: &[&str]) -> i64 {
     i64::try_from(migrations.len()).unwrap_or(i64::MAX)
 }

@@ -14,6 +14,7 @@
 
 mod ahead;
 mod append;
+mod backwards;
 mod blobs;
 mod chain;
 mod checkpoints;
@@ -26,26 +27,33 @@ mod error;
 mod files;
 mod follow;
 mod fork;
+mod gap;
 mod gc;
 mod head;
 mod ids;
 mod inbox;
 mod index;
 mod journal;
+mod lent;
 mod listing;
 mod load;
 mod lock;
 mod mark;
 mod memories;
+mod mend;
 mod migrate;
+mod missing;
 mod models;
 mod moved;
 mod open;
 mod packs;
+mod purge;
 mod query;
+mod rebuild;
 mod reconcile;
 mod row;
 mod said;
+mod scrub;
 mod search;
 mod sessions;
 mod signals;
@@ -57,16 +65,20 @@ mod trees;
 mod untold;
 mod upkeep;
 mod usage;
+mod waiting;
 mod workspace_lock;
+
+use std::cell::{Cell, RefCell};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use append::{Batch, NewSession};
+pub use backwards::Met;
 pub use blobs::blob_ref;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;
 pub use conversation::Conversation;
-pub use drafts::{Draft, Drafts};
+pub use drafts::{Draft, Drafts, LeftDraft};
 pub use error::StoreError;
 pub use fork::NewFork;
 pub use gc::{Keep, Tidied};
@@ -77,16 +89,20 @@ pub use journal::JournalPlace;
 pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
+pub use missing::Gap;
 pub use models::{Learnt, LearntRatio};
 pub use packs::PackWriter;
+pub use purge::{Removed, is_purged};
 pub use query::Place;
+pub use rebuild::{Rebuilt, Repair};
 pub use reconcile::Brought;
+pub use scrub::Scrubbed;
 pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use signals::{MAX_MESSAGES, MAX_SIGNALS, Sent, SignalId};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
-pub use trees::{Cause, KnownTree, NewTree};
+pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
 
@@ -94,6 +110,8 @@ use error::Doing;
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
+    // Dropped in this order, the other files last.
+    _before_closing: crate::config::BeforeClosing,
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,
@@ -103,6 +121,12 @@ pub struct Store {
     copies: Option<follow::Copies>,
     brought: Brought,
     in_use: moved::InUse,
+    /// What is damaged and follows from something else is made anew: not by one who only looks.
+    can_mend: bool,
+    /// Entries that were read from the journal, of the last session that needed it.
+    lent: Cell<u64>,
+    /// What was made anew.
+    anew: RefCell<Vec<&'static str>>,
     /// The folder of large contents of files.
     packs: std::path::PathBuf,
     // Dropped behind the connection.

@@ -1,5 +1,6 @@
 //! Opening the database: files, locks, pragmas.
 
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::lock::StoreLock;
 use super::migrate::{self, MIGRATIONS};
 use super::moved::InUse;
 use super::packs;
+use super::rebuild;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
@@ -36,7 +38,7 @@ impl Store {
 
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
-        let mut lock = StoreLock::shared(data_dir)?;
+        let mut lock = locked(data_dir)?;
         let files = database::files_in_use(data_dir);
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
@@ -51,17 +53,23 @@ impl Store {
             };
         }
         write_ahead(&conn)?;
-        Ok(Store {
+        let store = Store {
+            _before_closing: files.before_closing(),
             conn,
             indexing: false,
             has_all_tips: false,
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            can_mend: true,
+            lent: Cell::default(),
+            anew: RefCell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
             lock: Some(lock),
-        })
+        };
+        store.look_for_damage()?;
+        Ok(store)
     }
 }
 
@@ -69,10 +77,10 @@ impl Store {
     /// Opens the store only to look at it: `None` when there is none, or when it has yet to be
     /// brought up to date, which the next start does.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
-        if !database::exists(data_dir) {
+        if !database::exists(data_dir) && !rebuild::is_begun(data_dir) {
             return Ok(None);
         }
-        let lock = StoreLock::shared(data_dir)?;
+        let lock = locked(data_dir)?;
         let files = database::files_in_use(data_dir);
         let open = || {
             let conn = set_up(database::open(data_dir)?)?;
@@ -80,16 +88,30 @@ impl Store {
         };
         let (is_current, conn) = open().map_err(StoreError::while_opening)?;
         Ok(is_current.then_some(Store {
+            _before_closing: files.before_closing(),
             conn,
             indexing: false,
             has_all_tips: false,
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
+            can_mend: false,
+            lent: Cell::default(),
+            anew: RefCell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
             lock: Some(lock),
         }))
+    }
+}
+
+/// The store lock, shared. A database that was rebuilt gets its name first, where a kill came
+/// before that.
+fn locked(data_dir: &Path) -> Result<StoreLock, StoreError> {
+    let lock = StoreLock::shared(data_dir)?;
+    match rebuild::is_begun(data_dir) {
+        true => rebuild::finish(data_dir, lock),
+        false => Ok(lock),
     }
 }
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::append::{Prepared, WHAT_BROUGHT as WHAT};
 use super::blobs::{Packed, insert_blob};
@@ -25,9 +25,12 @@ use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
 use super::mark::Mark;
+use super::purge::{begin_behind, end_behind, is_purged, purged};
+use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
 use super::untold::keep_untold;
+use super::waiting::{Became, put_back};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header};
@@ -44,13 +47,17 @@ pub struct Brought {
     pub missing: u64,
     /// Sessions of the journal that could not come in. They stay there.
     pub skipped: u64,
+    /// Sessions whose journal is damaged. It is kept beside, and another is begun.
+    pub begun_anew: Vec<String>,
+    /// The database was damaged and was rebuilt at this start.
+    pub rebuilt: Option<String>,
 }
 
 impl Brought {
     /// For a person. `None`: there is nothing to say.
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();
         if entries > 0 {
             parts.push(format!(
                 "the database was older than its journal: {} of {} put back",
@@ -70,6 +77,12 @@ impl Brought {
                 crate::core::text::count(self.skipped, "session")
             ));
         }
+        for session in &self.begun_anew {
+            parts.push(format!(
+                "the journal of session {session} is damaged: it is kept beside, and begun anew from \
+                 the database, which is whole"
+            ));
+        }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
@@ -87,6 +100,7 @@ impl Brought {
         }
         self.parted.extend(other.parted);
         self.skipped += other.skipped;
+        self.begun_anew.extend(other.begun_anew);
     }
 }
 
@@ -104,6 +118,7 @@ impl Store {
                 row.get(0)
             })
             .doing("open the session store")?;
+        self.finish_purges(data_dir, place)?;
         let mark = Mark::open(&place.state_dir, data_dir);
         let mut copies = Copies::new(place, store, mark);
         let row = match highest(&self.conn) {
@@ -127,7 +142,7 @@ impl Store {
                 mut brought,
                 is_all,
                 left,
-            } = self.bring_in_all(data_dir, &mut copies)?;
+            } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
             let row = highest(&self.conn)?;
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
             brought.missing = missing.saturating_sub(left);
@@ -153,9 +168,26 @@ impl Store {
         Ok(())
     }
 
+    /// This database was rebuilt right now: it is said with what came in.
+    pub fn was_rebuilt(&mut self, rebuilt: &Rebuilt) {
+        self.brought.rebuilt = Some(rebuilt.line());
+    }
+
+    /// Whether nothing can be recorded in it any more, for the end of the entries is damaged.
+    pub fn is_closed_by_damage(&self) -> bool {
+        matches!(highest(&self.conn), Err(StoreError::Damaged { .. }))
+    }
+
     /// What came in since the store was opened.
     pub fn brought(&self) -> &Brought {
         &self.brought
+    }
+
+    /// What a person is told while entries that were recorded before are nowhere.
+    pub fn missing(&self) -> Option<StoreError> {
+        let mark = self.copies.as_ref()?.mark.as_ref()?;
+        let (missing, _) = mark.said.held?;
+        Some(StoreError::BackInTime { missing })
     }
 
     /// Fails when entries that were recorded before are nowhere, and this session may be one
@@ -176,14 +208,60 @@ impl Store {
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let brought = self.bring_in_from(&mut copies, session);
+        let mut brought = self.bring_in_from(&mut copies, session);
+        if let Err(error) = &brought
+            && is_damage(error)
+            && self.is_whole(session)
+        {
+            tracing::warn!(%session, %error, "the journal is damaged");
+            brought = copies
+                .journal
+                .move_aside(session, now_ms())
+                .map(|()| Brought {
+                    begun_anew: vec![session.to_string()],
+                    ..Brought::default()
+                });
+        }
+        let folder = copies.journal.of(session);
         self.copies = Some(copies);
-        let brought = brought?;
+        let brought = brought.map_err(|error| self.told(error))?;
         self.brought.add(brought);
+        self.forget_said(&folder, session)?;
         self.is_behind(session);
         // A failure is known to whoever asks for what is wrong with the journal.
         let _ = self.catch_up();
         Ok(())
+    }
+
+    /// All that the database has of the session can be read.
+    fn is_whole(&self, session: &str) -> bool {
+        let read = self.load_each_of_database(session, |_| Ok::<(), StoreError>(()));
+        read.is_ok()
+    }
+
+    /// The same into a database without an entry: the row ids that purging took away are left out.
+    fn bring_in_all_behind(
+        &mut self,
+        data_dir: &Path,
+        copies: &mut Copies,
+        row: i64,
+    ) -> Result<Found, StoreError> {
+        let unused = purged(data_dir).unused;
+        if unused == 0 {
+            return self.bring_in_all(data_dir, copies);
+        }
+        let look = |conn: &Connection, on: bool| conn.pragma_update(None, "foreign_keys", on);
+        look(&self.conn, false).doing(WHAT)?;
+        let begun = match row {
+            0 => begin_behind(&self.conn, unused),
+            _ => Ok(()),
+        };
+        // Also what a kill left of an earlier one.
+        let found = begun
+            .and_then(|()| self.bring_in_all(data_dir, copies))
+            .and_then(|found| end_behind(&self.conn, unused).map(|()| found));
+        look(&self.conn, true).doing(WHAT)?;
+        found
     }
 
     /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
@@ -193,7 +271,7 @@ impl Store {
             .flatten()
             .flatten()
             .filter_map(|file| file.file_name().into_string().ok())
-            .filter(|name| made_at_ms(name).is_some())
+            .filter(|name| made_at_ms(name).is_some() && !is_purged(data_dir, name))
             .collect();
         // By the time they were made: a fork comes behind the session it parts from.
         names.sort_unstable();
@@ -449,6 +527,14 @@ struct Found {
     left: u64,
 }
 
+/// Of the journal, where the rows of the session are whole.
+fn is_damage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Damaged { .. } | StoreError::Corrupt { .. }
+    )
+}
+
 /// Not of the database, which others of its sessions need too.
 fn is_of_the_journal(error: &StoreError) -> bool {
     matches!(
@@ -471,14 +557,18 @@ fn hold(copies: &mut Copies, missing: u64) {
 
 /// The lines behind this head, which moves on with them. How many they were.
 fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
-    let mut entries = 0;
-    let mut failed = None;
+    let (mut entries, mut failed) = (0, None);
+    let mut became = Became::default();
     let read = lines(folder, &mut |met| {
         let done = match met {
             Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
-            Met::Entry(line) if line.seq < head.length => Ok(()),
+            Met::Entry(line) if line.seq < head.length => {
+                became.note(&line);
+                Ok(())
+            }
             Met::Entry(line) => {
                 entries += 1;
+                became.note(&line);
                 bring_one(tx, &line, head)
             }
         };
@@ -490,7 +580,12 @@ fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, St
     match (failed, read) {
         (Some(error), _) => Err(error),
         (None, Err(error)) => Err(io_error(WHAT, error)),
-        (None, Ok(_)) => Ok(entries),
+        (None, Ok(_)) if entries == 0 => Ok(0),
+        (None, Ok(_)) => {
+            put_back(tx, folder, (head.key, head.length), &became, &[])?;
+            became.never_again(tx)?;
+            Ok(entries)
+        }
     }
 }
 

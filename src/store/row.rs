@@ -169,6 +169,7 @@ impl RowPosition<'_> {
             seq: self.seq,
             what,
             can_append: true,
+            in_journal: 0,
         }
     }
 

@@ -74,12 +74,23 @@ impl Store {
         let Some(escaped) = escape(&words) else {
             return Ok(Vec::new());
         };
+        self.mending(|store| store.search_words(&words, &escaped, scope, order, limit))
+    }
+
+    fn search_words(
+        &mut self,
+        words: &[&str],
+        escaped: &str,
+        scope: Scope<'_>,
+        order: Order,
+        limit: u32,
+    ) -> Result<Vec<Hit>, StoreError> {
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
         let mut found: Vec<(i64, Hit)> = Vec::new();
         for part in Part::BOTH {
             let (sql, mut values) = statement(part, scope, order, "");
-            values.extend([Value::from(escaped.clone()), Value::from(limit)]);
-            found.extend(self.hits(part, &sql, values, &words)?);
+            values.extend([Value::from(escaped.to_string()), Value::from(limit)]);
+            found.extend(self.hits(part, &sql, values, words)?);
         }
         let score = |hit: &Hit| hit.score.unwrap_or(0.0);
         match order {
@@ -96,6 +107,10 @@ impl Store {
     /// these are few, those with some of them. Better and newer ones first. What tools were
     /// called with is not looked at: a question is no answer.
     pub fn recall(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+        self.mending(|store| store.recall_once(sought))
+    }
+
+    fn recall_once(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
         let words = telling(sought.query);
         let kinds = format!("AND e.kind IN ({})", list(sought.kinds));

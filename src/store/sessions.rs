@@ -99,16 +99,18 @@ impl Store {
             unfinished,
             without_dismissed,
         } = filter;
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| {
-                s.query_map(
-                    params![workspace, unfinished, limit, without_dismissed],
-                    info,
-                )?
-                .collect()
-            })
-            .doing(WHAT)
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    s.query_map(
+                        params![workspace, unfinished, limit, without_dismissed],
+                        info,
+                    )?
+                    .collect()
+                })
+                .doing(WHAT)
+        })
     }
 
     /// Sessions in which a person was asked something, the newest first. Their entries say whether
@@ -136,13 +138,15 @@ impl Store {
              WHERE s.workspace = ?1 AND NOT s.unfinished AND s.trashed_ms IS NULL
              AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
         );
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| {
-                let row = |row: &Row<'_>| Ok((info(row)?, row.get("text")?));
-                s.query_map(params![workspace, limit], row)?.collect()
-            })
-            .doing(WHAT)
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    let row = |row: &Row<'_>| Ok((info(row)?, row.get("text")?));
+                    s.query_map(params![workspace, limit], row)?.collect()
+                })
+                .doing(WHAT)
+        })
     }
 
     /// Whether anything was ever said or done in the session, and it is not in the trash.
@@ -151,10 +155,12 @@ impl Store {
             "SELECT EXISTS (SELECT 1 FROM sessions s
              WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
         );
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
-            .doing(WHAT)
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| s.query_row([id], |row| row.get(0)))
+                .doing(WHAT)
+        })
     }
 
     /// Sessions of a folder in which nothing was said yet, the newest first.
@@ -168,13 +174,15 @@ impl Store {
             "{SELECT} WHERE s.workspace = ?1 AND s.folder = ?2 AND s.trashed_ms IS NULL AND {IS_BLANK}
              ORDER BY s.head DESC LIMIT ?3"
         );
-        self.conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| {
-                s.query_map(params![workspace, folder, limit], info)?
-                    .collect()
-            })
-            .doing(WHAT)
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    s.query_map(params![workspace, folder, limit], info)?
+                        .collect()
+                })
+                .doing(WHAT)
+        })
     }
 
     /// The session with the last entry, blank ones left out.
@@ -196,10 +204,12 @@ impl Store {
 
     /// Whether there is a session with this id, be it in the trash.
     pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
-        self.conn
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
-            .and_then(|mut s| s.query_row([id], |row| row.get(0)))
-            .doing(WHAT)
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
+                .and_then(|mut s| s.query_row([id], |row| row.get(0)))
+                .doing(WHAT)
+        })
     }
 
     /// The session whose id begins so, be it in the trash. None: `NotFound` with the nearest. Several: `Ambiguous`.
@@ -211,14 +221,15 @@ impl Store {
         let sql = format!("{SELECT} WHERE s.id >= ?1 AND s.id < ?2 ORDER BY s.id DESC LIMIT ?3");
         // Ids are hex digits and hyphens: all of them sort before `~`.
         let end = format!("{prefix}~");
-        let mut found: Vec<SessionInfo> = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| {
-                s.query_map(params![prefix, end, NAMED_WHEN_AMBIGUOUS], info)?
-                    .collect()
-            })
-            .doing("find the session")?;
+        let mut found: Vec<SessionInfo> = self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    s.query_map(params![prefix, end, NAMED_WHEN_AMBIGUOUS], info)?
+                        .collect()
+                })
+                .doing("find the session")
+        })?;
         match (found.pop(), found.is_empty()) {
             (Some(info), true) => Ok(info),
             (Some(info), false) => {

@@ -74,6 +74,7 @@ impl Store {
         .doing(WHAT)?;
         let id = SignalId(tx.last_insert_rowid());
         tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
         Ok(id)
     }
 
@@ -91,11 +92,15 @@ impl Store {
     /// Deletes one that nothing comes of. That it is gone already is what was wanted.
     pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
         self.in_use.still_there()?;
+        let session = self.session_of("signals", id.0);
         self.conn
             .prepare_cached("DELETE FROM signals WHERE id = ?1")
             .and_then(|mut s| s.execute([id.0]))
-            .doing(WHAT)
-            .map(drop)
+            .doing(WHAT)?;
+        if let Some(session) = session {
+            self.keep_waiting(&session);
+        }
+        Ok(())
     }
 
     /// Changes when another connection has committed anything. Costs two microseconds.

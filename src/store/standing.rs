@@ -6,20 +6,29 @@ use std::path::Path;
 
 use rustix::fs::Access;
 
-use super::error::io as io_error;
+use super::error::{Doing, io as io_error};
 use super::follow::highest;
 use super::head::read_head;
-use super::ids::made_at_ms;
-use super::journal::{JournalPlace, end};
+use super::journal::{JournalPlace, end, sessions};
 use super::mark::Mark;
+use super::row::count;
 use super::untold::all_untold;
 use super::{Store, StoreError, now_ms};
+
+/// Sessions that are counted for a hint.
+const AT_MOST: usize = 1_000_000;
 
 /// What a look at journal and mark found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Sessions that have a journal.
     pub sessions: u64,
+    /// Entries that the journal has, of …
+    pub lines: u64,
+    /// … those that the database has, of all sessions. A fork's are its own.
+    pub entries: u64,
+    /// How long ago the last entry was recorded that a journal lacks, milliseconds; 0: none lacks any.
+    pub late_ms: u64,
     /// Sessions whose database has more: the journal follows when they are worked in.
     pub behind: u64,
     /// Entries that only the journal has.
@@ -37,12 +46,12 @@ pub struct Standing {
 impl JournalPlace {
     /// Sessions that the journal knows, without a database. At most so many.
     pub fn sessions(&self, at_most: usize) -> Vec<String> {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let names = files.filter_map(|file| file.file_name().into_string().ok());
-        names
-            .filter(|name| made_at_ms(name).is_some())
-            .take(at_most)
-            .collect()
+        sessions(&self.folder, at_most)
+    }
+
+    /// An error with what the journal has besides, for its hint.
+    pub fn told_of(&self, error: StoreError) -> StoreError {
+        error.with_journal(|| self.sessions(AT_MOST).len() as u64)
     }
 
     /// The database is taken as it is: journal and mark are moved aside, and begin anew. Nothing
@@ -87,6 +96,7 @@ impl Store {
             }
             _ => {}
         }
+        standing.entries = self.entries_of_sessions()?;
         for session in place.sessions(usize::MAX) {
             let end = match end(&place.folder.join(&session)) {
                 Ok(Some((end, _))) => end,
@@ -97,15 +107,32 @@ impl Store {
                 }
             };
             standing.sessions += 1;
+            let shared = end.header.forked.as_ref().map_or(0, |f| f.seq + 1);
             let length = match read_head(&self.conn, &session) {
                 Ok(head) => head.length,
-                Err(StoreError::NotFound { .. }) => end.header.forked.map_or(0, |f| f.seq + 1),
+                Err(StoreError::NotFound { .. }) => shared,
                 Err(error) => return Err(error),
             };
+            standing.lines += end.next.saturating_sub(shared);
+            if end.next < length {
+                let late = now_ms() - self.find(&session)?.updated_ms;
+                standing.late_ms = standing.late_ms.max(u64::try_from(late).unwrap_or(0));
+            }
             standing.ahead += end.next.saturating_sub(length);
             standing.behind += u64::from(end.next < length);
         }
         Ok(standing)
+    }
+}
+
+impl Store {
+    /// Those of their own, of all sessions.
+    fn entries_of_sessions(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce(sum(length - coalesce(forked_seq + 1, 0)), 0) FROM sessions";
+        self.conn
+            .query_row(sql, [], |row| row.get(0))
+            .doing("count the entries")
+            .map(count)
     }
 }
 

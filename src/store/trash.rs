@@ -20,6 +20,7 @@ impl Store {
             .prepare_cached(sql)
             .and_then(|mut s| s.execute(params![session, at_ms]))
             .doing(WHAT)?;
+        self.keep_waiting(session);
         one(rows, session)
     }
 
@@ -42,6 +43,7 @@ impl Store {
             .prepare_cached("UPDATE sessions SET trashed_ms = NULL WHERE id = ?1")
             .and_then(|mut s| s.execute([session]))
             .doing(WHAT_BACK)?;
+        self.keep_waiting(session);
         one(rows, session)
     }
 }

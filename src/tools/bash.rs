@@ -14,10 +14,11 @@ use super::tool::Tool;
 use super::whole::Whole;
 use super::work::{ShellCommand, Work};
 use crate::core::access::Access;
+use crate::core::harmless::only_looks;
 use crate::core::permission::Permission;
 use crate::core::text::one_line;
 
-pub use report::BackgroundEnd;
+pub use report::{BackgroundEnd, Printed, printed_of};
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
 pub(crate) use report::{user_command_end, user_command_not_begun};
 
@@ -76,6 +77,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         Shown {
+            only_looks: !self.background && only_looks(&self.command, self.access),
             body: Body::Command {
                 line: self.command,
                 background: self.background,

@@ -85,7 +85,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         Shown {
-            result: ShownResult::LineCount,
+            result: ShownResult::HitCount,
             ..Shown::default()
         }
     }
@@ -347,6 +347,29 @@ impl Matches {
         }
         self.text
     }
+}
+
+/// How many places a report of [`grep`] has, with those that it does not show; of a search for
+/// files alone, how many files.
+pub fn hits(report: &str) -> u64 {
+    if report.starts_with("no match for ") {
+        return 0;
+    }
+    let is_hit = |line: &&str| {
+        let (number, _) = line.split_once(':').unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    let is_own = |line: &&str| line.starts_with('[') && line.ends_with(']');
+    let shown = match report.lines().filter(is_hit).count() {
+        0 => report.lines().filter(|line| !is_own(line)).count(),
+        hits => hits,
+    };
+    let more = report.lines().rev().find_map(|line| {
+        let (_, rest) = line.strip_prefix('[')?.split_once(" shown, ")?;
+        let rest = rest.strip_prefix("over ").unwrap_or(rest);
+        rest.split_once(" more: ")?.0.parse().ok()
+    });
+    shown as u64 + more.unwrap_or(0)
 }
 
 /// The hits of one file, under its name.

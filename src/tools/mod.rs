@@ -57,11 +57,12 @@ pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;
+pub use grep::hits;
 pub use leads::leads_to;
 pub use limit::{Limits, Stop, Watch};
 pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
-pub use replace::Replacement;
+pub use replace::{Replacement, edited_text};
 use schema::Named;
 pub use shown::{Body, Shown, ShownResult, Verb};
 pub use work::{ShellCommand, Work};

@@ -54,6 +54,12 @@ enum Failure {
     Wrong(String),
 }
 
+/// What these edits make of a text. `None`: they do not fit it.
+pub fn edited_text(edits: &[Replacement], text: &str) -> Option<String> {
+    let edited = all("", edits, text.as_bytes()).ok()?;
+    Some(edited.text)
+}
+
 /// `name` is that of the file, for the error.
 pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
     let text = std::str::from_utf8(old).map_err(|e| {

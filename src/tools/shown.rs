@@ -10,6 +10,8 @@ pub struct Shown {
     pub verb: Verb,
     pub body: Body,
     pub result: ShownResult,
+    /// It changes nothing, whatever the verb is: a command that only looks.
+    pub only_looks: bool,
 }
 
 /// What the call does, in the words of a person.
@@ -104,6 +106,8 @@ pub enum ShownResult {
     Printed,
     /// How many lines it has.
     LineCount,
+    /// How many places a search found: see [`super::hits`].
+    HitCount,
     /// Nothing, unless it is an error: the body says it.
     InTheBody,
 }

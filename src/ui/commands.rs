@@ -18,6 +18,8 @@ pub enum SlashCommand {
     Resume,
     Fork,
     Rewind,
+    Undo,
+    Redo,
     History,
     Compact,
     Context,
@@ -31,6 +33,7 @@ pub enum SlashCommand {
     Ps,
     Init,
     Diff,
+    Files,
     Export,
     Rename,
     Theme,
@@ -64,7 +67,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
     entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "resume another session"),
     entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here, or from behind an entry"),
-    entry(SlashCommand::Rewind, "rewind", &["undo"], "", "fork from before an earlier message"),
+    entry(SlashCommand::Rewind, "rewind", &["checkpoint"], "", "back to before a message, files too if you want"),
+    entry(SlashCommand::Undo, "undo", &[], "", "take back the last message and its files"),
+    entry(SlashCommand::Redo, "redo", &[], "", "take back the last rewind"),
     entry(SlashCommand::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
     entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
     entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
@@ -78,12 +83,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Ps, "ps", &["jobs", "bashes"], "", "commands that run in the background"),
     entry(SlashCommand::Init, "init", &[], "[what matters most]", "write AGENTS.md by looking at the project, or improve it"),
     entry(SlashCommand::Diff, "diff", &["changes"], "", "what changed since the last commit"),
+    entry(SlashCommand::Files, "files", &["snapshots"], "", "what is kept of the files, and how much"),
     entry(SlashCommand::Export, "export", &["save"], "[file.md | file.json]", "write the conversation to a file"),
     entry(SlashCommand::Rename, "rename", &["title"], "<title>", "give this session another title"),
     entry(SlashCommand::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
     entry(SlashCommand::Reload, "reload", &["config"], "", "read the config again, also what the session changed in it"),
     entry(SlashCommand::Status, "status", &["about"], "", "session, model, folder, configuration"),
-    entry(SlashCommand::Doctor, "doctor", &["check"], "", "check what rewake needs"),
+    entry(SlashCommand::Doctor, "doctor", &[], "", "check config, keys, store and sandbox, and say what is wrong"),
     entry(SlashCommand::Quit, "quit", &["exit", "q"], "", "leave; everything is saved"),
 ];
 
@@ -183,6 +189,11 @@ fn hint(nearest: &Option<String>) -> String {
         Some(name) => format!("; did you mean /{name}?"),
         None => "; /help lists them".to_string(),
     }
+}
+
+/// A hint for the shell, as the screen says it: what has a slash command there is named by that.
+pub(crate) fn on_screen(hint: &str) -> String {
+    hint.replace("rewake key ", "/key ")
 }
 
 /// A line that begins with a slash and a word. A path (`/usr/bin/env is missing`) is none.
@@ -286,6 +297,32 @@ fn score(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_names_the_command_that_works_where_it_is_read() {
+        let config = crate::config::Config::default();
+        let provider = config.provider("groq").unwrap();
+        let none = crate::config::Env::new::<&str, &str>([], "/");
+        let error = provider.key(&none).unwrap_err();
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("rewake key groq") && error.to_string().contains("GROQ_API_KEY"));
+        let shown = on_screen(hint);
+        assert!(
+            shown.contains("/key groq") && !shown.contains("rewake key"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn every_other_name_of_a_command_is_documented() {
+        let manual = include_str!("../../docs/screen.md");
+        let manual = manual.split_whitespace().collect::<Vec<_>>().join(" ");
+        for entry in COMMANDS.iter().filter(|entry| !entry.aliases.is_empty()) {
+            let aliases: String = entry.aliases.iter().map(|a| format!(" `/{a}`")).collect();
+            let want = format!("`/{}`{aliases}", entry.name);
+            assert!(manual.contains(&want), "{want}");
+        }
+    }
 
     #[test]
     fn lines_are_parsed() {

@@ -36,6 +36,8 @@ pub enum Action {
     Help,
     History,
     Ps,
+    /// What waits for a look at the files waits until its end.
+    WaitForFiles,
     ExternalEditor,
     PasteImage,
     Suspend,
@@ -212,10 +214,10 @@ pub(crate) const BINDINGS: &[Binding] = {
     &[
         bind(InBox, Conversation, Submit, &[key(K::Enter)], "send; while it works, queue"),
         bind(InBox, Conversation, Newline, &[shift(K::Enter), alt(K::Enter), ctrl_char('j'), ctrl(K::Enter)], "new line (also \\ and Enter)"),
-        bind(Main, Conversation, Interrupt, &[key(K::Esc)], "interrupt"),
+        bind(Main, Conversation, Interrupt, &[key(K::Esc)], "stop"),
         bind(Main, Conversation, CycleMode, &[shift(K::BackTab)], "next permission mode"),
         bind(Queued, Conversation, EditQueued, &[key(K::Up)], "edit the queued message (nothing typed)"),
-        bind(Idle, Conversation, Rewind, &[ESC_ESC], "fork from an earlier message (nothing typed)"),
+        bind(Idle, Conversation, Rewind, &[ESC_ESC], "go back to before a message (nothing typed)"),
         bind(Main, Conversation, CopyAnswer, &[after_x('y')], "copy the last answer"),
 
         bind(Main, View, ToggleExpand, &[ctrl_char('o')], "unfold and fold"),
@@ -235,6 +237,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(Empty, Panes, Help, &[char_key('?')], "this help (nothing typed)"),
         bind(Main, Panes, History, &[key(K::F(2)), after_x('h')], "history: every session"),
         bind(Main, Panes, Ps, &[after_x('p')], "background commands"),
+        bind(Main, Panes, WaitForFiles, &[after_x('w')], "wait for the snapshot"),
         bind(Main, Panes, ExternalEditor, &[ctrl_char('g'), after_x('e')], "write in your editor"),
         bind(Main, Panes, Suspend, &[ctrl_char('z')], "to the shell; fg comes back"),
         bind(Empty, Panes, AskQuit, &[ctrl_char('c')], "twice: leave (nothing typed)"),

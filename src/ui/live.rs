@@ -19,12 +19,15 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
+use super::rewind::RewindShown;
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
 use crate::core::state::{Halt, State, UserCommand};
-use crate::engine::{Command, ContextFigures, EngineError, Event, Rest};
+use crate::engine::{
+    Command, ContextFigures, EngineError, Event, FilesWork, NotRewound, Planned, Rest, Rewinding,
+};
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
 use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
@@ -81,11 +84,17 @@ pub enum EngineEvent {
     Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why.
     JournalFails(String),
+    /// Something to know: a line.
+    Notice(String),
     /// These words of the input box are on the disk.
     InputKept(String),
     Context(ContextFigures),
     /// The summary model failed: why, and what stands in.
     SummaryFailed(String),
+    /// What came of the plan of a rewind with this number.
+    RewindPlanned(u64, RewindAnswer),
+    /// What is done with the files, which a person waits for. `None`: nothing any more.
+    Files(Option<FilesWork>),
     /// There is nothing to do without a person.
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
@@ -94,6 +103,22 @@ pub enum EngineEvent {
     GoesOn,
     /// The engine came to its end: why, when that was not wished.
     Ended(Option<(String, Option<String>)>),
+}
+
+/// What came of a plan to set files back.
+#[derive(Debug)]
+pub enum RewindAnswer {
+    Shown(RewindShown),
+    /// To be done in a copy of the session.
+    HandedOver(Box<Rewinding>),
+    /// See [`Planned::Done`].
+    Done {
+        copy_of: Option<String>,
+    },
+    Not {
+        why: String,
+        hint: Option<String>,
+    },
 }
 
 /// A session that is ours now.
@@ -300,7 +325,7 @@ fn wait_for(before: &[Live]) {
 }
 
 fn work(
-    ctx: &AppContext,
+    ctx: &Arc<AppContext>,
     open: &Open,
     inbox: UnboundedReceiver<Command>,
     on_event: &OnEngineEvent,
@@ -315,12 +340,13 @@ fn work(
     };
     let edited = ctx.edited(&session.id);
     on_event(EngineEvent::Ended(live(
-        session, edited, open.named, inbox, on_event,
+        ctx, session, edited, open.named, inbox, on_event,
     )));
 }
 
 /// Works in a session until it is left; why, when that was not wished.
 fn live(
+    ctx: &Arc<AppContext>,
     mut session: Session,
     edited: Option<String>,
     named: bool,
@@ -337,8 +363,14 @@ fn live(
         .as_ref()
         .is_some_and(|found| waits(found, named));
     let forward = Arc::clone(on_event);
+    let (ctx, id) = (Arc::clone(ctx), session.id.clone());
     let forward = move |state: &State, event: Event<'_>| {
-        forward(engine_event(state, event, &gauging));
+        forward(match event {
+            Event::RewindPlanned(number, planned) => {
+                EngineEvent::RewindPlanned(number, answer(&ctx, &id, planned))
+            }
+            event => engine_event(state, event, &gauging),
+        });
     };
     let ended = drive(session, inbox, Box::new(forward), async |driver| {
         if waits {
@@ -453,8 +485,59 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
         Event::InputKept(text) => EngineEvent::InputKept(text.to_string()),
         Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
         Event::JournalFails(why) => EngineEvent::JournalFails(why.to_string()),
+        Event::Notice(text) => EngineEvent::Notice(text.to_string()),
         Event::Context(figures) => EngineEvent::Context(figures),
         Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),
+        Event::Files(work) => EngineEvent::Files(work),
+        // Only who has the store can say it to a person.
+        Event::RewindPlanned(number, _) => EngineEvent::RewindPlanned(
+            number,
+            RewindAnswer::Not {
+                why: "it cannot be shown".to_string(),
+                hint: None,
+            },
+        ),
+    }
+}
+
+/// A plan for a person: what it would change is read here, on the engine's thread, which waits for
+/// the person anyway.
+fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
+    let not = |why: String, hint: Option<String>| RewindAnswer::Not { why, hint };
+    match planned {
+        Planned::HandedOver(rewinding) => RewindAnswer::HandedOver(rewinding),
+        Planned::Done { copy_of } => RewindAnswer::Done { copy_of },
+        Planned::Not(error) => {
+            let hint = match &error {
+                NotRewound::Unknown(_) => Some(
+                    "files are known from the first command or edit on; /rewind goes back in the \
+                     conversation alone"
+                        .to_string(),
+                ),
+                NotRewound::NothingToRedo => None,
+                NotRewound::OpenCall => Some("Esc stops it".to_string()),
+                NotRewound::NotKept(_) => {
+                    Some("nothing was changed; /doctor says what is kept".to_string())
+                }
+                NotRewound::Engine(error) => error.hint(),
+            };
+            not(error.to_string(), hint)
+        }
+        Planned::Shown {
+            rewinding,
+            is_other,
+        } => {
+            let store = ctx.open_store();
+            let preview = store.and_then(|store| ctx.rewind_preview(&store, id, &rewinding));
+            match preview {
+                Ok(preview) => RewindAnswer::Shown(RewindShown {
+                    preview,
+                    rewinding: Arc::from(rewinding),
+                    is_other,
+                }),
+                Err(error) => not(error.to_string(), error.hint()),
+            }
+        }
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) mod markdown;
 pub mod notify;
 pub mod overlay;
 mod plain;
+pub mod rewind;
 mod start;
 mod style;
 mod terminal;
@@ -80,6 +81,12 @@ pub enum Wake {
         engine: u64,
         which: Which,
         take_over: bool,
+    },
+    /// The copy that was gone back in is there: its id. `engine` was the number of the one that was
+    /// open.
+    Rewound {
+        engine: u64,
+        id: String,
     },
     /// Settings that hold from now on.
     InUse(Arc<AppContext>),
@@ -214,6 +221,10 @@ impl Loop<'_> {
                 return Ended::TerminalGone;
             }
             self.app.drawn(drawn_at, Instant::now());
+            let asks = self.app.seen();
+            if let Some(ended) = self.perform(asks) {
+                return ended;
+            }
             if title != self.app.title() {
                 title = self.app.title();
                 if self.screen.title(&title).is_err() {
@@ -329,6 +340,7 @@ impl Loop<'_> {
                 which,
                 take_over,
             } => self.effects.found(engine, which, take_over, self.app),
+            Wake::Rewound { engine, id } => self.effects.rewound(engine, id, self.app),
             Wake::InUse(ctx) => self.effects.use_settings(ctx, self.app),
             Wake::ForEngine { engine, command } => {
                 self.effects.for_engine(engine, command, self.app);

@@ -78,7 +78,7 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     } = start;
     let then = match which {
         Some(which) => Begin::Open { which, prompt },
-        None if pick => Begin::History { fork },
+        None if pick => Begin::History { fork, prompt },
         None => {
             let offers = ctx.offers(&ctx.open_store()?, all)?;
             match (offers.is_empty(), no_model(ctx)) {
@@ -86,7 +86,8 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
                 (true, Some(why)) => {
                     // Where none was chosen, what can be chosen says it.
                     let why = ctx.config().model.as_ref().map(|_| why);
-                    Begin::FirstRun(FirstRun::new(why.unwrap_or_default(), providers(ctx)))
+                    let first = FirstRun::new(why.unwrap_or_default(), providers(ctx));
+                    Begin::FirstRun { first, prompt }
                 }
                 (true, None) => Begin::Open {
                     which: Which::New,

@@ -9,6 +9,7 @@ pub mod files;
 #[path = "../../tests/support/git.rs"]
 pub(crate) mod git_command;
 pub(crate) mod handle;
+mod head;
 mod here;
 pub(crate) mod ignored;
 mod instructions;
@@ -19,6 +20,7 @@ mod worktrees;
 
 pub use branch::branch;
 pub use commands::{CustomCommand, CustomCommands, commands};
+pub use head::{HeadMoved, head_moved_since};
 pub use here::{Here, HereError, here};
 pub use instructions::{Instructions, instructions};
 pub use repository::{is_inert, is_inert_folder, is_plain, is_repository_of};

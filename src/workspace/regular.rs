@@ -11,7 +11,11 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags, Stat};
 
 use super::handle::Folder;
-use crate::config::{IN_USE, is_in_use};
+use crate::config::{IN_USE, IS_KEPT_KEY, is_in_use, is_kept_key, is_linked_key};
+
+const NOT_REGULAR: &str = "not a regular file";
+const MADE_UP: &str = "it is no file of a disk: what lies below /proc, /sys and /dev is made up by \
+                       the system, and may hold keys";
 
 pub(crate) enum Kind {
     Missing,
@@ -52,7 +56,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(flags.bits() as i32)
         .open(path)?;
-    regular(file)
+    not_a_key(regular(file)?, is_kept_key)
 }
 
 /// As [`open`], no link followed. `path` is where `below` lies in this folder.
@@ -60,13 +64,51 @@ pub(crate) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<
     if is_in_use(path) {
         return Err(io::Error::other(IN_USE));
     }
-    regular(folder.file(below)?)
+    not_a_key(regular(folder.file(below)?)?, is_linked_key)
+}
+
+/// Opens a file of a disk by its real path; a part of it that is a link now is an error. Neither a
+/// device, nor what the system makes up as it is read: that is of the machine and of this process,
+/// its environment with the keys too.
+pub(crate) fn open_on_disk(path: &Path) -> io::Result<File> {
+    let is_below = |folder: &&str| path.starts_with(folder);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::other(NOT_REGULAR));
+    };
+    if ["/proc", "/sys", "/dev"].iter().any(is_below) {
+        return Err(io::Error::other(MADE_UP));
+    }
+    let file = open_in(&Folder::open(folder)?, Path::new(name), path)?;
+    match is_of_kernel(&file) {
+        true => Err(io::Error::other(MADE_UP)),
+        false => Ok(file),
+    }
+}
+
+/// Also where such a file system is mounted elsewhere.
+#[cfg(target_os = "linux")]
+fn is_of_kernel(file: &File) -> bool {
+    const SYSFS_MAGIC: u64 = 0x6265_6572;
+    let kinds = [rustix::fs::PROC_SUPER_MAGIC as u64, SYSFS_MAGIC];
+    rustix::fs::fstatfs(file).is_ok_and(|found| kinds.contains(&(found.f_type as u64)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_of_kernel(_: &File) -> bool {
+    false
+}
+
+fn not_a_key(file: File, is_key: impl Fn(&File) -> bool) -> io::Result<File> {
+    match is_key(&file) {
+        true => Err(io::Error::other(IS_KEPT_KEY)),
+        false => Ok(file),
+    }
 }
 
 fn regular(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("not a regular file")),
+        false => Err(io::Error::other(NOT_REGULAR)),
     }
 }
 

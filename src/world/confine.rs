@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::command::NOT_HELD;
+use crate::config::key_with_other_name;
 use crate::core::access::Access;
 use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request};
 use crate::tools::Hidden;
@@ -46,6 +47,10 @@ pub struct Confine {
 impl Confine {
     /// `shown` are files of rewake's own that the command may read.
     pub fn profile(&self, access: Access, shown: &[PathBuf]) -> Result<Box<Profile>, String> {
+        let mut keys = self.hidden.keys.iter();
+        if let Some(key) = keys.find_map(|folder| key_with_other_name(folder)) {
+            return Err(with_other_name(&key));
+        }
         // Of each level its own: what a command of a lower one leaves is never run by a higher.
         let tmp = self.make_tmp()?.join(access.name());
         make_private(&tmp)?;
@@ -145,6 +150,15 @@ fn denied_below(mut folders: VecDeque<PathBuf>, remembered: &mut Folders) -> (Ve
         folders.extend(listing.folders.iter().map(|name| folder.join(name)));
     }
     (found, true)
+}
+
+/// A command is held by the paths of files, and of this one not all are known.
+fn with_other_name(key: &Path) -> String {
+    let path = key.display();
+    format!(
+        "a command could read your key {path} under another name: it has a hard link; \
+         find ~ -samefile {path} shows it, and `rewake key` writes the file anew"
+    )
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {

@@ -405,10 +405,24 @@ impl World for Machine {
         restore::changed_ms(path)
     }
 
+    fn files_seen(&self) -> u64 {
+        self.files.as_ref().map_or(0, Files::seen)
+    }
+
+    fn wait_for_files(&self) {
+        if let Some(files) = &self.files {
+            files.wait_on();
+        }
+    }
+
     fn look_ahead(&self, wish: Wish) {
         if let Some(files) = &self.files {
             files.look_ahead(wish);
         }
+    }
+
+    fn files_to_say(&self) -> Option<String> {
+        self.files.as_ref()?.to_say()
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {

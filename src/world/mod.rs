@@ -25,7 +25,7 @@ use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
-pub use restore::{RestoreEnd, RestoreOrder};
+pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -150,8 +150,21 @@ pub trait World: 'static {
         None
     }
 
+    /// How many files the look that goes on has seen.
+    fn files_seen(&self) -> u64 {
+        0
+    }
+
+    /// A person wants an effect to wait for its look at the files, however long that takes.
+    fn wait_for_files(&self) {}
+
     /// Looks at the files while nobody waits for it, to be quicker when somebody does.
     fn look_ahead(&self, _wish: Wish) {}
+
+    /// What a person is to know of how the files are looked after: each once.
+    fn files_to_say(&self) -> Option<String> {
+        None
+    }
 
     /// The effect. `guard` is recorded.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;

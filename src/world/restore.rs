@@ -7,20 +7,32 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tokio::sync::oneshot;
 
 use crate::core::entry::KeptWhy;
-use crate::core::tree::{PathBytes, path_text};
+use crate::core::tree::{PathBytes, diff, path_text};
 use crate::store::{Store, StoreError, WorkspaceLock};
-use crate::workspace::files::{self, Done, Order};
+use crate::workspace::files::{self, Done, Order, Point};
+
+/// How far it is, shared with who waits for it.
+#[derive(Debug, Default)]
+pub struct RestoreProgress {
+    /// Paths that are done.
+    pub done: AtomicU64,
+    /// All that differ.
+    pub all: AtomicU64,
+}
 
 /// What is to be set back: the names of two trees.
 #[derive(Debug, Clone)]
 pub struct RestoreOrder {
     pub before: String,
     pub target: String,
+    pub progress: Arc<RestoreProgress>,
 }
 
 /// What came of it.
@@ -80,6 +92,8 @@ fn locked(data_dir: &Path, order: &RestoreOrder) -> Result<Done, String> {
         None => Err(format!("the tree {name} is not kept any more")),
     };
     let (before, target) = (tree(&order.before)?, tree(&order.target)?);
+    let all = diff(&before, &target).0.len() as u64;
+    order.progress.all.store(all, Ordering::Relaxed);
     let Some(root) = store.tree_root(&order.target).map_err(said)? else {
         return Err("the folder of a tree is not known".to_string());
     };
@@ -91,7 +105,12 @@ fn locked(data_dir: &Path, order: &RestoreOrder) -> Result<Done, String> {
         target: &target,
         id: &order.target,
         content: &mut content,
-        at: &mut |_| Ok(()),
+        at: &mut |point| {
+            if point == Point::AfterPlace {
+                order.progress.done.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        },
     });
     Ok(done.unwrap_or_default())
 }

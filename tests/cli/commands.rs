@@ -71,7 +71,7 @@ fn show_prints_what_was_said_done_and_told() {
     let shown = home.run(["show", &id]).expect(0).stdout;
     for word in [
         "title     first line\n",
-        "model     s/play  mode bypassPermissions",
+        "model     s/play  mode: asks nothing",
         "you: first line\n       second line\n",
         "[bash {\"command\":\"echo out; exit 3\"}]",
         "  2.0 bash echo out; exit 3: done\n       out\n       [exit code 3]\n",

@@ -208,3 +208,25 @@ fn init_asks_the_model_to_write_what_must_be_known() {
     );
     assert_eq!(events(&run, "entry.said")[0]["command"]["name"], "init");
 }
+
+/// What the system makes up as it is read is no text of a person: the environment has keys in it.
+#[test]
+fn no_command_puts_in_what_the_system_makes_up() {
+    let home = answering();
+    symlink("/proc/self/environ", home.path("mine.txt")).unwrap();
+    symlink("/proc", home.path("system")).unwrap();
+    for path in [
+        "/proc/self/environ",
+        "/proc/version",
+        "/dev/fd/../../version",
+        "mine.txt",
+        "system/version",
+        "/dev/zero",
+    ] {
+        own(&home, "see.md", format!("see @{path}"));
+        let run = home.run(["-p", "/see"]);
+        assert!(!run.stdout.contains("done"), "{path}: {}", run.stdout);
+        refused(run, 2, &[&format!("@{path}: it is no file of a disk")]);
+    }
+    assert!(!home.run(["history"]).expect(0).stdout.contains("/see"));
+}

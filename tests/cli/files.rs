@@ -191,11 +191,22 @@ fn the_doctor_says_what_is_kept_and_what_it_takes() {
     changed(&home);
     let shown = doctor(&home);
     assert!(shown.contains("2 in the last tree, 0.0 MB"), "{shown}");
+    let watched = match cfg!(target_os = "linux") {
+        true => "changes are watched: 1 folder",
+        false => "changes are not watched, so all files are looked at: this system has no inotify",
+    };
+    assert!(shown.contains(watched), "{shown}");
     assert!(shown.contains("of 2147.5 MB are used"), "{shown}");
     configure(&home, "max_bytes = 1");
     let shown = doctor(&home);
     assert!(shown.contains("nothing more is kept"), "{shown}");
     assert!(shown.contains("hint: rewake gc makes room"), "{shown}");
+    configure(&home, "watch = \"off\"");
+    let shown = doctor(&home);
+    assert!(
+        shown.contains("all files are looked at: files.watch is off"),
+        "{shown}"
+    );
     configure(&home, "time = \"off\"");
     assert!(doctor(&home).contains("not kept (files.time)"));
 }
@@ -262,4 +273,114 @@ fn old_sessions_are_tidied_up_when_it_is_asked_for() {
         removed.contains("removed") && removed.contains("of 1 session"),
         "{removed}"
     );
+}
+
+/// What is played when the last message has this in it.
+fn step_when(when: &str, calls: &str) -> String {
+    format!(
+        "[[step]]\nwhen = {}\ntext = \"ok\"\ncalls = [{calls}]\n",
+        json!(when)
+    )
+}
+
+#[test]
+fn the_model_is_told_which_files_it_read_were_changed_by_hand() {
+    let home = crate::scripted(&[
+        step(
+            "",
+            &[
+                ("read", json!({"path": "a"})),
+                ("read", json!({"path": "sub/gone"})),
+                ("read", json!({"path": "ours"})),
+                ("read", json!({"path": "same"})),
+            ],
+        ),
+        step("", &[bash("echo 2 > ours")]),
+        step("done", &[]),
+        step_when(
+            "changed outside of rewake since you read them: a, sub/gone .removed.; read them again",
+            "",
+        ),
+        step("no", &[]),
+    ]);
+    fs::create_dir(home.path("sub")).unwrap();
+    for name in ["a", "b", "sub/gone", "ours", "same"] {
+        fs::write(home.path(name), "1\n").unwrap();
+    }
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    for name in ["a", "b", "new"] {
+        fs::write(home.path(name), "3\n").unwrap();
+    }
+    fs::remove_file(home.path("sub/gone")).unwrap();
+    let next = home.run(["-p", "-c", "and now"]).expect(0);
+    assert_eq!(next.stdout, "ok\n");
+    let said = "· changed outside of rewake, so the model is told: a, sub/gone (removed)\n";
+    assert!(next.stderr.contains(said), "{}", next.stderr);
+    // Each content once.
+    let next = home.run(["-p", "-c", "and now"]).expect(0);
+    assert_eq!(next.stdout, "no\n");
+    assert!(!next.stderr.contains("changed outside"), "{}", next.stderr);
+    let shown = output(&home, &["show", &id(&home)]);
+    assert_eq!(
+        shown.matches("changed outside of rewake").count(),
+        1,
+        "{shown}"
+    );
+    // A stream has it as data.
+    fs::write(home.path("a"), "4\n").unwrap();
+    let stream = home
+        .run(["-p", "-c", "x", "--output-format", "stream-json"])
+        .expect(0)
+        .stdout;
+    let noted = stream
+        .lines()
+        .find(|line| line.contains("files_changed"))
+        .unwrap();
+    let noted: serde_json::Value = serde_json::from_str(noted).unwrap();
+    assert_eq!(
+        noted["about"],
+        json!({"about": "files_changed", "paths": ["a"]}),
+        "{noted}"
+    );
+}
+
+/// With the watch and without it.
+#[test]
+fn whether_changes_are_watched_changes_nothing_that_is_kept() {
+    let stats = ["auto", "off"].map(|watch| {
+        let home = calling(&[bash(
+            "mkdir -p s/t; echo 1 > s/t/a; mv s u; echo 22 > u/t/a; echo 1 > .gitignore",
+        )]);
+        configure(&home, &format!("watch = \"{watch}\""));
+        fs::write(home.path("b"), "1\n").unwrap();
+        changed(&home)
+    });
+    assert!(stats[0].contains("u/t/a  +1 −0"), "{}", stats[0]);
+    assert_eq!(stats[0], stats[1]);
+}
+
+/// No effect was begun, so there is no tree of before.
+#[test]
+fn a_change_of_what_was_only_read_is_told_too() {
+    let home = crate::scripted(&[
+        step(
+            "",
+            &[
+                ("read", json!({"path": "a"})),
+                ("read", json!({"path": "b"})),
+            ],
+        ),
+        step("done", &[]),
+        step_when(
+            "changed outside of rewake since you read it: a; read it again",
+            "",
+        ),
+    ]);
+    for name in ["a", "b", "c"] {
+        fs::write(home.path(name), "1\n").unwrap();
+    }
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    fs::write(home.path("a"), "2\n").unwrap();
+    fs::write(home.path("c"), "2\n").unwrap();
+    assert_eq!(home.run(["-p", "-c", "and now"]).expect(0).stdout, "ok\n");
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::support::{Home, Run, run};
+use crate::support::{Answer, Home, KEY, Protocol, Run, Server, run};
 use crate::{LIMIT, refused, step};
 
 const SECRET: &str = "sk-very-secret-0123456789";
@@ -154,4 +154,135 @@ fn a_command_that_finds_the_way_by_a_variable_does_not_read_a_kept_key() {
         .run(["-p", "--output-format", "stream-json", "go"])
         .expect(0);
     assert!(!said.stdout.contains("very-secret"), "{}", said.stdout);
+}
+
+/// A server, and a home whose user has a key of `openai` and trusts what the folder says.
+fn redirected(server: &Server, project: &str) -> Home {
+    let home = Home::new();
+    home.write_config("model = \"openai/x\"\nretry.tries = 1\n");
+    keep(&home, &["key", "openai"], KEY).expect(0);
+    std::fs::create_dir(home.path(".rewake")).unwrap();
+    let address = server.base_url(Protocol::Chat);
+    let config = format!(
+        "[providers.openai]\nprotocol = \"openai-chat\"\nbase_url = {address:?}\n{project}\n"
+    );
+    std::fs::write(home.path(".rewake/config.toml"), config).unwrap();
+    home.run(["trust"]).expect(0);
+    home
+}
+
+#[test]
+fn a_kept_key_is_not_sent_to_an_address_that_a_trusted_folder_chose() {
+    let server = Server::start(|_| Answer::text("got it"));
+    let home = redirected(&server, "");
+    let address = server.base_url(Protocol::Chat);
+    let run = home.run(["-p", "hello"]);
+    assert_eq!(server.requests().len(), 0, "the key was sent");
+    refused(
+        run,
+        2,
+        &[
+            "openai",
+            &address,
+            "this folder's own config",
+            "OPENAI_API_KEY",
+        ],
+    );
+    let doctor = home.run(["doctor"]);
+    assert!(
+        doctor.stdout.contains("this folder's own config"),
+        "{}",
+        doctor.stdout
+    );
+    // Its own headers may be a key, too.
+    home.write_config(
+        "model = \"openai/x\"\nretry.tries = 1\n\
+         [providers.openai]\nheaders = { x-api-key = \"of-the-user\" }\n",
+    );
+    home.run(["-p", "hello"]);
+    assert_eq!(
+        server.requests().len(),
+        0,
+        "a header of the user's was sent"
+    );
+    // The user's own config says the same address: then the key is meant for it.
+    home.write_config(&format!(
+        "model = \"openai/x\"\n[providers.openai]\nbase_url = \"{address}/\"\n"
+    ));
+    assert_eq!(home.run(["-p", "hello"]).expect(0).stdout, "got it\n");
+}
+
+#[test]
+fn a_variable_is_a_key_for_the_address_of_a_trusted_folder() {
+    let server = Server::start(|_| Answer::text("got it"));
+    let home = redirected(&server, "api_key_env = \"LOCAL_KEY\"");
+    assert_eq!(home.run(["-p", "hello"]).expect(0).stdout, "got it\n");
+}
+
+#[test]
+fn a_folder_cannot_name_the_file_of_a_kept_key() {
+    let server = Server::start(|_| Answer::text("got it"));
+    let home = redirected(&server, "");
+    let kept = home.rewake_home().join("keys/openai");
+    std::fs::hard_link(&kept, home.path("linked")).unwrap();
+    std::os::unix::fs::symlink(&kept, home.path("symbolic")).unwrap();
+    // A file elsewhere is not sent to an address of the folder's, whatever it is.
+    let elsewhere = "is not sent to";
+    let is_kept = "keys of model providers are kept";
+    for (file, why) in [
+        (kept, elsewhere),
+        (home.path("linked"), is_kept),
+        (home.path("symbolic"), elsewhere),
+    ] {
+        let config = format!(
+            "[providers.openai]\nprotocol = \"openai-chat\"\nbase_url = {:?}\napi_key_file = {file:?}\n",
+            server.base_url(Protocol::Chat)
+        );
+        std::fs::write(home.path(".rewake/config.toml"), config).unwrap();
+        home.run(["trust"]).expect(0);
+        let run = home.run(["-p", "hello"]);
+        assert_eq!(server.requests().len(), 0, "the key was sent");
+        refused(run, 2, &[why]);
+    }
+}
+
+/// A hard link is another name of the very file, which no rule for paths knows.
+#[test]
+fn no_other_name_of_a_kept_key_shows_it() {
+    let home = Home::new();
+    let calls = [
+        ("read", serde_json::json!({ "path": "notes.txt" })),
+        ("grep", serde_json::json!({ "pattern": "sk-", "path": "." })),
+        (
+            "grep",
+            serde_json::json!({ "pattern": "sk-", "path": "notes.txt" }),
+        ),
+        ("bash", serde_json::json!({ "command": "cat notes.txt" })),
+    ];
+    let script = [step("", &calls), step("done", &[])].concat();
+    std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
+    home.write_config(
+        "model = \"s/play\"\npermission_mode = \"acceptEdits\"\n\
+         [providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n",
+    );
+    keep(&home, &["key", "openai"], SECRET).expect(0);
+    std::fs::hard_link(
+        home.rewake_home().join("keys/openai"),
+        home.path("notes.txt"),
+    )
+    .unwrap();
+    std::fs::hard_link(
+        home.rewake_home().join("keys/openai"),
+        home.path("AGENTS.md"),
+    )
+    .unwrap();
+    let said = home
+        .run(["-p", "--output-format", "stream-json", "see @notes.txt"])
+        .expect(0);
+    assert!(!said.stdout.contains("very-secret"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("keys of model providers are kept"),
+        "{}",
+        said.stdout
+    );
 }

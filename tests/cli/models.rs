@@ -38,7 +38,7 @@ fn an_unreachable_server_is_told_soon_and_the_session_waits_for_it() {
         "{}",
         run.stderr
     );
-    assert!(line.contains("unfinished"), "{line}");
+    assert!(line.contains("  failed "), "{line}");
     goes_on_at(&home, Protocol::Chat);
 }
 

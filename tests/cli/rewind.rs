@@ -280,3 +280,116 @@ fn without_snapshots_it_is_said() {
     );
     play(&home, &[step("done", &[])]);
 }
+
+/// Git with a name to commit under.
+fn git(home: &Home, args: &[&str]) {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=A", "-c", "user.email=a@b"]);
+    let done = command.args(args).current_dir(home.workspace()).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+#[test]
+fn a_path_is_kept_or_taken_as_it_was_asked_for_and_redo_knows_it() {
+    let home = rewriting(&[("a", "new\n"), ("d/x", "new\n"), ("d/y", "new\n")]);
+    fs::create_dir(home.path("d")).unwrap();
+    for path in ["a", "d/x", "d/y", "mine"] {
+        fs::write(home.path(path), "old\n").unwrap();
+    }
+    let (id, at) = played(&home);
+    fs::write(home.path("mine"), "by hand\n").unwrap();
+    let all = |home: &Home| ["a", "d/x", "d/y", "mine"].map(|path| home.read(path));
+    let done = rewind(
+        &home,
+        &[
+            &id, &at, "--files", "--yes", "--keep", "d", "--take", "mine", "--take", "./d/y",
+            "--json",
+        ],
+        0,
+    );
+    let chosen = ["old\n", "new\n", "old\n", "old\n"];
+    assert_eq!(all(&home), chosen);
+    let said: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        said["kept"],
+        json!([{ "path": "d/x", "why": "chosen" }]),
+        "{said}"
+    );
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(all(&home), ["new\n", "new\n", "new\n", "by hand\n"]);
+    rewind(&home, &[&id, "--redo", "--yes"], 0);
+    assert_eq!(all(&home), chosen);
+    // Who mistypes a path is told, and nothing is done.
+    let wrong = rewind(&home, &[&id, "--redo", "--yes", "--keep", "typo"], 2);
+    assert!(
+        wrong.stderr.contains("nothing at typo differs"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(all(&home), chosen);
+}
+
+#[test]
+fn to_take_a_protected_path_is_no_yes_to_it() {
+    let home = calling(&[bash("echo evil > .envrc")]);
+    fs::write(home.path(".envrc"), "mine\n").unwrap();
+    let (id, at) = played(&home);
+    let done = rewind(
+        &home,
+        &[&id, &at, "--files", "--yes", "--take", ".envrc"],
+        1,
+    );
+    assert!(done.stderr.contains(".envrc (protected"), "{}", done.stderr);
+    assert_eq!(home.read(".envrc"), "evil\n");
+}
+
+#[test]
+fn a_preview_says_what_it_cannot_do() {
+    let home = rewriting(&[("a", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    git(&home, &["init", "-q"]);
+    let (id, at) = played(&home);
+    let preview = ["--files", "--preview"];
+    let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
+    assert!(!shown.stderr.contains("HEAD moved"), "{}", shown.stderr);
+    assert!(
+        shown.stderr.contains("Never set back: commits"),
+        "{}",
+        shown.stderr
+    );
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-qm", "what was done"]);
+    let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
+    assert!(
+        shown
+            .stderr
+            .contains("HEAD moved once since (last: commit (initial): what was done)"),
+        "{}",
+        shown.stderr
+    );
+    let shown = rewind(&home, &[&id[..], &at, "--files", "--preview", "--json"], 0);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["warnings"].as_array().unwrap().len(), 1, "{shown}");
+}
+
+#[test]
+fn a_preview_names_commands_that_run() {
+    let home = calling(&[(
+        "bash",
+        json!({ "command": "sleep 1000; echo over", "background": true }),
+    )]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    let shown = rewind(&home, &[&id, &at, "--files", "--preview"], 0);
+    let runs = home.run(["ps"]).expect(0).stdout;
+    let run = runs.split_whitespace().next().unwrap().to_string();
+    home.run(["ps", "stop", &run]).expect(0);
+    assert!(
+        shown
+            .stderr
+            .contains("a command runs and may write meanwhile: sleep 1000; echo over"),
+        "{}",
+        shown.stderr
+    );
+}

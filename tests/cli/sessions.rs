@@ -100,7 +100,11 @@ fn nothing_owed_is_said_and_done() {
     let run = home.run(["-p", "-c"]).expect(0);
     assert_eq!(run.stdout, "");
     assert!(run.stderr.contains("resumed") && run.stderr.contains("\"say it\", done"));
-    assert!(run.stderr.contains("nothing is owed"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("nothing is unfinished"),
+        "{}",
+        run.stderr
+    );
     let json = home.run(["-p", "-c", "--output-format", "json"]).expect(0);
     assert_eq!(json.events()[0]["exit_code"], 0);
 }
@@ -435,7 +439,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
     let resumed = home.run(["-p", "-r", &id, "--max-turns", "1"]);
     let line = format!("resumed {id} \"the first task\", dismissed ");
     assert!(resumed.stderr.contains(&line), "{}", resumed.stderr);
-    assert_eq!(state_of(&home, &id), "unfinished");
+    assert_eq!(state_of(&home, &id), "left");
     let new = home.run(["-p", "a fourth", "--max-turns", "1"]);
     assert!(new.stderr.contains(&offer), "{}", new.stderr);
 }
@@ -446,7 +450,11 @@ fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
     home.run(["-p", "say it"]).expect(0);
     let id = history(&home)[0].0.clone();
     let said = home.run(["dismiss", &id]).expect(0);
-    assert!(said.stderr.contains("nothing is owed"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("nothing is unfinished"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(state_of(&home, &id), "done");
     refused(home.run(["dismiss", "ffff"]), 2, &["no session \"ffff\""]);
 

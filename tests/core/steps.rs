@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::choice::Effort;
+use rewake::core::ending;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
@@ -1020,6 +1021,26 @@ proptest! {
                 prop_assert!(state.first_open().is_none());
                 assert_extends(&sent, &now);
                 sent = now;
+            }
+        }
+    }
+
+    /// How a session ended is the same, read from its last entries back or folded.
+    #[test]
+    fn the_ending_is_the_same_from_the_entries_alone(moves in prop::collection::vec(any_move(), 0..30)) {
+        let mut records = vec![opened()];
+        let mut state = state([]);
+        for step in moves {
+            let Some(entry) = entry_of(&state, step) else { continue };
+            let record = Record { seq: state.next_seq(), at_ms: 0, entry };
+            if state.fold(&record).is_err() {
+                continue;
+            }
+            records.push(record.entry);
+            // An answer that is not compared with its schema yet looks like any other.
+            if state.unchecked().is_none() {
+                let folded = state.ending(records.last());
+                prop_assert_eq!(ending::of_entries(records.iter()), folded, "{:?}", records);
             }
         }
     }

@@ -266,7 +266,11 @@ impl Task {
     /// One more start finds nothing to do, and tidies up what the kills left.
     fn check_that_nothing_is_left(&self) {
         let run = self.home.run(["-p", "-c"]).expect(0);
-        assert!(run.stderr.contains("nothing is owed"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("nothing is unfinished"),
+            "{}",
+            run.stderr
+        );
         let names = |folder: std::path::PathBuf| {
             let entries = std::fs::read_dir(folder).expect("list a folder");
             let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());

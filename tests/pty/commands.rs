@@ -34,16 +34,22 @@ fn diff_shows_what_changed_since_the_last_commit() {
     terminal.sees("no file of the repository is changed");
 
     std::fs::write(home.path("price.txt"), "43 euros\n").unwrap();
-    // Another program of the repository's choice is not run to show it.
-    git(
-        &home.workspace(),
-        &["config", "diff.external", "touch ran; true"],
-    );
     terminal.says("/diff");
     terminal.sees("1 file · +1 −1 · 0 seen");
     terminal.types(ENTER);
     terminal.sees("1 - 41 euros");
     terminal.sees("1 + 43 euros");
+    terminal.types("q");
+    terminal.no_longer_sees("43 euros");
+
+    // Where the repository has git run a program, git is not asked, and that is said.
+    git(
+        &home.workspace(),
+        &["config", "diff.external", "touch ran; true"],
+    );
+    terminal.says("/diff");
+    terminal.sees("diff.external");
+    terminal.sees("`rewake diff ID` shows what changed in a session");
     assert!(!home.path("ran").exists());
 }
 

@@ -1,5 +1,8 @@
 //! Killed at the worst moment, and started again.
 
+use std::fs::File;
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde_json::json;
 
 use crate::support::Home;
@@ -36,7 +39,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
     terminal.answers("y or Enter goes on", "y");
-    terminal.sees("1 command still running");
+    terminal.sees("1 command ran on");
     open_gate(&home);
     terminal.sees("the real end");
     terminal.sees("exit 3");
@@ -113,8 +116,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
             terminal.types("\x1bOQ");
             terminal.sees("begin one");
             terminal.types("\x1b[B");
-            terminal.types(ENTER);
-            terminal.sees("Tab conversation");
+            terminal.sees("› · begin one");
             terminal.types(ENTER);
             terminal.sees("▌ begin one");
             terminal.sees("› along with me");
@@ -182,4 +184,29 @@ fn a_queued_message_outlives_a_kill() {
     open_gate(&home);
     terminal.sees("So it ended.");
     terminal.no_longer_sees("queued:");
+}
+
+#[test]
+fn a_session_shows_that_it_lives_while_its_command_prints_nothing() {
+    let home = working(0);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Say what is to be done");
+    terminal.says("build the thing");
+    terminal.sees("it began");
+    let locks = home.rewake_home().join("locks");
+    let lock = std::fs::read_dir(locks).unwrap().next().unwrap().unwrap();
+    let long_ago = UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let file = File::options().write(true).open(lock.path()).unwrap();
+    file.set_modified(long_ago).unwrap();
+    // What a start counts from when it was killed.
+    terminal.waits("the time of the lock does not move", |_| {
+        lock.metadata().unwrap().modified().unwrap() > long_ago
+    });
+    terminal.kill();
+    let terminal = Terminal::start(&home, &[]);
+    terminal.sees("unfinished work here");
+    terminal.waits("it was killed long ago", |screen| {
+        screen.contains("killed") && !screen.contains(" d ago")
+    });
+    open_gate(&home);
 }

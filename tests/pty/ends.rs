@@ -28,7 +28,7 @@ fn a_signal_restores_the_screen_and_says_how_to_go_on() {
         terminal.sees("to resume: rewake -c");
         assert!(terminal.is_cooked() && !terminal.is_on_other_screen());
         let again = Terminal::start(&home, &["-c"]);
-        again.sees("1 command still running");
+        again.sees("1 command ran on");
         open_gate(&home);
         again.sees("So it ended.");
     }

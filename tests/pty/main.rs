@@ -24,6 +24,7 @@ mod ends;
 mod hour;
 mod keys;
 mod plain;
+mod rewind;
 mod settings;
 mod starts;
 mod two;

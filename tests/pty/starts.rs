@@ -4,6 +4,8 @@ use crate::support::Home;
 use crate::support::{ENTER, Terminal};
 use crate::{CONFIG, scripted, step};
 
+const RIGHT: &str = "\x1b[C";
+
 fn talked() -> (Home, String) {
     let home = scripted(&[step("First answer.", &[]), step("Second answer.", &[])]);
     let id = talk_once(&home);
@@ -128,6 +130,84 @@ fn a_first_run_knows_every_provider_by_name() {
     assert_eq!(terminal.ends().code(), Some(0));
 }
 
+/// A person finds again what was written for them.
+#[test]
+fn a_key_that_is_typed_at_the_first_start_says_what_was_written() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("key for anthropic");
+    terminal.answers("Enter chooses", "\r");
+    terminal.sees("type or paste the key for anthropic");
+    terminal.types("sk-typed-0123456789");
+    terminal.sees("••••");
+    terminal.types("\r");
+    terminal.sees("keys/anthropic: the key of anthropic");
+    terminal.sees("config.toml: model = \"anthropic/claude-");
+    assert!(!terminal.raw().contains("sk-typed"));
+    terminal.types("/status\r");
+    terminal.sees("mode asks first");
+}
+
+/// Also by a terminal that marks what is pasted; and nothing is left for the shell to show.
+#[test]
+fn a_key_that_is_pasted_is_kept_without_the_marks_of_the_paste() {
+    let home = Home::new();
+    let file = home.rewake_home().join("keys/openai");
+    let mut terminal = Terminal::start(&home, &["key", "openai"]);
+    terminal.sees("key for openai (Esc or Ctrl+C: none)");
+    terminal.types("\x1b[200~sk-pasted-0123456789\x1b[201~");
+    terminal.sees("••••");
+    terminal.types("\r");
+    assert_eq!(terminal.ends().code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "sk-pasted-0123456789\n"
+    );
+    let mut terminal = Terminal::start(&home, &["key", "openai"]);
+    terminal.sees("key for openai (Esc or Ctrl+C: none)");
+    terminal.types("\x1b[31msk-other\r");
+    terminal.sees("holds a control character or an escape sequence");
+    assert_eq!(terminal.ends().code(), Some(2));
+    assert!(!terminal.raw().contains("sk-"), "{}", terminal.screen());
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("sk-pasted")
+    );
+}
+
+#[test]
+fn the_demo_says_what_to_do_next() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["demo"]);
+    terminal.sees("nothing ran twice");
+    terminal.sees("rewake key PROVIDER");
+    terminal.sees("rewake -m ollama/MODEL");
+    assert_eq!(terminal.ends().code(), Some(0));
+}
+
+#[test]
+fn figures_fit_the_terminal() {
+    let home = scripted(&[step("one", &[]), step("two", &[])]);
+    home.run(["-p", "x"]).expect(0);
+    for columns in [80, 40] {
+        let rewake = home.rewake::<&str>([]);
+        let mut command = std::process::Command::new("/bin/sh");
+        let line = format!("stty cols {columns} && exec \"$0\" stats");
+        command.args(["-c", &line]).arg(rewake.get_program());
+        let env = rewake.get_envs().filter_map(|(k, v)| Some((k, v?)));
+        command.env_clear().envs(env).current_dir(home.workspace());
+        let mut terminal = Terminal::of(command);
+        terminal.sees("no cache had");
+        assert_eq!(terminal.ends().code(), Some(0));
+        let screen = terminal.screen();
+        let widest = screen.lines().map(|l| l.trim_end().chars().count()).max();
+        assert!(widest <= Some(columns), "{columns}: {widest:?}\n{screen}");
+        let has_row = |l: &str| l.contains("s/play") && l.split_whitespace().count() >= 4;
+        assert!(screen.lines().any(has_row), "{screen}");
+    }
+}
+
 #[test]
 fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
     let home = scripted(&[step("Hello.", &[])]);
@@ -233,9 +313,10 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.types("\x15remember");
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
-    terminal.types(ENTER);
-    terminal.sees("└─");
+    terminal.types(RIGHT);
+    terminal.sees("answered: First answer.");
     terminal.types("\x12");
+    terminal.no_longer_sees("History");
     terminal.sees("▌ remember me");
     terminal.says("and now?");
     terminal.sees("Second answer.");
@@ -247,7 +328,7 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     home.run(["-p", "-c", "a wrong way"]).expect(0);
     let mut terminal = Terminal::start(&home, &["-r"]);
     terminal.sees("remember me");
-    terminal.types(ENTER);
+    terminal.types(RIGHT);
     terminal.sees("First answer.");
     terminal.types("\x1b[H");
     terminal.types("\x06");
@@ -312,4 +393,33 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
     terminal.sees("remember me");
     // What one is in already is not offered.
     assert!(!terminal.screen().contains("open elsewhere"));
+}
+
+#[test]
+fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
+    let home = scripted(&[step("It is mended.", &[])]);
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Say what is to be done");
+    let screen = terminal.screen();
+    assert!(!screen.contains("Last here"), "{screen}");
+    terminal.says("mend the parser");
+    terminal.sees("It is mended.");
+    terminal.sees("done ·");
+    terminal.types("\x04");
+    assert!(terminal.ends().success());
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Last here  mend the parser");
+    terminal.types("\x1b[B");
+    terminal.sees("Enter resumes it");
+    terminal.types(ENTER);
+    terminal.sees("It is mended.");
+    terminal.sees("resumed");
+}
+
+#[test]
+fn words_given_where_there_is_no_model_yet_are_not_lost() {
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &["fix the tests"]);
+    terminal.sees("rewake has no model yet");
+    terminal.sees("in the box: fix the tests");
 }

@@ -41,7 +41,7 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     second.answers("Enter watch it", "t");
     first.ends();
     second.answers("y or Enter goes on", "y");
-    second.sees("1 command still running");
+    second.sees("1 command ran on");
     open_gate(&home);
     second.sees("So it ended.");
 }

@@ -13,9 +13,9 @@ fn what_a_command_of_the_user_prints_is_shown_while_it_runs() {
     let listed = home.run(["ps"]).stdout;
     assert!(listed.contains("typed by you"), "{listed}");
     terminal.says("/ps");
-    terminal.sees("▸ echo it be");
+    terminal.sees("› echo it be");
     terminal.types(ESC);
-    terminal.no_longer_sees("▸ echo it be");
+    terminal.no_longer_sees("› echo it be");
     open_gate(&home);
     terminal.sees("the real end");
     terminal.sees("exit code 3");

@@ -4,7 +4,7 @@ use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Mode, Verdict};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
-use rewake::ui::app::Intent;
+use rewake::ui::app::{Intent, Msg};
 
 use crate::log::{Log, bash, edit, entry, text, write};
 use crate::stage::{Stage, scene};
@@ -449,7 +449,7 @@ fn shift_tab_goes_round_the_modes_and_never_to_the_one_that_asks_nothing() {
         let mode = chosen.unwrap();
         seen.push(mode);
         stage.log(entry::chose(mode));
-        stage.sees(mode.name());
+        stage.sees(&format!("mode: {}", mode.words()));
     }
     assert_eq!(seen, [Mode::AcceptEdits, Mode::Plan, Mode::Default]);
 }
@@ -466,4 +466,73 @@ fn a_question_is_open_again_when_its_session_is() {
     stage.asks(id, WHY, None);
     stage.sees("Run this?");
     stage.sees("git push");
+}
+
+/// An edit of a file whose text the screen has read.
+fn asks_about_an_edit(stage: &mut Stage) {
+    stage.says("mend it");
+    let id = stage.replies(vec![edit(
+        "src/parser.rs",
+        "    self.at - 1\n",
+        "    self.at\n",
+    )])[0];
+    stage.open();
+    stage.asks(id, "it changes `src/parser.rs`", None);
+    let text = "// a\n// b\n\nfn next(&self) -> usize {\n    self.at - 1\n}\n";
+    stage.send(Msg::AskedFile(id, text.into()));
+}
+
+#[test]
+fn an_edit_that_is_asked_about_stands_in_its_place_in_the_file() {
+    scene!("ask_edit_in_place", asks_about_an_edit);
+    let mut stage = Stage::new(80, 24);
+    asks_about_an_edit(&mut stage);
+    let wants = |intent: &Intent| matches!(intent, Intent::ReadAsked(_, path) if path.ends_with("src/parser.rs"));
+    assert!(stage.wanted.iter().any(wants));
+    let rows = stage.rows();
+    let head = rows.iter().position(|row| row.starts_with("? edit"));
+    let below = &rows[head.expect("no head") + 1];
+    assert!(
+        below.contains("4") && below.contains("fn next"),
+        "{rows:#?}"
+    );
+    stage.sees("5 -     self.at - 1");
+    stage.sees("It asks because edits ask in this mode. Shift+Tab: edits freely.");
+    // A text that the edit does not fit changes nothing.
+    let mut stage = Stage::new(80, 24);
+    stage.says("mend it");
+    let id = stage.replies(vec![edit("src/parser.rs", "self.at - 1", "self.at")])[0];
+    stage.open();
+    stage.asks(id, "it changes `src/parser.rs`", None);
+    stage.send(Msg::AskedFile(id, "another file\n".into()));
+    stage.sees("- self.at - 1");
+    stage.does_not_see("another file");
+}
+
+#[test]
+fn a_question_says_why_in_a_sentence() {
+    for (why, rule, want) in [
+        (
+            "it has a loop, and a rule covers single commands",
+            None,
+            "No \"always\" here: it has a loop, and a rule covers single commands.",
+        ),
+        (
+            "`make` may do more than look",
+            Some("Bash(make:*)"),
+            "It asks because `make` may do more than look.",
+        ),
+        (
+            "the rule `Bash(make:*)` asks",
+            None,
+            "It asks because the rule `Bash(make:*)` asks.",
+        ),
+    ] {
+        let mut stage = Stage::new(100, 30);
+        stage.says("go");
+        let id = stage.replies(vec![bash("make")])[0];
+        stage.open();
+        stage.asks(id, why, rule);
+        stage.sees(want);
+    }
 }

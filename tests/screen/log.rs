@@ -1,10 +1,11 @@
 //! A log, written down entry by entry as a test speaks of it. What could not follow in a real
 //! log fails the test.
 
+use rewake::core::access::Access;
 use rewake::core::entry::Choice;
 use rewake::core::entry::{
-    Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome, Output,
-    Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
+    About, Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome,
+    Output, Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
 };
 use rewake::core::state::State;
 use serde_json::{Value, json};
@@ -159,6 +160,17 @@ pub mod entry {
         }
     }
 
+    pub fn started_with(call: CallId, access: Access) -> Entry {
+        match started(call) {
+            Entry::Started { call, guard, .. } => Entry::Started {
+                call,
+                guard,
+                access: Some(access),
+            },
+            other => other,
+        }
+    }
+
     pub fn started(call: CallId) -> Entry {
         let guard = Guard::Supervised {
             run: format!("run-{call}"),
@@ -265,6 +277,16 @@ pub mod entry {
             Outcome::done(format!("{id} runs in the background")),
             Some(fact),
         )
+    }
+
+    pub fn background_ended(id: &str, exit_code: i32) -> Entry {
+        Entry::Noted {
+            text: format!("the background command {id} ended: exit code {exit_code}"),
+            about: Some(About::BackgroundEnded {
+                id: id.into(),
+                exit_code: Some(exit_code),
+            }),
+        }
     }
 
     pub fn failed(message: &str, hint: &str) -> Entry {

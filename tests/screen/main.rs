@@ -11,6 +11,7 @@
 )]
 
 mod approval;
+mod changes;
 mod composer;
 mod conversation;
 mod keyboard;
@@ -20,6 +21,7 @@ mod overlays;
 mod queue;
 mod random;
 mod review;
+mod rewind;
 mod scrolling;
 mod stage;
 mod start;

@@ -3,12 +3,11 @@
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
-use rewake::session::Which;
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::overlay::{For, Picker, PickerItem, RulePlace};
 
 use crate::log::{entry, text};
-use crate::stage::{ID, Stage, scene};
+use crate::stage::{Stage, scene};
 
 fn talk(stage: &mut Stage) {
     for (question, answer) in [
@@ -32,7 +31,7 @@ fn the_help_sheet_names_every_key() {
     stage.keys("?");
     stage.sees("keys and commands");
     stage.keys("<End>");
-    stage.sees("runs a shell command of yours");
+    stage.sees("/permissions");
     stage.keys("<Esc>");
     stage.does_not_see("keys and commands");
     stage.keys("what is this?");
@@ -45,34 +44,6 @@ fn the_context_is_shown_with_its_parts() {
         talk(stage);
         stage.keys("/context<Enter>");
     });
-}
-
-#[test]
-fn an_earlier_message_is_gone_back_to() {
-    scene!("rewind", |stage: &mut Stage| {
-        talk(stage);
-        stage.keys("<Esc><Esc>");
-    });
-    let mut stage = Stage::new(80, 24);
-    talk(&mut stage);
-    stage.keys("<Esc><Esc><Down><Enter>");
-    let opened = stage.wanted.iter().find_map(|intent| match intent {
-        Intent::Open { which, .. } => Some(which.clone()),
-        _ => None,
-    });
-    assert_eq!(
-        opened,
-        Some(Which::ForkAt {
-            id: ID.into(),
-            seq: 0
-        })
-    );
-    assert_eq!(stage.app.composer.text(), "mend the parser");
-    // With words in the box it is no wish to go back.
-    let mut stage = Stage::new(80, 24);
-    talk(&mut stage);
-    stage.keys("words<Esc><Esc>");
-    stage.does_not_see("fork from before");
 }
 
 #[test]
@@ -126,9 +97,9 @@ fn a_list_that_is_longer_than_the_screen_follows_the_choice() {
         (0..50).map(item).collect(),
     )));
     stage.keys(&"<Down>".repeat(30));
-    stage.sees("▸ item 30");
+    stage.sees("› item 30");
     stage.keys(&"<PageDown>".repeat(9));
-    stage.sees("▸ item 49");
+    stage.sees("› item 49");
 }
 
 #[test]
@@ -266,4 +237,52 @@ fn rules_are_listed_with_their_place_and_taken_back_after_a_question() {
     // It stays unless it is confirmed.
     assert_eq!(wanted("<Down><Enter><Enter>").0, None);
     assert_eq!(wanted("<Down><Enter><Esc>").0, None);
+}
+
+#[test]
+fn the_page_below_a_box_is_dim() {
+    let dim = rewake::ui::theme::Theme::named("dark").unwrap().dim.fg;
+    let mut stage = Stage::new(80, 40);
+    talk(&mut stage);
+    assert_ne!(stage.style_of("It is mended.").fg, dim);
+    let item = PickerItem {
+        value: "a".into(),
+        label: "a/b".into(),
+        detail: String::new(),
+    };
+    stage.send(Msg::Pick(Picker::new(For::Model, "model", vec![item])));
+    assert_eq!(stage.style_of("It is mended.").fg, dim);
+    stage.keys("<Esc>");
+    assert_ne!(stage.style_of("It is mended.").fg, dim);
+    stage.keys("/permiss");
+    assert_eq!(stage.style_of("It is mended.").fg, dim);
+}
+
+#[test]
+fn the_chosen_command_has_a_mark_and_long_words_are_cut() {
+    let mut stage = Stage::opened(60, 24);
+    stage.keys("/<Down>");
+    let screen = stage.screen();
+    assert!(screen.contains("› /new"), "{screen}");
+    assert!(screen.contains('…'), "{screen}");
+}
+
+#[test]
+fn all_keys_are_on_one_screen_where_there_is_room() {
+    let mut stage = Stage::opened(120, 40);
+    stage.keys("?");
+    stage.does_not_see("↑↓ scroll");
+    stage.sees("Ctrl+G");
+    stage.sees("/permissions");
+}
+
+#[test]
+fn a_part_of_the_context_has_one_row_also_where_it_is_narrow() {
+    let mut stage = Stage::new(40, 24);
+    talk(&mut stage);
+    stage.keys("/context<Enter>");
+    let rows = stage.rows();
+    let parts = rows.iter().filter(|row| row.contains('▓'));
+    assert!(parts.clone().all(|row| row.contains('%')), "{rows:#?}");
+    assert_eq!(parts.count(), 2);
 }

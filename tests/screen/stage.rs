@@ -312,6 +312,17 @@ impl Stage {
         assert!(screen.contains(text), "{text:?} is not on\n{screen}");
     }
 
+    /// The one row with this text.
+    #[track_caller]
+    pub fn line_with(&mut self, text: &str) -> String {
+        let rows = self.rows();
+        let found: Vec<&String> = rows.iter().filter(|row| row.contains(text)).collect();
+        match found[..] {
+            [row] => row.clone(),
+            _ => panic!("{} rows have {text:?}:\n{}", found.len(), rows.join("\n")),
+        }
+    }
+
     #[track_caller]
     pub fn does_not_see(&mut self, text: &str) {
         let screen = self.screen();

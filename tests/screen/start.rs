@@ -3,11 +3,11 @@
 use rewake::config::{Content, Difference, Given, Project, Standing};
 use rewake::core::entry::Mode;
 use rewake::engine::Command;
-use rewake::session::{Details, Offer, StillRunning, Which};
+use rewake::session::{Details, Finished, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg, Phase};
 use rewake::ui::live::{EngineEvent, NotOpened};
-use rewake::ui::overlay::{FirstRun, Provider};
+use rewake::ui::overlay::{FirstRun, For, Picker, PickerItem, Provider};
 use rewake::ui::transcript::Tone;
 
 use crate::log::{FOLDER, NOON_MS, entry};
@@ -39,11 +39,14 @@ fn offer(n: u8, title: &str) -> Offer {
 fn details() -> Details {
     Details {
         how: "killed".into(),
+        since_ms: NOON_MS - 5_000,
+        failure: None,
         mode: Mode::Default,
         request: Some("mend the parser, then test it".into()),
         typed: Some("and mention the rounding".into()),
         doing: Some("bash cargo test --workspace".into()),
         plan_step: Some("mend the loop".into()),
+        plan_at: Some((2, 3)),
         running: vec![StillRunning {
             command: "cargo test --workspace".into(),
             age_ms: 252_000,
@@ -531,6 +534,13 @@ fn a_folder_is_trusted_when_the_end_of_its_config_was_seen() {
     assert!(matches!(stage.wanted[..], [Intent::Trust(_)]));
 }
 
+fn first_begin(first: FirstRun) -> Begin {
+    Begin::FirstRun {
+        first,
+        prompt: None,
+    }
+}
+
 fn first_run() -> FirstRun {
     let provider = |name: &str, found: &str, is_ready: bool, hint: &str| Provider {
         name: name.into(),
@@ -581,18 +591,18 @@ fn first_run() -> FirstRun {
 #[test]
 fn a_first_run_says_what_was_looked_for() {
     scene!("first_run", |stage: &mut Stage| {
-        stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+        stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     });
     let mut stage = Stage::new(40, 12);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
-    stage.sees("▸ use ollama/qwen3");
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
+    stage.sees("› use ollama/qwen3");
     stage.keys("<Enter>d");
     assert!(stage.wanted.is_empty(), "typed ahead");
     stage.keys("<Backspace>");
     stage.answers("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::ChooseModel(model) if model == "ollama/qwen3"));
     let mut stage = Stage::new(80, 24);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     stage.answers("<Down><Down><Down><Enter>");
     assert!(matches!(stage.wanted[0], Intent::Demo));
 }
@@ -602,12 +612,12 @@ const SECRET: &str = "sk-ant-0123456789abcdefghij";
 #[test]
 fn a_key_is_typed_on_the_first_screen_and_never_shown() {
     scene!("first_run_key", |stage: &mut Stage| {
-        stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+        stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
         stage.answers("<Down><Enter>");
         stage.keys(SECRET);
     });
     let mut stage = Stage::new(80, 24);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     stage.answers("<Down><Enter>");
     stage.keys(SECRET);
     stage.sees(&format!("› {}▏", "•".repeat(SECRET.len())));
@@ -635,7 +645,7 @@ fn a_key_is_typed_on_the_first_screen_and_never_shown() {
 #[test]
 fn a_key_that_is_pasted_on_the_first_screen_is_no_words() {
     let mut stage = Stage::new(80, 24);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     stage.pastes(&format!("{SECRET}\n"));
     stage.sees("the key for anthropic");
     assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
@@ -644,7 +654,7 @@ fn a_key_that_is_pasted_on_the_first_screen_is_no_words() {
     assert!(matches!(&stage.wanted[0], Intent::KeepKey { key, .. } if key.expose() == SECRET));
     // Words are for the box.
     let mut stage = Stage::new(80, 24);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first_run()))));
+    stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
     stage.pastes("fix the parser");
     stage.sees("in the box: fix the parser");
 }
@@ -690,13 +700,13 @@ fn the_other_providers_are_a_key_away() {
         }
     }));
     let mut stage = Stage::new(80, 24);
-    stage.send(Msg::Begin(Box::new(Begin::FirstRun(first))));
+    stage.send(Msg::Begin(Box::new(first_begin(first))));
     stage.sees("m more providers");
     assert!(!stage.screen().contains("groq"), "{}", stage.screen());
     stage.answers("m");
     stage.sees("groq: export GROQ_API_KEY=…, then rewake -m groq/MODEL");
     stage.sees("zai: export");
-    stage.sees("▸ use ollama/qwen3");
+    stage.sees("› use ollama/qwen3");
     assert!(!stage.screen().contains("llama.cpp"), "{}", stage.screen());
     stage.keys("m");
     stage.sees("llama.cpp: no server");
@@ -720,4 +730,274 @@ fn a_fault_that_is_said_while_the_conversation_is_opened_is_told_in_it() {
     stage.open();
     stage.sees("the editor ended badly");
     stage.sees("nothing was written");
+}
+
+fn finished(n: i64, title: &str, how: &'static str) -> Finished {
+    Finished {
+        id: ID.replace("01a1fc18", &format!("01a1fd{n}8")),
+        title: title.into(),
+        how,
+        updated_ms: NOON_MS - n * 3_600_000,
+    }
+}
+
+/// A new session in a folder where others are finished.
+fn start_after_others(stage: &mut Stage) {
+    stage.open();
+    stage.rest();
+    stage.app.now_ms = NOON_MS;
+    let sessions = vec![
+        finished(2, "Fix the rounding in total()", "done"),
+        finished(
+            3,
+            "Rename report.py and every place that names it, in all folders",
+            "stopped",
+        ),
+        finished(60, "What does this project do?", "failed"),
+    ];
+    stage.send(Msg::LastHere(sessions));
+}
+
+fn opened_ids(stage: &Stage) -> Vec<String> {
+    let opened = stage.wanted.iter().filter_map(|intent| match intent {
+        Intent::Open {
+            which: Which::Named { id, fork: false },
+            ..
+        } => Some(id.clone()),
+        _ => None,
+    });
+    opened.collect()
+}
+
+#[test]
+fn what_was_done_here_last_is_resumed_from_the_start_screen() {
+    scene!("last_here", |stage: &mut Stage| {
+        start_after_others(stage);
+        stage.keys("<Down><Down>");
+    });
+    let mut stage = Stage::new(80, 24);
+    start_after_others(&mut stage);
+    stage.sees("Last here  Fix the rounding in total()");
+    stage.sees("done 2 h ago");
+    stage.sees("↓ chooses one");
+    stage.keys("<Down>");
+    stage.sees("› Fix the rounding in total()");
+    stage.sees("Enter resumes it · Esc back to the box");
+    stage.keys("<Down><Down><Down><Up><Enter>");
+    assert_eq!(opened_ids(&stage), [finished(3, "", "").id]);
+}
+
+#[test]
+fn the_list_of_the_start_screen_gives_the_keys_back_to_the_box() {
+    for back in ["<Esc>", "<Up>"] {
+        let mut stage = Stage::new(80, 24);
+        start_after_others(&mut stage);
+        stage.keys(&format!("<Down>{back}"));
+        stage.does_not_see("› Fix the rounding");
+        stage.keys("<Enter>");
+        assert!(opened_ids(&stage).is_empty(), "{back}");
+    }
+    let mut stage = Stage::new(80, 24);
+    start_after_others(&mut stage);
+    stage.keys("<Down>mend it<Enter>");
+    assert!(opened_ids(&stage).is_empty());
+    assert_eq!(stage.sent(), ["mend it"]);
+    // Words in the box are words: Down is for them.
+    let mut stage = Stage::new(80, 24);
+    start_after_others(&mut stage);
+    stage.keys("words<Down>");
+    stage.does_not_see("› Fix the rounding");
+    // Nothing is listed where nothing is finished, and once something was said.
+    let mut stage = Stage::opened(80, 24);
+    stage.does_not_see("Last here");
+    start_after_others(&mut stage);
+    stage.says("mend it");
+    stage.does_not_see("Last here");
+    stage.keys("<Down><Enter>");
+    assert!(opened_ids(&stage).is_empty());
+}
+
+#[test]
+fn the_keys_are_shown_over_the_card_and_the_first_screen() {
+    let card = |stage: &mut Stage| offers(stage, vec![offer(0, "mend the parser")]);
+    let first = |stage: &mut Stage| {
+        stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
+    };
+    type Begins = fn(&mut Stage);
+    for (begins, below) in [
+        (card as Begins, "mend the parser"),
+        (first as Begins, "see the demo"),
+    ] {
+        // At once, and when keys are heard.
+        for is_quiet in [false, true] {
+            let mut stage = Stage::new(80, 24);
+            begins(&mut stage);
+            match is_quiet {
+                true => stage.answers("?"),
+                false => stage.keys("?"),
+            }
+            stage.sees("keys and commands");
+            assert_eq!(stage.app.composer.text(), "");
+            stage.keys("<Esc>");
+            stage.does_not_see("keys and commands");
+            stage.sees(below);
+            stage.answers("q");
+            assert!(stage.is_over(), "{below}");
+        }
+        // Behind words it is one of them.
+        let mut stage = Stage::new(80, 24);
+        begins(&mut stage);
+        stage.keys("why?");
+        assert_eq!(stage.app.composer.text(), "why?");
+    }
+}
+
+#[test]
+fn a_card_below_the_keys_takes_in_what_is_found_out_meanwhile() {
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "mend the parser")]);
+    stage.answers("?");
+    stage.send(Msg::Details(offer(0, "").info.id, Some(details())));
+    stage.keys("<Esc>");
+    stage.sees("plan 2/3   mend the loop");
+}
+
+#[test]
+fn the_card_says_when_and_why_it_ended() {
+    let mut stage = Stage::new(80, 24);
+    offers(&mut stage, vec![offer(0, "mend it")]);
+    let id = offer(0, "").info.id;
+    stage.send(Msg::Details(id.clone(), Some(details())));
+    // Not since its last entry: it was alive after that.
+    stage.sees("killed 5 s ago");
+    let failed = Details {
+        how: "failed".into(),
+        failure: Some("the key in MOCK_KEY was refused (401)".into()),
+        request: Some("mend it".into()),
+        ..details()
+    };
+    stage.send(Msg::Details(id, Some(failed)));
+    stage.sees("failed 5 s ago: the key in MOCK_KEY was refused (401)");
+    // What the title says is not said again.
+    stage.does_not_see("last       mend it");
+}
+
+#[test]
+fn words_given_at_the_start_are_in_the_box_of_every_first_screen() {
+    let prompt = || Some("and the docs".to_string());
+    let first = first_run();
+    let begins = [
+        Begin::FirstRun {
+            first,
+            prompt: prompt(),
+        },
+        Begin::History {
+            fork: false,
+            prompt: prompt(),
+        },
+    ];
+    for begin in begins {
+        let mut stage = Stage::new(80, 24);
+        stage.send(Msg::Begin(Box::new(begin)));
+        assert_eq!(stage.app.composer.text(), "and the docs");
+    }
+}
+
+#[test]
+fn what_is_told_at_the_start_stands_below_the_greeting() {
+    let mut stage = Stage::new(80, 24);
+    let notice = "commands of the model run in a sandbox";
+    stage.open_with(|opening| opening.warnings = vec![notice.into()]);
+    stage.rest();
+    let rows = stage.rows();
+    let place = |text: &str| rows.iter().position(|row| row.contains(text));
+    let (greeting, told) = (place("Kill it at any instant"), place(notice));
+    assert!(greeting.is_some() && greeting < told, "{rows:#?}");
+    stage.says("mend it");
+    stage.sees(notice);
+    stage.does_not_see("Kill it at any instant");
+}
+
+/// One screen of each kind at the smallest size that is drawn.
+#[test]
+fn the_smallest_terminal_shows_what_matters() {
+    type Play = fn(&mut Stage);
+    let plays: [(&str, Play); 11] = [
+        ("start", start_after_others),
+        ("chosen", |stage| {
+            start_after_others(stage);
+            stage.keys("<Down><Down>");
+        }),
+        ("first run", |stage| {
+            stage.send(Msg::Begin(Box::new(first_begin(first_run()))));
+            stage.quiet();
+        }),
+        ("card", |stage| {
+            offers(stage, vec![offer(0, "mend the parser")]);
+            stage.send(Msg::Details(offer(0, "").info.id, Some(details())));
+            stage.quiet();
+        }),
+        ("command", |stage| {
+            stage.says("go");
+            let id = stage.replies(vec![crate::log::bash("make all")])[0];
+            stage.open();
+            stage.asks(id, "`make` may do more than look", Some("Bash(make:*)"));
+            stage.quiet();
+        }),
+        ("edit", |stage| {
+            stage.says("go");
+            let id = stage.replies(vec![crate::log::edit("a.rs", "a", "b")])[0];
+            stage.open();
+            stage.asks(id, "it changes `a.rs`", None);
+            stage.quiet();
+        }),
+        ("picker", |stage| {
+            stage.open();
+            stage.rest();
+            let items = ["anthropic/claude", "openai/gpt"].map(|name| PickerItem {
+                value: name.into(),
+                label: name.into(),
+                detail: "200000 tokens".into(),
+            });
+            stage.send(Msg::Pick(Picker::new(For::Model, "model", items.into())));
+            stage.keys("<Down>");
+        }),
+        ("palette", |stage| {
+            stage.open();
+            stage.rest();
+            stage.keys("/<Down>");
+        }),
+        ("help", |stage| {
+            stage.open();
+            stage.rest();
+            stage.keys("?");
+        }),
+        ("trust", |stage| {
+            let project = greedy(2, Standing::Untrusted);
+            let then = Box::new(Begin::History {
+                fork: false,
+                prompt: None,
+            });
+            stage.send(Msg::Begin(Box::new(Begin::Trust { project, then })));
+            stage.quiet();
+        }),
+        ("working", |stage| {
+            stage.says("go");
+            stage.open();
+            stage.keys("more");
+            stage.waits(4_000);
+        }),
+    ];
+    let mut pages = String::new();
+    for (width, height) in [(40, 12), (20, 5)] {
+        for (name, play) in plays {
+            let mut stage = Stage::new(width, height);
+            play(&mut stage);
+            let screen = stage.screen();
+            pages.push_str(&format!("──── {name} {width}x{height} ────\n{screen}\n"));
+        }
+    }
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("small", pages);
+    });
 }

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use rewake::core::entry::{Record, Via};
 use rewake::lines::tip::Tip;
-use rewake::store::{Order, Scope, Store, StoreError};
+use rewake::store::{Message, Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::story::*;
@@ -372,4 +373,200 @@ fn with_a_leaf_of_the_entries_gone_those_before_it_are_read_and_forked() {
         }
     }
     assert!(ends > leaves.len(), "{ends}");
+}
+
+/// A session and its entries.
+type Log = (String, Vec<Record>);
+
+/// Sessions with something in each table, all in one file, and what was recorded in them.
+fn full() -> (tempfile::TempDir, Vec<u8>, Vec<Log>) {
+    let (dir, mut store) = scratch();
+    let mut head = talk(&mut store, 1);
+    let mut all = batch(all_kinds());
+    all.blobs = vec![BLOB.to_vec()];
+    store.append(&mut head, &all).unwrap();
+    let mut branch = fork(&mut store, head.session(), 3, 9).unwrap();
+    let more = vec![
+        said(&"more ".repeat(3_000)),
+        remembered("the vault is blue"),
+    ];
+    append(&mut store, &mut branch, more);
+    store.set_input(head.session(), "not sent yet").unwrap();
+    store
+        .queue(branch.session(), &message("wait"), &[], 1)
+        .unwrap();
+    store.learn_limit("a/b", 9_000).unwrap();
+    while store.index_pending(100).unwrap() > 0 {}
+    let logs = [&head, &branch].map(|head| {
+        let id = head.session().to_string();
+        let records = store.load(&id).unwrap().1;
+        (id, records)
+    });
+    drop(store);
+    let bytes = checkpointed(dir.path());
+    (dir, bytes, logs.into())
+}
+
+fn message(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+        command: None,
+        origin: None,
+    }
+}
+
+/// What a session needs of the store: all of it works, or the error is given.
+fn work(store: &mut Store, id: &str) -> Result<(), StoreError> {
+    let (mut head, _) = store.load(id)?;
+    store.drafts(id)?;
+    store.set_input(id, "words")?;
+    let queued = store.queue(id, &message("words"), &[], 1)?;
+    let found = store.queued(id)?;
+    assert_eq!(found.last().map(|found| found.id), Some(queued));
+    store.learnt("a/b")?;
+    let mut all = batch(all_kinds());
+    all.entries.push(remembered("the vault is red"));
+    all.blobs = vec![vec![7; 9_000]];
+    all.taken = Some(queued);
+    store.append(&mut head, &all)?;
+    store.search("words", Scope::All, Order::Best, 9)?;
+    store.memories(&sought("vault"))?;
+    store.maintain()?;
+    store.sessions(SessionFilter::default(), 9)?;
+    Ok(())
+}
+
+fn sought(query: &str) -> Sought<'_> {
+    Sought {
+        query,
+        scope: Scope::All,
+        kinds: &["semantic", "episodic", "procedural"],
+        now_ms: 9,
+        limit: 9,
+    }
+}
+
+/// The pages of a table, of its indexes and of what else a name begins with.
+fn roots(conn: &Connection, names: &[&str]) -> Vec<u32> {
+    let mut statement = conn
+        .prepare("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0 AND name = ?1")
+        .unwrap();
+    let root = |name: &&str| statement.query_row([name], |row| row.get(0)).unwrap();
+    names.iter().map(root).collect()
+}
+
+/// Only what holds entries, sessions or the schema itself can keep a session from going on.
+#[test]
+fn with_any_page_zeroed_that_holds_no_entry_all_goes_on() {
+    let (dir, sound, logs) = full();
+    let held: Vec<u32> = {
+        let conn = raw(dir.path());
+        let mut held = leaves(&conn, "entries");
+        held.extend(roots(&conn, &["entries", "sessions"]));
+        held
+    };
+    let (mut anew, mut refused) = (Vec::new(), 0);
+    for page in 1..=u32::try_from(sound.len() / PAGE).unwrap() {
+        let mut bytes = sound.clone();
+        let start = (page as usize - 1) * PAGE;
+        bytes[start..start + PAGE].fill(0);
+        put(dir.path(), &bytes);
+        let mut store = match Store::open(dir.path()) {
+            Ok(store) => store,
+            Err(error) => {
+                assert!(
+                    matches!(error, StoreError::Damaged { is_open: false, .. }),
+                    "{error}"
+                );
+                assert!(!error.hint().unwrap().contains("empty"), "{error}");
+                refused += 1;
+                continue;
+            }
+        };
+        for (id, records) in &logs {
+            match work(&mut store, id) {
+                Ok(()) => assert_eq!(store.load(id).unwrap().1[..records.len()], records[..]),
+                Err(StoreError::Corrupt { .. } | StoreError::Damaged { .. }) => {
+                    assert!(held.contains(&page), "page {page}");
+                }
+                Err(error) => panic!("page {page}: {error}"),
+            }
+        }
+        if let Some(said) = store.made_anew() {
+            assert!(!held.contains(&page), "page {page}: {said}");
+            anew.push(page);
+            drop(store);
+            // It is sound from then on, but for pages that are out of use.
+            let store = Store::open(dir.path()).unwrap();
+            let faults = store.quick_check().unwrap();
+            let is_unused = |fault: &String| fault.ends_with("never used");
+            assert!(faults.iter().all(is_unused), "page {page}: {faults:?}");
+            assert_eq!(store.made_anew(), None, "page {page}");
+        }
+    }
+    // The first page and those of the schema.
+    assert!((1..7).contains(&refused), "{refused}");
+    assert!(anew.len() > 15, "{anew:?}");
+}
+
+/// In place of the database that is there.
+fn put(dir: &std::path::Path, bytes: &[u8]) {
+    for log in ["rewake.db-wal", "rewake.db-shm"] {
+        let _ = fs::remove_file(dir.join(log));
+    }
+    fs::write(database(dir), bytes).unwrap();
+}
+
+/// One page of many: what stands on the others is kept.
+#[test]
+fn what_can_be_read_of_a_damaged_table_is_kept() {
+    let (dir, mut store) = scratch();
+    let head = talk(&mut store, 1);
+    let long = |n: u32| format!("{n} {}", "long ".repeat(300));
+    for n in 0..12 {
+        store
+            .queue(head.session(), &message(&long(n)), &[], 1)
+            .unwrap();
+    }
+    let last = store.queued(head.session()).unwrap().pop().unwrap().id;
+    drop(store);
+    let mut bytes = checkpointed(dir.path());
+    let leaves = leaves(&raw(dir.path()), "inbox");
+    assert!(leaves.len() > 3);
+    let start = (leaves[1] as usize - 1) * PAGE;
+    bytes[start..start + PAGE].fill(0);
+    put(dir.path(), &bytes);
+    let mut store = Store::open(dir.path()).unwrap();
+    assert!(store.made_anew().unwrap().contains("queued messages"));
+    let left = store.queued(head.session()).unwrap();
+    assert!((8..12).contains(&left.len()), "{}", left.len());
+    assert_eq!(left[0].message.text, long(0));
+    assert_eq!(left.last().map(|queued| queued.id), Some(last));
+    // No number is used twice.
+    let next = store
+        .queue(head.session(), &message("next"), &[], 1)
+        .unwrap();
+    assert!(left.iter().all(|queued| queued.id != next));
+}
+
+/// The entries know what was to be remembered.
+#[test]
+fn memories_come_back_from_their_entries() {
+    let (dir, mut store) = scratch();
+    let mut head = talk(&mut store, 1);
+    append(&mut store, &mut head, vec![remembered("the vault is blue")]);
+    drop(store);
+    let mut bytes = checkpointed(dir.path());
+    let roots = roots(&raw(dir.path()), &["memories"]);
+    let start = (roots[0] as usize - 1) * PAGE;
+    bytes[start..start + PAGE].fill(0);
+    put(dir.path(), &bytes);
+    let mut store = Store::open(dir.path()).unwrap();
+    append(&mut store, &mut head, vec![remembered("the vault is red")]);
+    assert!(store.made_anew().unwrap().contains("memories"));
+    let mut found = memories(&store, HERE, "vault");
+    found.sort();
+    assert_eq!(found, ["the vault is blue", "the vault is red"]);
 }

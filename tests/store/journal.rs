@@ -6,71 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rewake::core::entry::{By, Entry, Record, Via};
-use rewake::store::{Batch, Head, JournalPlace, Message, Standing, Store, StoreError};
+use rewake::store::{Batch, Head, Message, Standing, Store, StoreError};
 
+use crate::scene::Scene;
 use crate::story::*;
-
-struct Scene {
-    dir: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("state")).unwrap();
-        Scene { dir }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
-    }
-
-    fn place(&self) -> JournalPlace {
-        JournalPlace {
-            folder: self.data().join("journal"),
-            state_dir: self.dir.path().join("state"),
-            pause: Duration::from_millis(100),
-        }
-    }
-
-    fn open(&self) -> Store {
-        let mut store = Store::open(&self.data()).unwrap();
-        store.keep_copies(&self.data(), &self.place()).unwrap();
-        store
-    }
-
-    fn standing(&self) -> Standing {
-        let store = Store::open_current(&self.data()).unwrap().unwrap();
-        store.standing(&self.data(), &self.place()).unwrap()
-    }
-
-    /// All in the one file; to be called when nobody has it open.
-    fn database(&self) -> Vec<u8> {
-        raw(&self.data())
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-            .unwrap();
-        fs::read(database(&self.data())).unwrap()
-    }
-
-    fn replace_database(&self, bytes: Option<&[u8]>) {
-        for suffix in ["", "-wal", "-shm"] {
-            let _ = fs::remove_file(self.data().join(format!("rewake.db{suffix}")));
-        }
-        if let Some(bytes) = bytes {
-            fs::write(database(&self.data()), bytes).unwrap();
-        }
-    }
-
-    /// The names in a session's journal.
-    fn files(&self, session: &str) -> Vec<String> {
-        let files = fs::read_dir(self.place().folder.join(session)).unwrap();
-        let mut names: Vec<String> = files
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
 
 fn log(store: &Store, id: &str) -> Vec<Record> {
     store.load(id).unwrap().1
@@ -662,4 +601,181 @@ fn files_of_the_journal_are_private() {
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&folder.join(&id)), 0o700);
     assert_eq!(mode(&folder.join(&id).join("tail.jsonl")), 0o600);
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+/// Zeroes this page of a database that nobody has open.
+fn zero(scene: &Scene, page: usize) {
+    let mut bytes = scene.database();
+    bytes[page * 4096..(page + 1) * 4096].fill(0);
+    scene.replace_database(Some(&bytes));
+}
+
+/// What is damaged in the database is read from the journal, and the session goes on.
+#[test]
+fn entries_on_a_damaged_page_are_read_from_the_journal() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    for n in 0..120 {
+        say(
+            &mut store,
+            &mut head,
+            &format!("{n} {}", "word ".repeat(40)),
+        );
+    }
+    // A fork shares what its parent's journal has.
+    let mut branch = fork(&mut store, head.session(), 90, 9).unwrap();
+    say(&mut store, &mut branch, "another way");
+    for n in 0..60 {
+        say(
+            &mut store,
+            &mut head,
+            &format!("{n} {}", "more ".repeat(40)),
+        );
+    }
+    let ids = [&head, &branch].map(|head| head.session().to_string());
+    let logs = ids.clone().map(|id| log(&store, &id));
+    drop(store);
+    let whole = scene.database();
+    // Journal and mark are put back with it.
+    let copies = [scene.place().folder, scene.place().state_dir].map(|at| {
+        (
+            scene.dir.path().join("kept").join(at.file_name().unwrap()),
+            at,
+        )
+    });
+    fs::create_dir(scene.dir.path().join("kept")).unwrap();
+    copies.iter().for_each(|(kept, at)| copy(at, kept));
+    let (mut lent, mut refused) = (0, 0);
+    for page in 1..whole.len() / 4096 {
+        scene.replace_database(Some(&whole));
+        zero(&scene, page);
+        // An error of an index is mended by this.
+        let Ok(mut store) = Store::open(&scene.data()) else {
+            continue;
+        };
+        store.keep_copies(&scene.data(), &scene.place()).unwrap();
+        for (id, log) in ids.iter().zip(&logs) {
+            match store.load(id) {
+                Ok((_, read)) => assert_eq!(&read, log, "page {page}"),
+                Err(StoreError::Damaged { in_journal: 2, .. }) => continue,
+                Err(error) => panic!("page {page}: {error}"),
+            }
+            if store.was_lent().is_none() {
+                continue;
+            }
+            lent += 1;
+            let last = log.last().unwrap().seq;
+            assert_eq!(
+                store.records(id, last - 1..=last).unwrap(),
+                log[last as usize - 1..]
+            );
+            let (mut head, _) = store.load(id).unwrap();
+            if !store.can_append(&head) {
+                refused += 1;
+                continue;
+            }
+            say(&mut store, &mut head, "and on");
+            let (_, read) = store.load(id).unwrap();
+            assert_eq!(said_texts(&read).last(), Some(&"and on"));
+            assert_eq!(read[..log.len()], log[..]);
+        }
+        drop(store);
+        copies.iter().for_each(|(kept, at)| copy(kept, at));
+    }
+    assert!(lent > 15 && (1..9).contains(&refused), "{lent} {refused}");
+}
+
+/// A journal that says something else than the database is not believed.
+#[test]
+fn a_journal_that_went_another_way_lends_nothing() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    (0..9).for_each(|n| say(&mut store, &mut head, &format!("words {n}")));
+    let id = head.session().to_string();
+    drop(store);
+    forge(&scene, &id, rewake::lines::tip::Tip::of_nothing());
+    raw(&scene.data())
+        .execute("UPDATE entries SET body = '{}' WHERE seq = 4", [])
+        .unwrap();
+    let store = scene.open();
+    let error = store.load(&id).unwrap_err();
+    assert!(
+        matches!(error, StoreError::Corrupt { seq: 4, .. }),
+        "{error}"
+    );
+    assert_eq!(store.was_lent(), None);
+}
+
+/// Other words in the journal of a session, behind this tip, and tips that follow from them.
+fn forge(scene: &Scene, id: &str, mut tip: rewake::lines::tip::Tip) {
+    let tail = scene.place().folder.join(id).join("tail.jsonl");
+    let text = fs::read_to_string(&tail).unwrap();
+    let lines = text.lines().map(|line| {
+        if !line.starts_with("{\"seq\"") {
+            let mut header: rewake::lines::line::Header = serde_json::from_str(line).unwrap();
+            header.tip = tip;
+            return serde_json::to_string(&header).unwrap();
+        }
+        let line = line.replace("words 7", "other words");
+        let mut read: rewake::lines::line::EntryLine = serde_json::from_str(&line).unwrap();
+        tip = tip.and(read.seq, read.at_ms, read.entry.get().as_bytes());
+        read.tip = tip;
+        serde_json::to_string(&read).unwrap()
+    });
+    let lines: Vec<String> = lines.collect();
+    fs::write(&tail, lines.join("\n") + "\n").unwrap();
+}
+
+/// The rows of the session are whole: it goes on, and its journal begins anew.
+#[test]
+fn a_damaged_journal_keeps_nobody_from_a_session() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    (0..9).for_each(|n| say(&mut store, &mut head, &format!("words {n}")));
+    let id = head.session().to_string();
+    let before = log(&store, &id);
+    drop(store);
+    // Its first line follows from nothing that the database can have.
+    let elsewhere = rewake::lines::tip::Tip::of_nothing().and(7, 7, b"else");
+    forge(&scene, &id, elsewhere);
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    let said = store.brought().line().unwrap();
+    assert!(said.contains("is damaged: it is kept beside"), "{said}");
+    assert_eq!(log(&store, &id), before);
+    say(&mut store, &mut head, "and on");
+    let whole = log(&store, &id);
+    drop(store);
+    let kept = fs::read_dir(scene.place().folder).unwrap();
+    let kept = kept.filter(|f| {
+        f.as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .contains(".old-")
+    });
+    assert_eq!(kept.count(), 1);
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    assert_eq!(store.brought().line(), None);
+    drop(store);
+    let standing = scene.lines();
+    assert_eq!(
+        (standing.lines, standing.entries, standing.late_ms),
+        (11, 11, 0)
+    );
+    scene.replace_database(None);
+    assert_eq!(log(&scene.open(), &id), whole);
 }

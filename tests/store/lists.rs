@@ -1,5 +1,7 @@
 //! Finding sessions again.
 
+use std::ops::ControlFlow;
+
 use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Spent, StopReason, SummaryBy, Usage};
 use rewake::store::{SessionFilter, StoreError};
@@ -179,20 +181,37 @@ fn prompts_of_a_project_are_there_once_the_newest_first() {
 }
 
 #[test]
-fn forks_are_told_apart_by_what_was_said_in_them() {
+fn a_session_is_met_from_its_newest_entry_back_as_far_as_is_wanted() {
     let (_dir, mut store) = scratch();
     let trunk = talk(&mut store, 3);
-    let mut first = fork(&mut store, trunk.session(), 2, 5).unwrap();
-    let second = fork(&mut store, trunk.session(), 2, 6).unwrap();
+    let mut branch = fork(&mut store, trunk.session(), 2, 5).unwrap();
     append(
         &mut store,
-        &mut first,
+        &mut branch,
         vec![said("with a table"), opened_again()],
     );
-    let last = |head: &rewake::store::Head| store.last_said(head.session()).unwrap();
-    assert_eq!(last(&first).as_deref(), Some("with a table"));
-    assert_eq!(last(&second), None, "it shares the words of the other");
-    assert!(last(&trunk).is_some());
+    let met = |at_most: u64, until: &str| {
+        let mut met = Vec::new();
+        let walked = store.backwards(branch.session(), at_most, |mut it| {
+            met.push((it.seq, it.kind.to_string()));
+            if it.kind == "said" && it.seq > 2 {
+                let entry = it.entry().unwrap();
+                assert_eq!(entry.typed().as_deref(), Some("with a table"));
+            }
+            match it.kind == until {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        assert_eq!(walked.unwrap(), met.len() as u64);
+        met.into_iter()
+            .map(|(seq, kind)| format!("{seq} {kind}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(met(9, "said"), ["5 woke", "4 said"]);
+    assert_eq!(met(3, ""), ["5 woke", "4 said", "3 forked"]);
+    // What it shares with the other follows.
+    assert_eq!(met(99, "").len(), 6);
 }
 
 fn opened_again() -> rewake::core::entry::Entry {

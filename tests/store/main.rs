@@ -11,12 +11,17 @@ mod disk;
 mod files;
 mod forks;
 mod golden;
+mod growth;
 mod heads;
 mod history;
 mod journal;
 mod lists;
 mod locks;
+mod matrix;
 mod memories;
+mod purging;
+mod rebuilding;
+mod scene;
 mod searching;
 #[cfg(target_os = "linux")]
 #[path = "../support/skip.rs"]

@@ -48,7 +48,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
             "journal",
             format!(
                 "the database was older than its journal: {} put back; each session says so when \
-                 it is taken up",
+                 it is resumed",
                 count(standing.put_back, "entry")
             ),
         );
@@ -64,7 +64,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
         report.wrong(
             "journal",
             format!(
-                "{} that the mark tells of: neither database nor journal has them; sessions from before are held",
+                "{} that the mark tells of: neither database nor journal has them; sessions from before are locked",
                 count(missing, "entry")
             ),
             Some(
@@ -86,13 +86,22 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
             ),
         );
     } else if standing.trouble.is_none() {
+        let late = match standing.late_ms {
+            0 => "not behind".to_string(),
+            ms => format!("{:.1} s behind", ms as f64 / 1e3),
+        };
         let behind = match standing.behind {
             0 => String::new(),
             n => format!("; {n} of them will be brought up to date when worked in"),
         };
         report.ok(
             "journal",
-            format!("{folder}: {}{behind}", count(standing.sessions, "session")),
+            format!(
+                "{folder}: {} of {} lines, {late}; {}{behind}",
+                standing.lines,
+                standing.entries,
+                count(standing.sessions, "session")
+            ),
         );
     }
 }
@@ -110,6 +119,9 @@ pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> 
     if let Some(session) = held {
         let trouble = Trouble::new(exit::FAILED, format!("session {session} is in use"));
         return Err(trouble.with_hint("close the other rewake processes"));
+    }
+    if let Ok(Some(mut store)) = Store::open_current(&paths.data_dir) {
+        store.forget_gaps()?;
     }
     place.move_aside(&paths.data_dir)?;
     line(

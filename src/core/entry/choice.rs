@@ -131,7 +131,17 @@ impl Mode {
         Mode::BypassPermissions,
     ];
 
-    /// The mode's name in the config, in the log and on the screen.
+    /// What it means, in words for a person: the screen says these.
+    pub fn words(self) -> &'static str {
+        match self {
+            Mode::Default => "asks first",
+            Mode::AcceptEdits => "edits freely",
+            Mode::Plan => "plans only",
+            Mode::BypassPermissions => "asks nothing",
+        }
+    }
+
+    /// The mode's name in the config, in the log and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Default => "default",

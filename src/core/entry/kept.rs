@@ -47,9 +47,16 @@ pub enum KeptWhy {
     Refused,
     /// What it was is not kept any more.
     Lost,
+    /// The person wanted it to stay.
+    Chosen,
 }
 
 impl KeptWhy {
+    /// Nothing else was to be expected: it is no failure that it stays.
+    pub fn is_expected(self) -> bool {
+        matches!(self, KeptWhy::Yours | KeptWhy::Chosen)
+    }
+
     /// For a person and for the model.
     pub fn words(self) -> &'static str {
         match self {
@@ -68,6 +75,7 @@ impl KeptWhy {
             KeptWhy::Beside => "changed meanwhile: an older one lies beside it, as .rewake-kept",
             KeptWhy::Refused => "the file system refused",
             KeptWhy::Lost => "what it was is not kept any more",
+            KeptWhy::Chosen => "kept as it was asked for",
         }
     }
 }

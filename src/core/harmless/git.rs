@@ -26,7 +26,7 @@ pub(super) fn reads(rest: &[Word]) -> Result<Reads, String> {
         [pager, rest @ ..] if pager.text == "--no-pager" => rest,
         rest => rest,
     };
-    let not_listed = || "this `git` command is not on the list of harmless ones".to_string();
+    let not_listed = || "this `git` command may do more than look".to_string();
     let Some((name, rest)) = rest.split_first() else {
         return Err(not_listed());
     };

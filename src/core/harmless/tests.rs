@@ -202,3 +202,29 @@ fn every_path_is_seen() {
         ["n", "-rn", "src"]
     );
 }
+
+#[test]
+fn a_line_that_only_looks_is_known_for_who_shows_it() {
+    let read = Some(Access::Read);
+    for (line, access, looks) in [
+        ("cat a.py", None, true),
+        ("cd src && ls -la | head -5", None, true),
+        ("grep -n x a.rs 2>/dev/null", None, true),
+        ("git status", None, true),
+        ("cat a > b", read, false),
+        ("sed -n 1,20p a.py", None, false),
+        ("sed -n 1,20p a.py", read, true),
+        ("sed -n 1,20p a.py", Some(Access::Workspace), false),
+        ("cd src", None, false),
+        ("echo done", read, false),
+        ("echo a && cat b", None, true),
+        // What another program does is more than a look, also where it can write nothing.
+        ("python3 test_tally.py", read, false),
+        ("cargo test", read, false),
+        ("./check", read, false),
+        ("for i in 1 2; do ls; done", read, false),
+        ("", read, false),
+    ] {
+        assert_eq!(only_looks(line, access), looks, "{line} {access:?}");
+    }
+}

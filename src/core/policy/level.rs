@@ -25,7 +25,7 @@ pub struct Sandbox {
     pub available: bool,
     /// It is strict enough for any line to run unasked in `read`.
     pub read: bool,
-    /// The same in `workspace`: protected files are held while a command runs.
+    /// The same in `workspace`: protected files are read-only while a command runs.
     pub workspace: bool,
     /// Files that a rule keeps from being read cannot be read in it.
     pub hides: bool,
@@ -35,11 +35,11 @@ pub struct Sandbox {
 fn reaches(access: Access) -> Option<&'static str> {
     match access {
         Access::Read => None,
-        Access::Workspace => Some("writes in the workspace"),
+        Access::Workspace => Some("it writes in the workspace"),
         Access::Network => {
-            Some("uses the network; services on this machine and cloud metadata can be reached")
+            Some("it uses the network; services on this machine and cloud metadata can be reached")
         }
-        Access::Full => Some("runs without a sandbox"),
+        Access::Full => Some("it runs without a sandbox"),
     }
 }
 
@@ -286,7 +286,7 @@ impl Evaluation<'_> {
         match self.rules.denies_access(access, text, parts) {
             Some((rule, Likeness::Yes)) => return denied(rule),
             Some((rule, _)) => {
-                let why = format!("may turn out to be what the rule `{rule}` denies");
+                let why = format!("it may turn out to be what the rule `{rule}` denies");
                 return Finding::Asked(why);
             }
             None => {}
@@ -305,7 +305,9 @@ impl Evaluation<'_> {
         if let Some(rule) = self.find(&self.rules.ask, command, Likeness::Maybe) {
             finding = asked(rule);
         } else if let Some(rule) = self.find(&self.rules.deny, command, Likeness::Maybe) {
-            finding = Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
+            finding = Finding::Asked(format!(
+                "it may turn out to be what the rule `{rule}` denies"
+            ));
         }
         // The same words as without a sandbox, whether they name a file or one that is changed.
         let reads = self.reads(command, shell);

@@ -117,7 +117,7 @@ impl<'a> Evaluation<'a> {
         }
         let finding = self.unknown(
             false,
-            format!("the command cannot be split with certainty: it has {why}"),
+            format!("it has {why}, and a rule covers single commands"),
         );
         let asks = self.rules.ask.iter().find(refuses);
         let by_access = self.rules.asks_for_access(access, text, &[]);
@@ -185,7 +185,9 @@ impl<'a> Evaluation<'a> {
         }
         let maybe = self.find(&self.rules.deny, command, Likeness::Maybe);
         if let Some(rule) = maybe.or(refusal.map(|(rule, _)| rule)) {
-            return Finding::Asked(format!("may turn out to be what the rule `{rule}` denies"));
+            return Finding::Asked(format!(
+                "it may turn out to be what the rule `{rule}` denies"
+            ));
         }
         let needed = self.needed(access);
         let is_allowed = || needed <= Access::Workspace && self.allows_command(command);
@@ -354,7 +356,7 @@ impl<'a> Evaluation<'a> {
             for path in &reads.paths {
                 finding = finding.and(self.path_from(place, path_use, path));
                 if reads.recursive && self.holds_keys(&self.spots(place, path)) {
-                    let why = "goes through the folder where keys of model providers are kept";
+                    let why = "it goes through the folder where keys of model providers are kept";
                     finding = finding.and(self.unknown(true, why.to_string()));
                 }
                 if reads.files_only && (self.disk.is_folder)(&self.full(place, path)) {
@@ -367,7 +369,7 @@ impl<'a> Evaluation<'a> {
         }
         let guarded = self.rules.deny.iter().chain(&self.rules.ask);
         if reads.recursive && guarded.into_iter().any(Rule::is_about_reading) {
-            let why = "goes through files that a rule may keep from being read".to_string();
+            let why = "it goes through files that a rule may keep from being read".to_string();
             finding = finding.and(self.unknown(true, why));
         }
         finding
@@ -496,7 +498,7 @@ pub(super) fn paths_in(word: &str) -> impl Iterator<Item = &str> {
 }
 
 fn through(folder: &str) -> String {
-    format!("goes through the folder `{folder}`, and where links in it lead")
+    format!("it goes through the folder `{folder}`, and where links in it lead")
 }
 
 /// Where a `cd` leads, or why that is not known; `None` for any other command.

@@ -59,6 +59,7 @@ fn changes(start: &Tree, steps: &[(Tree, Cause)]) -> Changes {
 struct Asked {
     whole: bool,
     allowed: BTreeSet<PathBytes>,
+    chosen: BTreeMap<PathBytes, PathChoice>,
     changed_ms: Option<i64>,
 }
 
@@ -80,6 +81,7 @@ fn planned(changes: &Changes, asked: &Asked) -> Plan {
             whole: asked.whole,
             only: None,
             allowed: &asked.allowed,
+            chosen: &asked.chosen,
             is_protected: &|path| path.ends_with(".bashrc"),
             changed_ms: &|_| asked.changed_ms,
             merge: &mut merge,
@@ -124,6 +126,73 @@ fn what_somebody_else_changed_stays() {
     let plan = check(&[("a", "1"), ("b", "x")], &steps, &[("a", "2")]);
     is_kept(&plan, "a", KeptWhy::Yours);
     is_kept(&plan, "b", KeptWhy::Yours);
+}
+
+#[test]
+fn what_is_chosen_for_a_path_wins_and_what_may_have_been_there_stays() {
+    let last = [("a", "2"), ("b", "mine"), ("d/x", "2"), ("d/y", "2")];
+    let steps = [
+        (
+            tree(&[("a", "2"), ("b", "1"), ("d/x", "2"), ("d/y", "2")]),
+            Cause::Calls {
+                written: [("a", "1"), ("d/x", "1"), ("d/y", "1")]
+                    .map(|(path, before)| Written {
+                        path: format!("/w/{path}"),
+                        before: Some(super::hex(&hash(before))),
+                        after: super::hex(&hash("2")),
+                    })
+                    .into(),
+                command_ended_ms: None,
+            },
+        ),
+        (tree(&last), Cause::Outside),
+        (
+            tree(&[&last[..], &[("made", "c"), (".bashrc", "c")]].concat()),
+            COMMAND,
+        ),
+    ];
+    let start = [("a", "1"), ("b", "1"), ("d/x", "1"), ("d/y", "1")];
+    let changes = changes(&tree(&start), &steps);
+    let path = |path: &str| path.as_bytes().to_vec();
+    let mut asked = Asked {
+        chosen: BTreeMap::from([
+            (path("a"), PathChoice::Keep),
+            (path("b"), PathChoice::Take),
+            (path("d"), PathChoice::Keep),
+            (path("d/y"), PathChoice::Take),
+            (path("made"), PathChoice::Take),
+            (path(".bashrc"), PathChoice::Take),
+        ]),
+        ..Asked::default()
+    };
+    let plan = planned(&changes, &asked);
+    let target = [("a", "2"), ("b", "1"), ("d/x", "2"), ("d/y", "1")];
+    assert_eq!(
+        plan.target,
+        tree(&[&target[..], &[(".bashrc", "c")]].concat())
+    );
+    is_kept(&plan, "a", KeptWhy::Chosen);
+    is_kept(&plan, "d/x", KeptWhy::Chosen);
+    // To choose it is no yes to what needs one of its own.
+    is_kept(&plan, ".bashrc", KeptWhy::Protected);
+    asked.allowed.insert(path(".bashrc"));
+    assert_eq!(planned(&changes, &asked).target, tree(&target));
+    assert_eq!(plan.fixed, BTreeSet::new());
+}
+
+#[test]
+fn what_only_became_covered_stays_whatever_is_chosen() {
+    let mut changes = Changes::new("/w", tree(&[]));
+    let delta = super::super::tree::diff(changes.now(), &tree(&[("n", "new")]));
+    // It is not known whether it was there.
+    changes.add(&delta, false, &Cause::Outside, None);
+    let asked = Asked {
+        chosen: BTreeMap::from([(b"n".to_vec(), PathChoice::Take)]),
+        ..Asked::default()
+    };
+    let plan = planned(&changes, &asked);
+    is_kept(&plan, "n", KeptWhy::Entered);
+    assert!(plan.fixed.contains(b"n".as_slice()));
 }
 
 #[test]

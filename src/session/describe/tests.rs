@@ -115,7 +115,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 version: "2".into(),
                 layers: layers(),
             },
-            ("taken up by rewake 2", Detail),
+            ("resumed by rewake 2", Detail),
         ),
         (
             Entry::Said {
@@ -221,7 +221,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 mode: Some(Mode::Plan),
                 ..Choice::default()
             }),
-            ("model a/b, mode plan", Conversation),
+            ("model a/b, mode: plans only", Conversation),
         ),
         (
             Entry::Chose(Choice {

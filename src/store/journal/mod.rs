@@ -11,6 +11,8 @@
 //! written is no error of the append: [`super::follow`] brings it up to date later.
 
 mod read;
+mod salvage;
+mod state;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
@@ -22,11 +24,15 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::files::private_folder;
+use super::ids::made_at_ms;
 use crate::core::entry::Seq;
 use crate::lines::line::{BlobLine, EntryLine, Header};
 use crate::lines::tip::Tip;
 
 pub(super) use read::{End, Met, begin, end, lines};
+pub(super) use salvage::{Piece, folders, salvage};
+use state::StateFile;
+pub(super) use state::{State, Waiting, WaitingSignal, read_state};
 use worker::{Job, Worker};
 
 const TAIL: &str = "tail.jsonl";
@@ -52,6 +58,7 @@ pub(super) struct Journal {
     pause: Duration,
     worker: Option<Worker>,
     tails: HashMap<String, Tail>,
+    states: HashMap<String, StateFile>,
 }
 
 /// The end of one session's journal, open to be written.
@@ -108,6 +115,7 @@ impl Journal {
             pause: place.pause,
             worker: None,
             tails: HashMap::new(),
+            states: HashMap::new(),
         }
     }
 
@@ -128,14 +136,26 @@ impl Journal {
 
     /// Opens the end of a session's journal to go on with it; without one, begins it with this
     /// header.
-    pub(super) fn open(&mut self, begin: Header) -> Result<(Seq, Tip), StoreError> {
-        let session = begin.session.clone();
-        let folder = self.of(&session);
+    pub(super) fn open(
+        &mut self,
+        session: &str,
+        begin: impl FnOnce() -> Result<Header, StoreError>,
+    ) -> Result<(Seq, Tip), StoreError> {
+        let folder = self.of(session);
         private_folder(&self.folder)?;
         private_folder(&folder)?;
         let fail = |e| failed(&folder, e);
         let closed = left_closed(&folder).map_err(fail)?;
-        let tail = Tail::open(&folder, begin).map_err(fail)?;
+        let tail = match end(&folder).map_err(fail)? {
+            Some((end, bytes)) => Tail::open(&folder, end, bytes),
+            // Asked for only here: it may need what is damaged.
+            None => {
+                let header = begin()?;
+                let (next, tip) = (header.first, header.tip);
+                Tail::open(&folder, End { header, next, tip }, 0)
+            }
+        };
+        let tail = tail.map_err(fail)?;
         let end = (tail.next, tail.tip);
         if !closed.is_empty() {
             let worker = self.worker()?;
@@ -147,7 +167,7 @@ impl Journal {
                 });
             }
         }
-        self.tails.insert(session, tail);
+        self.tails.insert(session.to_string(), tail);
         Ok(end)
     }
 
@@ -184,13 +204,47 @@ impl Journal {
         Ok(self.worker.insert(started))
     }
 
+    /// The folder of this session's journal is about to be removed.
+    pub(super) fn forget(&mut self, session: &str) {
+        self.tails.remove(session);
+        self.states.remove(session);
+    }
+
+    /// What the session has besides its entries, as it is now.
+    pub(super) fn write_state(
+        &mut self,
+        session: &str,
+        state: &State,
+        blobs: &[(String, Vec<u8>)],
+    ) -> Result<(), StoreError> {
+        let folder = self.of(session);
+        private_folder(&self.folder)?;
+        private_folder(&folder)?;
+        let known = self.states.entry(session.to_string());
+        let file = known.or_insert_with(|| StateFile::at(&folder));
+        file.write(&folder, state, blobs).map_err(|error| {
+            self.states.remove(session);
+            failed(&folder, error)
+        })
+    }
+
     /// The journal of a session goes another way than the database: it is kept beside.
     pub(super) fn move_aside(&mut self, session: &str, now_ms: i64) -> Result<(), StoreError> {
-        self.tails.remove(session);
+        self.forget(session);
         let from = self.of(session);
         let to = self.folder.join(format!("{session}.old-{now_ms}"));
         fs::rename(&from, to).map_err(|e| failed(&from, e))
     }
+}
+
+/// The sessions that have a journal here. At most so many.
+pub(super) fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    names
+        .filter(|name| made_at_ms(name).is_some())
+        .take(at_most)
+        .collect()
 }
 
 fn failed(folder: &Path, error: io::Error) -> StoreError {
@@ -211,13 +265,9 @@ fn left_closed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Tail {
-    fn open(folder: &Path, begin: Header) -> io::Result<Tail> {
+    /// `bytes` of it can be read.
+    fn open(folder: &Path, end: End, bytes: u64) -> io::Result<Tail> {
         let path = folder.join(TAIL);
-        let begins = || {
-            let (next, tip, header) = (begin.first, begin.tip, begin);
-            (End { header, next, tip }, 0)
-        };
-        let (end, bytes) = end(folder)?.unwrap_or_else(begins);
         let End { header, next, tip } = end;
         let file = open_to_append(&path)?;
         // What a kill or a full disk left half written.

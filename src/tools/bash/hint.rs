@@ -82,6 +82,28 @@ pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
     lines
 }
 
+const LOOKS_LIKE_SANDBOX: &str = "this looks like the sandbox: ";
+
+/// One of these lines for a person, without the advice that is the model's. `None`: it is none.
+pub(super) fn note(line: &str) -> Option<String> {
+    const OTHERS: [&str; 4] = [
+        "ended by the sandbox: ",
+        "protected files may not be changed; ",
+        "while it ran, these protected files ",
+        "not held: ",
+    ];
+    if let Some(why) = line.strip_prefix(LOOKS_LIKE_SANDBOX) {
+        let why = why.split_once("; access ").map_or(why, |(why, _)| why);
+        return Some(format!("perhaps the sandbox: {why}"));
+    }
+    if let Some((left, _)) = line.split_once(" that it left running ended with it; ") {
+        return Some(format!("{left} that it left running ended with it"));
+    }
+    let is_survivor = line.starts_with("it left ") && line.ends_with(" running");
+    let is_other = is_survivor || OTHERS.iter().any(|known| line.starts_with(known));
+    is_other.then(|| line.to_string())
+}
+
 /// The command failed, and that looks like the sandbox.
 pub(super) fn is_refused(ended: &Ended, printed: &str) -> bool {
     refusal(ended, printed).is_some()
@@ -141,8 +163,8 @@ fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
         return None;
     };
     Some(format!(
-        "this looks like the sandbox: with access {access} {rule}; access {would_do} would do, if \
-         it is needed"
+        "{LOOKS_LIKE_SANDBOX}with access {access} {rule}; access {would_do} would do, if it is \
+         needed"
     ))
 }
 
@@ -170,6 +192,28 @@ mod tests {
 
     fn told(access: Access, how: How, printed: &str) -> String {
         lines(&ended(access, how, Aftermath::default()), printed).join("\n")
+    }
+
+    #[test]
+    fn a_person_is_told_what_happened_and_not_what_the_model_may_do() {
+        let after = Aftermath {
+            ended: 2,
+            survivors: 1,
+            limit: Some("too many processes".into()),
+            ..Aftermath::default()
+        };
+        let lines = lines(&ended(Access::Read, How::Exited(1), after), "EROFS");
+        let notes: Vec<String> = lines.iter().filter_map(|line| note(line)).collect();
+        assert_eq!(
+            notes,
+            [
+                "ended by the sandbox: too many processes",
+                "2 processes that it left running ended with it",
+                "it left 1 process running",
+                "perhaps the sandbox: with access read only $TMPDIR can be written",
+            ]
+        );
+        assert_eq!((lines.len(), note("it left no trace")), (4, None));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
+use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
 use crate::core::visible::{visible, without_cosmetics};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
@@ -63,6 +64,44 @@ pub(crate) fn after_restart(mut ran: Ran) -> Ran {
         other => other,
     };
     ran
+}
+
+/// What a command printed, apart from what stands behind it in its result.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Printed<'a> {
+    pub text: &'a str,
+    /// How it ended, where it did not exit by itself: `ended by signal 9`.
+    pub ended: Option<&'a str>,
+    /// What else is to be said of it, in words for a person.
+    pub notes: Vec<String>,
+}
+
+/// Takes the result of a command apart. The model is told what access would do; a person is told
+/// what may have kept the command from it.
+pub fn printed_of(result: &str) -> Printed<'_> {
+    let mut printed = Printed {
+        text: result.trim_end(),
+        ended: None,
+        notes: Vec::new(),
+    };
+    loop {
+        let (before, line) = printed.text.rsplit_once('\n').unwrap_or(("", printed.text));
+        let own = line
+            .strip_prefix('[')
+            .and_then(|line| line.strip_suffix(']'));
+        let Some(own) = own else { break };
+        if own.starts_with("ended by signal ") || own.starts_with("ended by rewake: ") {
+            printed.ended = Some(own);
+        } else if let Some(note) = hint::note(own) {
+            printed.notes.insert(0, note);
+        } else if own == WENT_ON {
+            printed.notes.insert(0, own.to_string());
+        } else if !own.starts_with("exit code ") {
+            break;
+        }
+        printed.text = before.trim_end();
+    }
+    printed
 }
 
 /// What the sandbox has to say, behind what the command printed.
@@ -177,11 +216,7 @@ pub(crate) fn user_command_end(
     };
     BackgroundEnd {
         exit_code,
-        text: format!(
-            "the user ran a command: {}\n{line}\n{}",
-            in_brief(command),
-            output.text
-        ),
+        text: format!("{RAN}{}\n{line}\n{}", in_brief(command), output.text),
         blobs,
     }
 }
@@ -190,10 +225,7 @@ pub(crate) fn user_command_end(
 pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
     BackgroundEnd {
         exit_code: None,
-        text: format!(
-            "the user ran a command that was not begun: {}\nit is not run now; the user types it again if it is still wanted",
-            in_brief(command)
-        ),
+        text: format!("{NOT_BEGUN}{}\n{TYPE_AGAIN}", in_brief(command)),
         blobs: Vec::new(),
     }
 }

@@ -195,3 +195,21 @@ fn a_search_that_is_cancelled_ends() {
     let ran = room.looked("grep", json!({"pattern": "one"}), &cancel);
     assert!(matches!(ran.outcome, Outcome::Interrupted { .. }));
 }
+
+#[test]
+fn how_much_was_found_is_read_from_the_report() {
+    let room = room();
+    for (arguments, want) in [
+        (json!({"pattern": "one"}), 3),
+        (json!({"pattern": "one", "files_only": true}), 2),
+        (json!({"pattern": "one", "path": "a", "context": 1}), 2),
+        (
+            json!({"pattern": "one", "glob": "a/**/*.rs", "limit": 1}),
+            2,
+        ),
+        (json!({"pattern": "absent"}), 0),
+    ] {
+        let report = grep(&room, arguments);
+        assert_eq!(hits(&report), want, "{report}");
+    }
+}

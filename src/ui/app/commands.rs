@@ -13,7 +13,7 @@ use crate::session::{CommandLine, Which};
 use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
-use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
+use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Section, Viewer};
 use crate::ui::text::clean_line;
 use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
@@ -33,6 +33,8 @@ impl App {
             }
             SlashCommand::Fork => return self.fork(&words),
             SlashCommand::Rewind => self.pick_rewind(),
+            SlashCommand::Undo => return self.undo(),
+            SlashCommand::Redo => return self.redo(),
             SlashCommand::History => return self.open_history(&words),
             SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
@@ -58,6 +60,7 @@ impl App {
                 return self.say(Words::of_command(command));
             }
             SlashCommand::Diff => return vec![Intent::Diff],
+            SlashCommand::Files => return vec![Intent::Files],
             SlashCommand::Export => return self.export(&words),
             SlashCommand::Rename => {
                 return vec![Intent::Engine(Command::Name(one_line(&words, 120)))];
@@ -98,43 +101,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// The user's messages, to go on from before one of them.
-    pub(super) fn pick_rewind(&mut self) {
-        let prompts = self.transcript.prompts();
-        let items: Vec<PickerItem> = prompts
-            .into_iter()
-            .rev()
-            .map(|(seq, text)| PickerItem {
-                value: seq.to_string(),
-                label: one_line(text, 300),
-                detail: format!("entry {seq}"),
-            })
-            .collect();
-        if items.is_empty() {
-            self.hint = Some("nothing was said yet".into());
-            return;
-        }
-        let mut picker = Picker::new(For::Rewind, "fork from before", items);
-        picker.note =
-            Some("in a copy, with its words in the box; files are not changed back yet".into());
-        self.overlay = Overlay::Picker(picker);
-    }
-
-    fn rewind(&mut self, seq: &str) -> Vec<Intent> {
-        let (Some(id), Ok(seq)) = (self.id.clone(), seq.parse::<u64>()) else {
-            return Vec::new();
-        };
-        let prompts = self.transcript.prompts();
-        let words = prompts.iter().find(|(at, _)| *at == seq);
-        if let Some((_, words)) = words {
-            let words = words.to_string();
-            self.composer.set_text(&words);
-            self.typed_ms = Some(self.now_ms);
-        }
-        let seq = seq.saturating_sub(1);
-        open(Which::ForkAt { id, seq })
     }
 
     pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
@@ -278,7 +244,8 @@ impl App {
             }
             Some(mode) => self.choose_mode(mode),
             None => {
-                let names: Vec<&str> = Mode::ALL.iter().map(|m| m.name()).collect();
+                let named = |mode: &Mode| format!("{} ({})", mode.name(), mode.words());
+                let names: Vec<String> = Mode::ALL.iter().map(named).collect();
                 self.hint = Some(format!("the modes are {}", names.join(", ")));
                 Vec::new()
             }
@@ -298,7 +265,8 @@ impl App {
 
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
         match what {
-            For::Rewind => self.rewind(&value),
+            For::Rewind => self.pick_what(&value),
+            For::RewindWhat => self.rewind_what(&value),
             For::Model => self.choose_model(&value),
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => open(Which::Named {
@@ -339,52 +307,82 @@ impl App {
         Vec::new()
     }
 
-    /// From the one key table and the one table of commands.
+    /// From the one key table and the one table of commands. What asks at the start stays behind it.
     pub(super) fn show_help(&mut self) {
-        let theme = &self.theme;
-        let row = |left: &str, right: &str| {
-            Line::from(vec![
-                Span::styled(format!("  {left:<26} "), theme.accent),
-                Span::styled(right.to_string(), theme.text),
-            ])
+        let behind = match self.overlay {
+            Overlay::Card(_) | Overlay::FirstRun(_) => {
+                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
+                Some(Box::new(behind))
+            }
+            _ => None,
         };
+        let sheet = self.help_sheet();
+        let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
         let mut lines = Vec::new();
-        let mut group = None;
-        for line in keys::help() {
-            if group != Some(line.group) {
-                group = Some(line.group);
-                lines.push(Line::styled(line.group.title(), theme.heading()));
-            }
-            lines.push(row(&line.keys, line.text));
+        for section in sheet
+            .iter()
+            .filter(|section| !section.title.contains(COMMANDS_TITLE))
+        {
+            lines.push(Line::raw(section.title.clone()));
+            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
         }
-        lines.push(Line::styled("Commands", theme.heading()));
-        for command in COMMANDS {
-            lines.push(row(
-                &format!("/{} {}", command.name, command.argument),
-                command.help,
-            ));
-        }
-        lines.push(Line::styled("History (F2)", theme.heading()));
-        for (keys, what) in crate::ui::history::help() {
-            lines.push(row(keys, what));
-        }
+        // As lines, where no list says what each does.
+        lines.push(Line::raw("Commands"));
+        lines.extend(
+            COMMANDS
+                .iter()
+                .map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)),
+        );
         let custom = self.commands.iter().flatten();
-        for (at, command) in custom.enumerate() {
-            if at == 0 {
-                lines.push(Line::styled("Custom commands", theme.heading()));
-            }
-            lines.push(row(
-                &format!("/{} {}", command.name, command.argument),
-                &command.help,
-            ));
-        }
-        lines.push(Line::styled("In the box", theme.heading()));
-        lines.push(row("@", "names a file or a folder; also @~/, @../ and @/"));
-        lines.push(row(
-            "!",
-            "runs a shell command of yours; !! gives it the terminal",
-        ));
+        lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
         self.show("keys and commands", lines);
+        if let Overlay::Viewer(viewer) = &mut self.overlay {
+            viewer.sheet = sheet;
+        }
+        self.behind = behind;
+    }
+
+    fn help_sheet(&self) -> Vec<Section> {
+        let mut sheet: Vec<Section> = Vec::new();
+        let mut put = |title: &str, keys: &str, what: &str| {
+            if sheet.last().is_none_or(|section| section.title != title) {
+                sheet.push(Section {
+                    title: title.to_string(),
+                    rows: Vec::new(),
+                });
+            }
+            if let Some(section) = sheet.last_mut() {
+                section.rows.push((keys.to_string(), what.to_string()));
+            }
+        };
+        // One row for keys that do the same; those that also type count while nothing is typed.
+        let mut keys: Vec<keys::HelpLine> = Vec::new();
+        for line in keys::help() {
+            let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
+            match keys.last_mut() {
+                Some(before) if before.text == text => {
+                    before.keys = format!("{}, {}", before.keys, line.keys);
+                }
+                _ => keys.push(keys::HelpLine { text, ..line }),
+            }
+        }
+        for line in keys {
+            put(line.group.title(), &line.keys, line.text);
+        }
+        put("In the box", "@", "a file or a folder; also @~/ @../ @/");
+        put("In the box", "!", "a shell command; !! with the terminal");
+        put("In the box", "/", "a command; the list says what it does");
+        for (keys, what) in crate::ui::history::help() {
+            put("History (F2)", keys, what);
+        }
+        let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
+        put("All commands", "", &own.join(" "));
+        let custom = self.commands.iter().flatten();
+        let custom: Vec<String> = custom.map(|c| format!("/{}", c.name)).collect();
+        if !custom.is_empty() {
+            put("Custom commands", "", &custom.join(" "));
+        }
+        sheet
     }
 
     /// The session that is open, when there is one to speak of.
@@ -392,6 +390,12 @@ impl App {
         matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
     }
 }
+
+/// Said of keys that type something else there.
+const NOTHING_TYPED: &str = " (nothing typed)";
+
+/// What the titles of the parts with commands have in common.
+const COMMANDS_TITLE: &str = "commands";
 
 /// Words that name no model, effort or temperature: a list is narrowed by them.
 fn narrows_models(words: &str) -> bool {

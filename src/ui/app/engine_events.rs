@@ -1,12 +1,16 @@
 //! Events of the engine, shown.
 
-use super::{App, Intent, Kept, Overlay, Phase, Yes};
+use std::path::Path;
+
+use super::{App, Intent, Kept, LOOKING_FOR_SESSION, Overlay, Phase, Yes};
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
 use crate::engine::{Command, ContextChange};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
+use crate::tools::Body;
+use crate::ui::commands::on_screen;
 use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
@@ -50,7 +54,8 @@ impl App {
                     asked.access = access;
                     asked.place = place;
                 }
-                return self.call(NotifyOn::Approval, "asks").into_iter().collect();
+                let call = self.call(NotifyOn::Approval, "asks");
+                return self.read_asked().into_iter().chain(call).collect();
             }
             EngineEvent::Kept(Ok(())) => self.keeps(),
             EngineEvent::InputKept(draft) => return self.input_kept(&draft),
@@ -58,6 +63,7 @@ impl App {
             EngineEvent::JournalFails(why) => {
                 self.transcript.add_notice(Tone::Warn, journal_fails(&why));
             }
+            EngineEvent::Notice(text) => self.transcript.add_notice(Tone::Warn, text),
             EngineEvent::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =
@@ -76,6 +82,10 @@ impl App {
                 let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
                 self.kept.trouble = Some(format!("{message}{hint}"));
             }
+            EngineEvent::RewindPlanned(number, answer) => {
+                return self.rewind_answered(number, answer);
+            }
+            EngineEvent::Files(work) => self.files_work = work,
             EngineEvent::GoesOn => self.kept.trouble = None,
             EngineEvent::Ended(trouble) => {
                 self.phase = Phase::Ended;
@@ -129,6 +139,9 @@ impl App {
             .map(|(_, text)| text.to_string())
             .collect();
         self.composer.set_prompts(prompts);
+        for text in std::mem::take(&mut self.told) {
+            self.transcript.add_notice(Tone::Calm, text);
+        }
         for warning in std::mem::take(&mut self.warned) {
             self.transcript.add_notice(Tone::Warn, warning);
         }
@@ -171,8 +184,11 @@ impl App {
 
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
+        self.hint
+            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         self.named = false;
-        let hint = why.hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
+        let hint = why.hint.map(|h| format!("\nhint: {}", on_screen(&h)));
+        let hint = hint.unwrap_or_default();
         self.transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         self.take_words_back();
@@ -228,8 +244,22 @@ impl App {
         self.close_question();
         self.asked_ms = Some(self.now_ms);
         self.asking += 1;
-        let asked = Approval::new(self.asking, id, call, why, rule);
+        let mut asked = Approval::new(self.asking, id, call, why, rule);
+        asked.say_why(self.now.mode);
         Some(self.asked.insert(asked))
+    }
+
+    /// What an edit replaces is shown with the lines around it.
+    fn read_asked(&self) -> Option<Intent> {
+        let asked = self.asked.as_ref()?;
+        let Body::Edits { path, .. } = &asked.shown.body else {
+            return None;
+        };
+        let folder = match self.now.folder.as_str() {
+            "" => &self.launch.folder,
+            folder => folder,
+        };
+        Some(Intent::ReadAsked(asked.id, Path::new(folder).join(path)))
     }
 
     fn answered(&mut self, id: CallId) {

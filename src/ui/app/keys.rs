@@ -62,13 +62,20 @@ impl App {
         match self.front() {
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
-            Front::Over if is_accepted => self.over_key(key, at),
+            Front::Over if self.is_for_box(key, is_accepted) => self.key_under(key, at),
+            Front::Over if is_accepted || self.is_rewind() => self.over_key(key, at),
             Front::Over if self.asking().is_some() => self.key_under(key, at),
             Front::Over => {
                 self.quiet.typed(at);
                 self.over_key(key, at)
             }
-            Front::Conversation => self.words_key(key, at),
+            Front::Conversation => match self.last_here_key(key) {
+                Some(intents) => {
+                    self.quiet.typed(at);
+                    intents
+                }
+                None => self.words_key(key, at),
+            },
         }
     }
 
@@ -113,6 +120,27 @@ impl App {
         self.words_key(key, at)
     }
 
+    fn is_rewind(&self) -> bool {
+        matches!(self.overlay, Overlay::Rewind(_))
+    }
+
+    /// Words that are typed over the list of a rewind are none of its keys: it is looked round in
+    /// at once, and answered when it listens.
+    fn is_for_box(&self, key: &KeyEvent, is_accepted: bool) -> bool {
+        let Overlay::Rewind(pane) = &self.overlay else {
+            return false;
+        };
+        let is_word = match key.code {
+            KeyCode::Char(c) => {
+                let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
+                !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
+            }
+            KeyCode::Tab | KeyCode::Backspace => self.has_words_in_front(),
+            _ => false,
+        };
+        is_word && !pane.shows_diff()
+    }
+
     /// A key for the box, which is not seen below a card: only what types gets there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
@@ -120,6 +148,15 @@ impl App {
             return Vec::new();
         }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        // Reading the keys answers nothing, so it need not wait.
+        let may_help = matches!(self.overlay, Overlay::Card(_) | Overlay::FirstRun(_));
+        if may_help
+            && (key.code == KeyCode::F(1)
+                || (key.code == KeyCode::Char('?') && self.composer.is_empty()))
+        {
+            self.show_help();
+            return Vec::new();
+        }
         let did = match key.code {
             KeyCode::Char('c' | 'd')
                 if ctrl && !matches!(self.overlay, Overlay::Confirm { .. }) =>
@@ -159,6 +196,7 @@ impl App {
     /// What is pasted is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        self.last_here.at = None;
         match &mut self.overlay {
             Overlay::History(pane) => {
                 let did = pane.paste(text);
@@ -171,7 +209,7 @@ impl App {
                 return Vec::new();
             }
             Overlay::Search(_) => return self.search_paste(text),
-            Overlay::Viewer(_) | Overlay::Review(_) => return Vec::new(),
+            Overlay::Viewer(_) | Overlay::Review(_) | Overlay::Rewind(_) => return Vec::new(),
             Overlay::Key(entry) => {
                 entry.paste(text);
                 return Vec::new();
@@ -344,6 +382,7 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
+            Action::WaitForFiles => return self.wait_for_files(),
             Action::PasteImage => {
                 self.hint = Some("looking into the clipboard …".into());
                 return vec![Intent::PasteImage];
@@ -398,10 +437,15 @@ impl App {
             return vec![Intent::Quit];
         }
         self.quit_asked_ms = Some(self.now_ms);
-        self.hint = Some("Ctrl+C again leaves; what runs goes on".into());
-        match self.phase {
-            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            _ => Vec::new(),
+        let is_working = matches!(self.phase, Phase::Working { .. });
+        let hint = match is_working {
+            true => "Ctrl+C again leaves",
+            false => "Ctrl+C again leaves; what runs goes on",
+        };
+        self.hint = Some(hint.into());
+        match is_working {
+            true => vec![Intent::Engine(Command::Stop)],
+            false => Vec::new(),
         }
     }
 
@@ -460,6 +504,7 @@ impl App {
             }
             Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
             Overlay::Review(review) => review.scroll(up, WHEEL_LINES),
+            Overlay::Rewind(pane) => pane.scroll(up, WHEEL_LINES),
             _ => return self.scroll(up, WHEEL_LINES),
         }
         Vec::new()

@@ -8,10 +8,12 @@ mod custom;
 mod engine_events;
 mod kept_words;
 mod keys;
+mod last_here;
 mod lines;
 mod over;
 mod queued;
 mod quiet;
+mod rewind;
 mod search;
 mod user_commands;
 
@@ -31,17 +33,22 @@ use super::history;
 use super::live::{EngineEvent, Now};
 use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
+use super::rewind::{RewindPane, RewindRequest};
 use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Tone, Transcript};
+use super::transcript::{LayoutContext, Search, Span, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
 use crate::core::next::Why;
+use crate::core::rewind::PathChoice;
 use crate::core::rule::RuleScope;
-use crate::engine::Command;
+use crate::core::tree::PathBytes;
+use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
-use crate::session::{CommandLine, Details, NotSaid, Offer, StillRunning, Which, is_prompt};
+use crate::session::{
+    ChangedFiles, CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+};
 use crate::store::{InboxId, Queued};
 
 /// What reaches the screen.
@@ -69,9 +76,13 @@ pub enum Msg {
     Dismissed(String, Result<(), String>),
     /// The last lines of what running commands printed.
     Tails(Vec<(CallId, String)>),
+    /// The text of the file that an edit is asked about.
+    AskedFile(CallId, String),
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
+    /// What calls of a session changed in the files. `None`: it is not known.
+    CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
     /// The file of the image that was in the clipboard, or why there is none.
@@ -83,6 +94,8 @@ pub enum Msg {
     Show(String, Vec<Line<'static>>),
     /// Changed files, and what is not among them.
     Review(Review, Option<String>),
+    /// The lines of a path that may be set back, or why they cannot be shown.
+    RewindDiff(PathBytes, Result<String, String>),
     /// The config was read again.
     Restyled(Box<Palette>),
     /// The terminal says what colour its background has.
@@ -110,6 +123,8 @@ pub enum Msg {
     UserTails(Vec<(String, String)>),
     /// What was said in other sessions of the project, the newest last.
     Prompts(Vec<String>),
+    /// The finished sessions of the folder, the newest first.
+    LastHere(Vec<Finished>),
     /// What a start offers, looked for again.
     Begin(Box<Begin>),
     Tick(Instant),
@@ -149,6 +164,8 @@ pub enum Intent {
     PasteImage,
     /// Looks into the logs of these offers.
     Details(Vec<Offer>),
+    /// Reads the file that an edit is asked about, for the numbers of its lines.
+    ReadAsked(CallId, PathBuf),
     /// Look at the running commands of these sessions again.
     LookAgain(Vec<String>),
     /// An offered session is not to be offered any more.
@@ -164,10 +181,33 @@ pub enum Intent {
         rule: String,
     },
     History(history::HistoryRequest),
+    /// What these calls of a session changed in the files.
+    CallChanges {
+        session: String,
+        spans: Vec<Span>,
+    },
+    /// What is kept of the files.
+    Files,
     Ps,
     /// Ends the command of this run.
     StopRun(String),
     Diff,
+    /// Files are to be set back: the engine plans it, or does it.
+    PlanRewind(RewindRequest),
+    /// A copy of a session up to this entry, with files that are set back in it, and the words of
+    /// its box. It is opened.
+    RewindCopy {
+        origin: String,
+        to: Seq,
+        files: Option<Box<Rewinding>>,
+        draft: Option<String>,
+    },
+    /// The lines of a path that may be set back.
+    RewindDiff {
+        rewinding: Arc<Rewinding>,
+        path: PathBytes,
+        choice: Option<PathChoice>,
+    },
     /// The user's own editor at a line of a file, which is below the root.
     EditAt(String, usize),
     Doctor,
@@ -255,6 +295,8 @@ pub enum Overlay {
     Viewer(Viewer),
     /// The changes since the last commit.
     Review(Review),
+    /// What setting files back would change.
+    Rewind(Box<RewindPane>),
     /// Words that are searched for in the conversation.
     Search(Box<Search>),
     Confirm {
@@ -386,6 +428,9 @@ pub struct App {
     /// When what stands in the box changed and was not kept yet.
     pub typed_ms: Option<i64>,
     pub overlay: Overlay,
+    /// What the help lies over, until that is closed: what asks at the start.
+    pub behind: Option<Box<Overlay>>,
+    pub last_here: LastHere,
     /// What of the question in `overlay` is on the screen.
     pub page: Page,
     /// When keys may answer what asks.
@@ -402,6 +447,10 @@ pub struct App {
     pub commands: Option<Vec<Arc<Custom>>>,
     /// What is wrong with some of them, and was said.
     commands_warned: Vec<String>,
+    /// How many rewinds were looked at: the number of the last one.
+    rewinds: u64,
+    /// What is done with the files now, which a person waits for.
+    pub files_work: Option<FilesWork>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     /// When a person is called.
@@ -427,7 +476,12 @@ pub struct App {
     held_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
+    /// The same of what is no warning.
+    told: Vec<String>,
 }
+
+/// Shown until a session that was named is found, or is not.
+pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
 
 impl App {
     /// A screen before anything is open.
@@ -472,6 +526,8 @@ impl App {
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
+            behind: None,
+            last_here: LastHere::default(),
             page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             aside: false,
@@ -480,6 +536,8 @@ impl App {
             files: None,
             commands: None,
             commands_warned: Vec::new(),
+            rewinds: 0,
+            files_work: None,
             hint: None,
             notify: NotifyConfig::default(),
             has_focus: true,
@@ -493,6 +551,7 @@ impl App {
             waiting_words: String::new(),
             held_lines: Vec::new(),
             warned: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -549,14 +608,20 @@ impl App {
                     take_over: false,
                 }]
             }
-            Begin::FirstRun(first_run) => {
+            Begin::FirstRun { first, prompt } => {
                 self.take_words_back();
-                self.raise(Overlay::FirstRun(first_run));
+                if let Some(prompt) = prompt {
+                    self.back_into_box(Words::plain(prompt));
+                }
+                self.raise(Overlay::FirstRun(first));
                 Vec::new()
             }
-            Begin::History { fork } => {
+            Begin::History { fork, prompt } => {
                 self.picks_copy = fork;
                 self.take_words_back();
+                if let Some(prompt) = prompt {
+                    self.back_into_box(Words::plain(prompt));
+                }
                 self.open_history("")
             }
             Begin::Trust { project, then } => {
@@ -599,13 +664,19 @@ impl App {
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
             Msg::StillRunning(found) => {
-                if let (Overlay::Card(card), Some(found)) = (&mut self.overlay, found) {
-                    card.looked(found, self.now_ms);
+                let now_ms = self.now_ms;
+                if let (Some(card), Some(found)) = (self.card(), found) {
+                    card.looked(found, now_ms);
                 }
             }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
                     self.transcript.tail(call, text);
+                }
+            }
+            Msg::AskedFile(call, text) => {
+                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.id == call) {
+                    asked.file_read(text);
                 }
             }
             Msg::Earlier(records) => {
@@ -618,6 +689,11 @@ impl App {
                     && let Some(ask) = pane.receive(found)
                 {
                     return vec![Intent::History(ask)];
+                }
+            }
+            Msg::CallChanges(session, known) => {
+                if self.id.as_deref() == Some(session.as_str()) {
+                    self.transcript.learn_changes(known);
                 }
             }
             Msg::Looked(look, found) => {
@@ -636,6 +712,11 @@ impl App {
                 self.overlay = Overlay::Review(review);
                 if let Some(warning) = warning {
                     self.notify(Tone::Warn, warning);
+                }
+            }
+            Msg::RewindDiff(path, text) => {
+                if let Overlay::Rewind(pane) = &mut self.overlay {
+                    pane.receive_diff(&path, text);
                 }
             }
             Msg::Restyled(palette) => return self.restyle(*palette),
@@ -660,6 +741,7 @@ impl App {
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
+            Msg::LastHere(sessions) => self.last_here = LastHere { sessions, at: None },
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
         }
@@ -750,6 +832,7 @@ impl App {
             || self.attached().is_some()
             || self.quiet.waits()
             || matches!(&self.overlay, Overlay::Card(card) if card.moves())
+            || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
             || !self.user_commands.is_empty()
     }
 
@@ -768,6 +851,9 @@ impl App {
 
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
+        // It was not found, or something else is told meanwhile.
+        self.hint
+            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         // The conversation that is being opened takes the place of what is shown now.
         let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
         let is_open = !matches!(
@@ -777,6 +863,9 @@ impl App {
         if is_notice && !is_open {
             self.warned.push(text.clone());
         }
+        if tone == Tone::Calm && text.contains('\n') && !is_open {
+            self.told.push(text.clone());
+        }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
             _ => self.transcript.add_notice(tone, text),
@@ -785,13 +874,14 @@ impl App {
 
     /// An offer is gone from the card; behind the last one a new session begins.
     fn dismissed(&mut self, id: &str, outcome: Result<(), String>) -> Vec<Intent> {
-        let Overlay::Card(card) = &mut self.overlay else {
+        let Some(card) = self.card() else {
             return Vec::new();
         };
         match outcome {
             Ok(()) if card.dismissed(id) => Vec::new(),
             Ok(()) => {
                 self.overlay = Overlay::None;
+                self.behind = None;
                 self.hint = Some("dismissed: rewake --all offers it again".into());
                 vec![Intent::Open {
                     which: Which::New,
@@ -806,11 +896,20 @@ impl App {
     }
 
     fn details(&mut self, id: &str, details: Option<Details>) {
-        if let Overlay::Card(card) = &mut self.overlay
+        let now_ms = self.now_ms;
+        if let Some(card) = self.card()
             && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
         {
-            card.looked_ms = self.now_ms;
+            card.looked_ms = now_ms;
             offer.details = details;
+        }
+    }
+
+    /// The card, also while the help lies over it.
+    fn card(&mut self) -> Option<&mut Card> {
+        match (&mut self.overlay, self.behind.as_deref_mut()) {
+            (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
+            _ => None,
         }
     }
 
@@ -819,6 +918,7 @@ impl App {
         self.asking += 1;
         self.aside = !self.composer.is_empty();
         self.overlay = overlay;
+        self.behind = None;
         self.page = Page::default();
     }
 
@@ -830,8 +930,25 @@ impl App {
             | Overlay::FirstRun(_)
             | Overlay::Trust(_)
             | Overlay::Confirm { .. } => Some(self.asking),
+            Overlay::Rewind(pane) if pane.asks() => Some(self.asking),
             _ => None,
         }
+    }
+
+    /// What is to be known of what was just drawn, and is not known yet.
+    pub fn seen(&mut self) -> Vec<Intent> {
+        let ask = match &mut self.overlay {
+            Overlay::History(pane) => pane.seen(),
+            _ => None,
+        };
+        let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
+        if let Some(session) = self.id.clone() {
+            let spans = self.transcript.ask_changes();
+            if !spans.is_empty() {
+                asks.push(Intent::CallChanges { session, spans });
+            }
+        }
+        asks
     }
 
     /// What was drawn from one time to the other is on the screen.
@@ -876,8 +993,9 @@ impl App {
             return self.held();
         }
         let mut intents = self.search_on();
-        if let Overlay::Card(card) = &mut self.overlay {
-            let again = card.look_again(self.now_ms);
+        let now_ms = self.now_ms;
+        if let Some(card) = self.card() {
+            let again = card.look_again(now_ms);
             intents.extend(again.map(Intent::LookAgain));
         }
         intents.extend(match self.typed_ms {
@@ -901,6 +1019,7 @@ impl App {
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
         self.overlay = Overlay::None;
+        self.behind = None;
         self.keep_input()
     }
 
@@ -1006,24 +1125,27 @@ pub enum Begin {
         which: Which,
         prompt: Option<String>,
     },
-    FirstRun(FirstRun),
+    FirstRun {
+        first: FirstRun,
+        prompt: Option<String>,
+    },
     Trust {
         project: Box<Project>,
         then: Box<Begin>,
     },
     /// A session is picked, to be gone on with or, with `fork`, to be copied.
-    History {
-        fork: bool,
-    },
+    History { fork: bool, prompt: Option<String> },
 }
 
 impl Begin {
     /// What was to be said, when nothing comes of it.
     fn into_prompt(self) -> Option<String> {
         match self {
-            Begin::Offers { prompt, .. } | Begin::Open { prompt, .. } => prompt,
+            Begin::Offers { prompt, .. }
+            | Begin::Open { prompt, .. }
+            | Begin::FirstRun { prompt, .. }
+            | Begin::History { prompt, .. } => prompt,
             Begin::Trust { then, .. } => then.into_prompt(),
-            Begin::FirstRun(_) | Begin::History { .. } => None,
         }
     }
 }
@@ -1067,6 +1189,7 @@ impl Words {
 
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
+pub use last_here::LastHere;
 pub use quiet::{Asking, Quiet};
 pub use user_commands::UserCommand;
 

@@ -19,6 +19,10 @@ impl App {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
                 Chosen::Typed => self.key_under(key, at),
+                Chosen::Help => {
+                    self.show_help();
+                    Vec::new()
+                }
                 chosen => self.card_chosen(chosen),
             },
             Overlay::FirstRun(first) => match first.key(key) {
@@ -32,6 +36,10 @@ impl App {
                     Vec::new()
                 }
                 Setup::Demo => vec![Intent::Demo],
+                Setup::Help => {
+                    self.show_help();
+                    Vec::new()
+                }
                 Setup::Quit => vec![Intent::Quit],
             },
             Overlay::Key(entry) => {
@@ -62,6 +70,9 @@ impl App {
             Overlay::Viewer(viewer) => {
                 if !viewer.key(key) {
                     self.overlay = Overlay::None;
+                    if let Some(behind) = self.behind.take() {
+                        self.raise(*behind);
+                    }
                 }
                 Vec::new()
             }
@@ -73,6 +84,10 @@ impl App {
                     Vec::new()
                 }
             },
+            Overlay::Rewind(pane) => {
+                let did = pane.key(key);
+                self.rewind_did(did)
+            }
             Overlay::Search(_) => self.search_key(key),
             Overlay::Confirm { .. } => self.confirm_key(key),
         }
@@ -112,7 +127,7 @@ impl App {
 
     pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let which = match chosen {
-            Chosen::Nothing | Chosen::Typed => return Vec::new(),
+            Chosen::Nothing | Chosen::Typed | Chosen::Help => return Vec::new(),
             Chosen::Quit => return vec![Intent::Quit],
             Chosen::History => return self.open_history(""),
             Chosen::Watch(id) => {

@@ -4,14 +4,14 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Clear, Paragraph};
-use unicode_width::UnicodeWidthStr;
+use ratatui::widgets::{Block, BorderType, Borders, Clear, Paragraph};
 
 use super::Composer;
 use super::buffer::pieces;
 use super::chips::is_chip;
 use super::popup::{Popup, Suggestion};
 use super::wrap::{self, Row};
+use crate::ui::text::{clip, width};
 
 /// The columns of the sign before the text.
 const SIGN_COLUMNS: u16 = 2;
@@ -143,60 +143,84 @@ impl Composer {
     }
 }
 
-/// Above the box, as wide as it, over whatever is there.
+/// Above the box, as wide as it, over whatever is there: in a frame where there is room for one.
 fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &ComposerStyles) {
     let (items, selected) = popup.lines();
     let room = below.y.saturating_sub(frame.area().y);
     let more = popup.more();
     let rows = u16::try_from(items.len() + usize::from(more.is_some())).unwrap_or(0);
-    let height = rows.min(room);
+    let framed = room >= rows + BORDER_ROWS;
+    let height = match framed {
+        true => rows + BORDER_ROWS,
+        false => rows.min(room),
+    };
     if height == 0 {
         return;
     }
-    // With less room than lines the selected one is still seen, and what is said below them not.
-    let more = more.filter(|_| height == rows);
-    let seen = usize::from(height) - usize::from(more.is_some());
-    let first = (selected + 1).saturating_sub(seen);
     let area = Rect {
         y: below.y - height,
         height,
         ..below
     };
+    // Nothing of the page is left at its sides.
+    let rows_below = Rect {
+        x: frame.area().x,
+        width: frame.area().width,
+        ..area
+    };
+    frame.render_widget(Clear, rows_below);
+    let inner = match framed {
+        true => {
+            let block = Block::bordered()
+                .border_type(BorderType::Rounded)
+                .border_style(styles.border);
+            let inner = block.inner(area);
+            frame.render_widget(block, area);
+            inner
+        }
+        false => area,
+    };
+    // With less room than lines the selected one is still seen, and what is said below them not.
+    let more = more.filter(|_| inner.height >= rows);
+    let seen = usize::from(inner.height) - usize::from(more.is_some());
+    let first = (selected + 1).saturating_sub(seen);
+    let columns = usize::from(inner.width);
     let name = |item: &Suggestion| match item {
         Suggestion::Command(command) => format!("/{} {}", command.name(), command.argument()),
         Suggestion::File(path) => path.clone(),
     };
     let names: Vec<String> = items.iter().map(name).collect();
-    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
-    let lines: Vec<Line<'_>> = items
-        .iter()
-        .zip(names)
-        .enumerate()
-        .skip(first)
-        .take(seen)
-        .map(|(at, (item, name))| {
-            let style = if at == selected {
-                styles.selection
-            } else {
-                styles.text
-            };
-            let blanks = " ".repeat(widest.saturating_sub(name.width()) + 2);
-            let help = match item {
-                Suggestion::Command(command) => command.help(),
-                Suggestion::File(_) => "",
-            };
-            let dim = if at == selected {
-                styles.selection
-            } else {
-                styles.dim
-            };
-            Line::from(vec![
-                Span::styled(format!("  {name}{blanks}"), style),
-                Span::styled(help, dim),
-            ])
-        })
-        .chain(more.map(|more| Line::styled(format!("  {more}"), styles.dim)))
+    let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    // What a command does is worth half of a narrow screen.
+    let widest = widest.min((columns / 2).max(LEAST_NAME));
+    let line = |at: usize, item: &Suggestion, name: &str| {
+        let (mark, style, dim) = match at == selected {
+            true => ("› ", styles.selection, styles.selection),
+            false => ("  ", styles.text, styles.dim),
+        };
+        let help = match item {
+            Suggestion::Command(command) => command.help(),
+            Suggestion::File(_) => "",
+        };
+        let name_room = match help {
+            "" => columns.saturating_sub(2),
+            _ => widest.min(columns.saturating_sub(2)),
+        };
+        let name = clip(name, name_room);
+        let blanks = " ".repeat(widest.saturating_sub(width(&name)) + 2);
+        let left = columns.saturating_sub(2 + width(&name) + blanks.len());
+        Line::from(vec![
+            Span::styled(format!("{mark}{name}{blanks}"), style),
+            Span::styled(clip(help, left), dim),
+        ])
+    };
+    let shown = items.iter().zip(&names).enumerate().skip(first).take(seen);
+    let lines: Vec<Line<'_>> = shown
+        .map(|(at, (item, name))| line(at, item, name))
+        .chain(more.map(|more| Line::styled(clip(&format!("  {more}"), columns), styles.dim)))
         .collect();
-    frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines).style(styles.text), area);
+    frame.render_widget(Paragraph::new(lines).style(styles.text), inner);
 }
+
+/// Of a command's name and argument so much is shown, where there are as many columns.
+const LEAST_NAME: usize = 14;

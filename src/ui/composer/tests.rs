@@ -568,7 +568,7 @@ fn the_list_is_drawn_above() {
     press(&mut composer, "/re");
     let (lines, _) = screen(&mut composer, 60, 9);
     assert!(
-        lines.iter().any(|l| l.starts_with("  /resume [session]")),
+        lines.iter().any(|l| l.starts_with("› /resume [session]")),
         "{lines:?}"
     );
     // No room for it, or none at all: nothing breaks.

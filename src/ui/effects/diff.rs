@@ -1,5 +1,7 @@
 //! What the working tree has that its last commit has not, for the review; and the editor at a
 //! line of it.
+//!
+//! Invariant: git is asked only where no setting of the repository has it run a program.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,12 +9,15 @@ use std::process::{Command, Stdio};
 
 use super::Effects;
 use super::editor::editor_command;
+use crate::config::Env;
 use crate::core::text::one_line;
+use crate::session::looking_git;
 use crate::ui::app::Msg;
 use crate::ui::changes::{ChangeLine, FileChange, Side, parse};
 use crate::ui::overlay::Review;
 use crate::ui::terminal::{Screen, keep_modes};
 use crate::ui::transcript::Tone;
+use crate::workspace::is_plain;
 
 /// Of the output of git.
 const MAX_BYTES: u64 = 16 << 20;
@@ -24,8 +29,10 @@ const MAX_NEW_BYTES: u64 = 1 << 20;
 /// The tree without a file, for a repository without a commit.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-const DIFF: [&str; 6] = [
+const DIFF: [&str; 8] = [
     "diff",
+    "--ignore-submodules=dirty",
+    "--submodule=short",
     "--no-ext-diff",
     "--no-textconv",
     "--no-color",
@@ -36,8 +43,9 @@ const DIFF: [&str; 6] = [
 impl Effects {
     pub(super) fn diff(&self) {
         let root = self.ctx.here.root.clone();
+        let env = self.ctx.env.clone();
         self.aside(move || {
-            Some(match changes(&root) {
+            Some(match changes(&root, &env) {
                 Ok((files, _)) if files.is_empty() => Msg::Notice(
                     Tone::Calm,
                     "no file of the repository is changed".to_string(),
@@ -89,14 +97,24 @@ fn open_at(command: &[String], file: &Path, line: usize) -> Result<(), String> {
 }
 
 /// The changed files, and what is not among them.
-fn changes(root: &Path) -> Result<(Vec<FileChange>, Option<String>), String> {
-    let against = |tree: &str| git(root, &[&DIFF[..], &[tree]].concat());
+fn changes(root: &Path, env: &Env) -> Result<(Vec<FileChange>, Option<String>), String> {
+    is_plain(&root.to_string_lossy()).map_err(|why| {
+        format!(
+            "{why}: it is not asked. `rewake diff ID` shows what changed in a session, without git"
+        )
+    })?;
+    let git = |args: &[&str]| {
+        let git = looking_git(env, root);
+        let git = git.ok_or("there is no git on PATH that lies outside of the workspace")?;
+        printed(git, args)
+    };
+    let against = |tree: &str| git(&[&DIFF[..], &[tree]].concat());
     let (diff, is_cut) = match against("HEAD") {
         Err(why) if why.contains("HEAD") => against(EMPTY_TREE)?,
         diff => diff?,
     };
     let mut files = parse(&String::from_utf8_lossy(&diff));
-    let (new, _) = git(root, &["ls-files", "--others", "--exclude-standard", "-z"])?;
+    let (new, _) = git(&["ls-files", "--others", "--exclude-standard", "-z"])?;
     let new = String::from_utf8_lossy(&new).into_owned();
     let names: Vec<&str> = new.split('\0').filter(|name| !name.is_empty()).collect();
     files.extend(
@@ -160,22 +178,12 @@ fn new_file(root: &Path, name: &str) -> FileChange {
 }
 
 /// What git prints, and whether it is cut.
-fn git(root: &Path, args: &[&str]) -> Result<(Vec<u8>, bool), String> {
+fn printed(mut git: Command, args: &[&str]) -> Result<(Vec<u8>, bool), String> {
     let cannot = |e: std::io::Error| format!("cannot run git: {e}");
     let mut errors = tempfile::tempfile().map_err(cannot)?;
     let to = errors.try_clone().map_err(cannot)?;
-    let mut child = Command::new("git")
-        .args([
-            "-c",
-            "core.pager=cat",
-            "-c",
-            "core.quotePath=false",
-            "-c",
-            "core.fsmonitor=false",
-        ])
+    let mut child = git
         .args(args)
-        .current_dir(root)
-        .env("GIT_OPTIONAL_LOCKS", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(to)
@@ -204,4 +212,81 @@ fn git(root: &Path, args: &[&str]) -> Result<(Vec<u8>, bool), String> {
         args.first().unwrap_or(&""),
         one_line(&why, 300)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::workspace::git_command::git as run_git;
+
+    /// A repository with one changed file, whose settings name a program that writes `ran`.
+    fn repository(settings: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap().join("top");
+        fs::create_dir(&top).unwrap();
+        run_git(&top, &["init", "-q"]);
+        fs::write(top.join("a"), "one\n").unwrap();
+        run_git(&top, &["add", "."]);
+        run_git(&top, &["commit", "-qm", "one"]);
+        fs::write(top.join("a"), "two\n").unwrap();
+        let program = top.join("program");
+        let script = format!("#!/bin/sh\ntouch {}\ncat\n", top.join("ran").display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(top.join(".gitattributes"), "* filter=x diff=x\n").unwrap();
+        for (key, value) in settings {
+            let value = value.replace("PROGRAM", program.to_str().unwrap());
+            run_git(&top, &["config", key, &value]);
+        }
+        let _ = fs::remove_file(top.join("ran"));
+        (dir, top)
+    }
+
+    fn env(top: &Path) -> Env {
+        let path = std::env::var_os("PATH").unwrap();
+        Env::new([("PATH", path), ("HOME", top.join("nowhere").into())], top)
+    }
+
+    #[test]
+    fn nothing_that_a_repository_names_is_run_to_show_what_changed() {
+        for (key, value) in [
+            ("filter.x.clean", "PROGRAM"),
+            ("filter.x.process", "PROGRAM"),
+            ("diff.x.textconv", "PROGRAM"),
+            ("diff.external", "PROGRAM"),
+            ("core.fsmonitor", "PROGRAM"),
+            ("core.worktree", "/"),
+        ] {
+            let (_dir, top) = repository(&[(key, value)]);
+            let shown = changes(&top, &env(&top));
+            assert!(!top.join("ran").exists(), "{key} was run");
+            let why = shown.unwrap_err();
+            let want = format!("`git` obeys `{}/.git", top.display());
+            assert!(
+                why.starts_with(&want) && why.contains("rewake diff"),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_git_of_the_workspace_is_not_run() {
+        let (_dir, top) = repository(&[]);
+        fs::copy(top.join("program"), top.join("git")).unwrap();
+        let env = Env::new([("PATH", top.as_os_str())], &top);
+        assert!(changes(&top, &env).unwrap_err().contains("no git"));
+        assert!(!top.join("ran").exists());
+    }
+
+    #[test]
+    fn what_changed_in_a_repository_that_git_made_is_shown() {
+        let (_dir, top) = repository(&[]);
+        let (files, warning) = changes(&top, &env(&top)).unwrap();
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(names, ["a", ".gitattributes", "program"]);
+        assert_eq!((files[0].added, files[0].removed, warning), (1, 1, None));
+    }
 }

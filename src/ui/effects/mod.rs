@@ -8,11 +8,13 @@ mod editor;
 mod files;
 mod images;
 mod kept_words;
+mod last_here;
 mod notify;
 mod on_terminal;
 mod outbox;
 mod permissions;
 mod prompts;
+mod rewind;
 mod rules;
 mod settings;
 mod show;
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use super::app::{App, Intent, Msg, Phase};
+use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
 use super::input::Reader;
 use super::live::{EngineEvent, Live, Open};
@@ -189,15 +191,30 @@ impl Effects {
             Intent::Details(offers) => self.details(offers),
             Intent::LookAgain(sessions) => self.look_again(sessions),
             Intent::Earlier(first) => self.earlier(first, app),
+            Intent::ReadAsked(call, path) => self.read_asked(call, path),
             Intent::RemoveRule { scope, list, rule } => {
                 self.settings.ask(Ask::RemoveRule { scope, list, rule });
             }
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
+            Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),
             Intent::Diff => self.diff(),
+            Intent::PlanRewind(request) => self.plan_rewind(request, app),
+            Intent::RewindCopy {
+                origin,
+                to,
+                files,
+                draft,
+            } => self.rewind_copy(origin, to, files, draft, app),
+            Intent::RewindDiff {
+                rewinding,
+                path,
+                choice,
+            } => self.rewind_diff(rewinding, path, choice),
             Intent::EditAt(path, line) => {
                 self.edit_at(&path, line, screen);
                 app.quiet.forget();
@@ -259,7 +276,7 @@ impl Effects {
             Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
             _ => return self.switch(which, take_over, app),
         };
-        app.hint = Some("looking for the session …".into());
+        app.hint = Some(LOOKING_FOR_SESSION.into());
         let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
         self.aside(move || {
             let found = ctx.open_store().and_then(|store| store.find(&id));
@@ -320,10 +337,16 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         Arc::new(move |event| {
             acting.observe(&event);
-            let is_opened = matches!(event, EngineEvent::Opened(_));
+            let opened = match &event {
+                EngineEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
+                _ => None,
+            };
             let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
-            if is_opened {
+            if let Some((id, is_new)) = opened {
                 prompts::read(Arc::clone(&ctx), sender.clone());
+                if is_new {
+                    last_here::read(Arc::clone(&ctx), id, sender.clone());
+                }
             }
         })
     }

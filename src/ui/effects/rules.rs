@@ -17,6 +17,7 @@ use crate::model::{Figures, Models};
 use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::Wake;
 use crate::ui::app::{App, Msg, Phase};
+use crate::ui::commands::on_screen;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::style;
 use crate::ui::transcript::Tone;
@@ -59,7 +60,8 @@ impl Effects {
                     Some(Wake::ForEngine { engine, command })
                 }
                 Err(e) => {
-                    let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
+                    let hint = e.hint().map(|h| format!("; {}", on_screen(h)));
+                    let hint = hint.unwrap_or_default();
                     notify(format!("{e}{hint}"));
                     None
                 }
@@ -118,7 +120,7 @@ impl Effects {
         let mode = app.now.mode;
         picker.note = Some(format!(
             "Enter takes a rule back · {}: {}",
-            mode.name(),
+            mode.words(),
             explain(mode)
         ));
         self.send(Msg::Pick(picker));
@@ -147,7 +149,7 @@ impl Effects {
                     .clone()
                     .unwrap_or_else(|| "the same model".into()),
             ),
-            ("mode", app.now.mode.name().to_string()),
+            ("mode", app.now.mode.words().to_string()),
             (
                 "folder",
                 format!("{} ({trusted})", ctx.here.folder.display()),
@@ -162,7 +164,7 @@ impl Effects {
         let lines = rows.into_iter().map(|(name, what)| {
             let what = crate::ui::text::clean_line(&what).into_owned();
             Line::from(vec![
-                Span::styled(format!("{name:<15}"), theme.dim),
+                Span::styled(format!("{name:<16}"), theme.dim),
                 Span::styled(what, theme.text),
             ])
         });

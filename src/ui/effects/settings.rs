@@ -90,6 +90,7 @@ impl Settings {
             acting,
             changes,
             looked: Instant::now(),
+            is_change_said: false,
             waiting: Arc::clone(&settings.waiting),
             is_settling: Arc::clone(&settings.is_settling),
         };
@@ -129,6 +130,8 @@ struct Work {
     changes: Changes,
     /// When the files of the config were last looked at.
     looked: Instant,
+    /// The change that is read now is one of rewake itself, and was told.
+    is_change_said: bool,
     waiting: Arc<AtomicUsize>,
     is_settling: Arc<AtomicBool>,
 }
@@ -341,7 +344,9 @@ impl Work {
         }
         self.apply(loaded);
         let text = "the config was read again; rules, colours and [notify] hold now, the rest from the next session on";
-        self.notify(Tone::Calm, text);
+        if !self.is_change_said {
+            self.notify(Tone::Calm, text);
+        }
         true
     }
 
@@ -392,7 +397,15 @@ impl Work {
         if let Err(e) = named.and_then(|()| self.change_config(set)) {
             return self.notify(Tone::Bad, e.to_string());
         }
+        let file = self.ctx.paths.config_file();
+        self.notify(
+            Tone::Calm,
+            format!("written to {}:\nmodel = {model:?}", file.display()),
+        );
+        // What was changed was just said.
+        self.is_change_said = true;
         self.reload();
+        self.is_change_said = false;
         self.send(Wake::Found {
             engine,
             which: Which::New,
@@ -402,13 +415,16 @@ impl Work {
 
     fn keep_key(&mut self, provider: &str, key: &Secret, model: Option<&str>, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
-        if let Err(e) = config::keep_key(&ctx.paths, provider, key.expose()) {
-            self.notify(Tone::Bad, format!("{e}; nothing is changed"));
-            if model.is_some() {
-                self.offer_again();
+        let file = match config::keep_key(&ctx.paths, provider, key.expose()) {
+            Ok(file) => file,
+            Err(e) => {
+                self.notify(Tone::Bad, format!("{e}; nothing is changed"));
+                if model.is_some() {
+                    self.offer_again();
+                }
+                return;
             }
-            return;
-        }
+        };
         let used = ctx
             .config()
             .provider(provider)
@@ -418,12 +434,23 @@ impl Work {
                 "the key of {provider} is kept, but {} goes before it",
                 key.origin
             ),
-            _ => format!("the key of {provider} is kept; /key {provider} remove removes it"),
+            _ => format!(
+                "the key of {provider} is kept in {}; /key {provider} remove removes it",
+                file.display()
+            ),
         };
-        if let Some(model) = model {
-            self.choose_model(model, engine);
+        // As a hint it would be gone with the next.
+        match model {
+            Some(model) => {
+                let text = format!(
+                    "written to {}:\nthe key of {provider}; /key {provider} remove removes it",
+                    file.display()
+                );
+                self.notify(Tone::Calm, text);
+                self.choose_model(model, engine);
+            }
+            None => self.notify(Tone::Calm, text),
         }
-        self.notify(Tone::Calm, text);
     }
 
     /// What a start begins with, once more.

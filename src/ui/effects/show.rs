@@ -1,5 +1,6 @@
 //! What is looked up to be shown: details of offers, earlier entries, what runs, what changed.
 
+use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +10,19 @@ use ratatui::text::Line;
 use super::Effects;
 use crate::command::RunState;
 use crate::core::custom::Template;
-use crate::core::entry::{MemoryKind, Seq};
+use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{Offer, ago, clock, dismiss, fork_words, now_ms, short_id};
-use crate::store::{Scope, SessionFilter, SessionInfo, Sought, Store};
+use crate::session::{
+    FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, glance, now_ms, short_id,
+};
+use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::commands::{Custom, CustomList};
 use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
-use crate::ui::transcript::Tone;
+use crate::ui::transcript::{Span, Tone};
 use crate::workspace::CustomCommand;
 
 /// As many earlier entries are fetched at a time.
@@ -32,6 +35,10 @@ const TAIL_BYTES: u64 = 16 << 10;
 const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
+const LABEL_CHARS: usize = 100;
+
+/// Of a larger file an edit is shown without the lines around it.
+const MAX_ASKED_BYTES: u64 = 1 << 20;
 
 impl Effects {
     /// On a thread of its own; what it gives is shown.
@@ -78,6 +85,14 @@ impl Effects {
         });
     }
 
+    /// Without it an edit is shown all the same, only without the lines around it.
+    pub(super) fn read_asked(&self, call: CallId, path: PathBuf) {
+        self.aside(move || {
+            let text = crate::config::read_text(&path, MAX_ASKED_BYTES).ok()?;
+            Some(Msg::AskedFile(call, text))
+        });
+    }
+
     pub(super) fn earlier(&self, first: Seq, app: &App) {
         let Some(id) = app.id.clone() else {
             return;
@@ -95,6 +110,35 @@ impl Effects {
                     format!("cannot read earlier entries: {e}"),
                 )),
             }
+        });
+    }
+
+    /// What calls changed in the files. What cannot be read is not known.
+    pub(super) fn call_changes(&self, session: String, spans: Vec<Span>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let store = ctx.open_store();
+            let known = spans.into_iter().map(|span| {
+                let store = store.as_ref().ok();
+                let changed = store.map(|store| changed_by_call(store, &session, span));
+                let files = changed.transpose().unwrap_or_else(|error| {
+                    tracing::warn!(%error, "what a call changed cannot be read");
+                    None
+                });
+                (span, files.flatten())
+            });
+            let known = known.collect();
+            Some(Msg::CallChanges(session, known))
+        });
+    }
+
+    /// What is kept of the files.
+    pub(super) fn files(&self) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let rows = ctx.files_rows();
+            let text: Vec<String> = rows.iter().map(FilesRow::text).collect();
+            Some(Msg::Show("files".into(), plain_lines(&text.join("\n\n"))))
         });
     }
 
@@ -235,14 +279,14 @@ impl Effects {
                 .into_iter()
                 .filter(|info| open.as_ref() != Some(&info.id));
             let items = others.map(|info| {
-                let state = match info.unfinished {
-                    _ if ctx.is_in_use(&info.id) => "open elsewhere",
-                    true if info.dismissed => "dismissed",
-                    true => "unfinished",
-                    false => "done",
+                let seen = glance(&store, &info, GLANCE_ENTRIES);
+                let state = ctx.standing(&info, &seen).word();
+                let fork = match info.forked_from {
+                    Some(_) => "⑂ ",
+                    None => "",
                 };
                 PickerItem {
-                    label: label(&store, &info),
+                    label: format!("{fork}{}", one_line(seen.name(&info), LABEL_CHARS)),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
@@ -262,15 +306,6 @@ impl Effects {
                 false => Msg::Pick(Picker::new(For::Resume, "resume", items)),
             })
         });
-    }
-}
-
-/// The title of a session, of a fork with what was said in it last.
-fn label(store: &Store, info: &SessionInfo) -> String {
-    let title = info.title.as_deref().unwrap_or("untitled");
-    match fork_words(store, info) {
-        Some(words) => format!("{title} ⑂ {}", one_line(&words, 100)),
-        None => title.to_string(),
     }
 }
 

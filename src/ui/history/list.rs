@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::input::Input;
 use super::scroll::Scroll;
-use super::{HistoryRequest, LastWords, Page, Row};
+use super::{About, HistoryRequest, Page, Row};
 
 /// More rows are asked for when so many or fewer are left below the cursor.
 const NEAR: usize = 60;
@@ -39,8 +39,8 @@ pub(super) struct List {
     waiting: bool,
     /// At least one answer came.
     pub(super) is_known: bool,
-    /// What was said last in the session with this id; before the answer came, nothing.
-    about: Option<(String, LastWords)>,
+    /// More of the session with this id; before the answer came, nothing.
+    about: Option<(String, About)>,
 }
 
 impl List {
@@ -92,21 +92,21 @@ impl List {
         if self.about.as_ref().is_some_and(|(of, _)| *of == id) {
             return None;
         }
-        self.about = Some((id.clone(), LastWords::default()));
+        self.about = Some((id.clone(), About::default()));
         Some(HistoryRequest::About { id })
     }
 
-    pub(super) fn learned(&mut self, id: &str, last: LastWords) {
+    pub(super) fn learned(&mut self, id: &str, about: About) {
         if let Some((_, known)) = self.about.as_mut().filter(|(of, _)| of == id) {
-            *known = last;
+            *known = about;
         }
     }
 
-    /// What was said last in the session that is chosen.
-    pub(super) fn last_words(&self) -> Option<&LastWords> {
+    /// More of the session that is chosen.
+    pub(super) fn about(&self) -> Option<&About> {
         let id = &self.row()?.id;
         let about = self.about.as_ref().filter(|(of, _)| of == id);
-        about.map(|(_, last)| last)
+        about.map(|(_, about)| about)
     }
 
     pub(super) fn receive(&mut self, page: Page) {
@@ -157,6 +157,7 @@ impl List {
     pub(super) fn rename(&mut self, id: &str, title: &str) {
         for row in self.rows.iter_mut().filter(|row| row.id == id) {
             row.title = title.to_string();
+            row.name = title.to_string();
         }
     }
 

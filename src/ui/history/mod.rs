@@ -8,8 +8,8 @@
 //! Deliberately absent: opening, forking and exporting a session. The pane says which one.
 //!
 //! Invariant: nothing of the pane touches the disk or waits.
-//! Invariant: every text in an answer is clean: no control character, no tab, and no line end
-//! but in the lines of a preview.
+//! Invariant: every text in an answer is clean: no control character, no tab and no line end. The
+//! entries of a preview are as they were recorded: the painter of the conversation cleans them.
 
 mod draw;
 mod input;
@@ -23,6 +23,7 @@ mod read;
 mod scroll;
 
 mod tree;
+mod way;
 mod words;
 mod worker;
 
@@ -32,7 +33,9 @@ mod tests;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::core::entry::Seq;
+use crate::core::entry::{Record, Seq};
+use crate::session::{Standing, TreePair};
+use crate::tools::Verb;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
@@ -65,7 +68,12 @@ pub enum HistoryRequest {
         session: String,
         seq: Seq,
     },
-    /// What was said last in this session, for the row that is chosen.
+    /// What these lines of the tree changed in the files.
+    Changes {
+        number: u64,
+        lines: Vec<LineTrees>,
+    },
+    /// More of this session, for the row that is chosen.
     About {
         id: String,
     },
@@ -89,14 +97,19 @@ pub enum HistoryRequest {
 pub enum HistoryResponse {
     Sessions(Page),
     Checkpoints(Piece),
-    /// Logical lines.
+    /// The last entries up to there.
     Preview {
         number: u64,
-        lines: Vec<String>,
+        records: Vec<Record>,
+    },
+    /// `+12 −3 in 4` for each line that was asked about; nothing where it is not known.
+    Changes {
+        number: u64,
+        lines: Vec<(LineKey, String)>,
     },
     About {
         id: String,
-        last: LastWords,
+        about: About,
     },
     /// The new title, or why there is none.
     Renamed {
@@ -152,38 +165,34 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: String,
+    /// What it is called: the name that a person gave it, else what was wanted last.
+    name: String,
+    /// As it was named, or the first words said.
     title: String,
     workspace: String,
     /// The workspace as it is shown: below the home folder from `~`.
     place: String,
     /// The time of its last entry: UTC, milliseconds since 1970.
     updated_ms: i64,
-    state: State,
+    standing: Standing,
     entries: u64,
     bytes: u64,
     /// US dollars where the price is known, else tokens.
     cost: String,
-    /// What was said last in a fork. `None`: it is no fork.
-    fork: Option<String>,
+    is_fork: bool,
     /// Where the query was found in it.
     snippet: Option<String>,
 }
 
-/// What was said last in a session, a line each.
+/// What the row that is chosen says besides, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LastWords {
+pub struct About {
     by_user: Option<String>,
     by_model: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// A process has it: which one, if it says so.
-    InUse(Option<u32>),
-    Unfinished,
-    /// It is not offered any more.
-    Dismissed,
-    Done,
+    /// How often the user said something. `None`: too long to count.
+    requests: Option<u64>,
+    /// What a command printed last.
+    output: Option<String>,
 }
 
 /// A part of a session's way.
@@ -202,23 +211,51 @@ pub struct Piece {
     forks: Vec<Branch>,
 }
 
-/// A checkpoint, or what the user said.
+/// What the user said, what a call did, or how it ended.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
     seq: Seq,
     day: Date,
     time: String,
     what: What,
+    /// The files before and after a call that may have changed them, where they are known.
+    trees: Option<TreePair>,
+}
+
+/// The first and the last entry that a line of the tree stands for.
+type LineKey = (Seq, Seq);
+
+/// A line of the tree, and the files before and after each call that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineTrees {
+    key: LineKey,
+    pairs: Vec<TreePair>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum What {
     Said(String),
-    Checkpoint {
-        reason: String,
-        plan_step: Option<String>,
-        files: Vec<String>,
+    Did {
+        verb: Verb,
+        /// In few words.
+        subject: String,
+        came: Came,
     },
+    /// The answer, a stop, a failure; or something that happened to the session.
+    Ended(String),
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Done,
+    Failed,
+    Denied,
+    /// It was cut off, or stopped.
+    Interrupted,
+    InBackground,
+    /// It has no result yet, and goes on.
+    Running,
 }
 
 /// A session that shares its first entries, up to `upto`, with the one that is shown.

@@ -74,12 +74,16 @@ impl Pane {
                 tree.receive(piece);
                 self.look()
             }
-            HistoryResponse::Preview { number, lines } => {
-                self.tree.as_mut()?.preview.receive(number, lines);
+            HistoryResponse::Preview { number, records } => {
+                self.tree.as_mut()?.preview.receive(number, &records);
                 None
             }
-            HistoryResponse::About { id, last } => {
-                self.list.learned(&id, last);
+            HistoryResponse::Changes { number, lines } => {
+                self.tree.as_mut()?.receive_changes(number, lines);
+                None
+            }
+            HistoryResponse::About { id, about } => {
+                self.list.learned(&id, about);
                 None
             }
             HistoryResponse::Renamed { id, outcome } => {
@@ -181,6 +185,11 @@ impl Pane {
         let (tree, ask) = Tree::new(session, title, number);
         self.tree = Some(tree);
         ask
+    }
+
+    /// What the lines that were just drawn want to be known of them.
+    pub(crate) fn seen(&mut self) -> Option<HistoryRequest> {
+        self.tree.as_mut()?.ask_changes()
     }
 
     /// What the cursor in the tree makes one want to know: older entries, else the

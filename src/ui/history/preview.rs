@@ -1,11 +1,10 @@
-//! The conversation at the cursor, wrapped once for each width and read from its end.
+//! The conversation at the cursor, painted as the conversation itself is, and read from its end.
 
-use ratatui::style::Style;
-use ratatui::text::Span;
+use ratatui::text::Line;
 
 use super::HistoryRequest;
-use crate::core::entry::Seq;
-use crate::ui::text::{Break, wrap};
+use crate::core::entry::{Record, Seq};
+use crate::ui::transcript::{LayoutContext, Scroll, Transcript};
 
 #[derive(Default)]
 pub(super) struct Preview {
@@ -13,9 +12,7 @@ pub(super) struct Preview {
     /// What was asked for last.
     of: Option<(String, Seq)>,
     number: u64,
-    lines: Vec<String>,
-    wrapped: Vec<String>,
-    columns: usize,
+    transcript: Transcript,
     /// Lines below the screen.
     below: usize,
     height: usize,
@@ -37,11 +34,10 @@ impl Preview {
         })
     }
 
-    pub(super) fn receive(&mut self, number: u64, lines: Vec<String>) {
+    pub(super) fn receive(&mut self, number: u64, records: &[Record]) {
         if number == self.number {
-            self.lines = lines;
+            self.transcript = Transcript::of(records);
             self.is_known = true;
-            self.columns = 0;
             self.below = 0;
         }
     }
@@ -51,35 +47,23 @@ impl Preview {
     }
 
     pub(super) fn scroll(&mut self, by: isize) {
-        let most = self.wrapped.len().saturating_sub(self.height);
-        self.below = self
-            .below
-            .saturating_add_signed(by.saturating_neg())
-            .min(most);
+        self.below = self.below.saturating_add_signed(by.saturating_neg());
     }
 
-    /// The lines on a screen of this size.
-    pub(super) fn visible(&mut self, columns: usize, height: usize) -> &[String] {
+    /// The lines on a screen of this height.
+    pub(super) fn visible(
+        &mut self,
+        height: usize,
+        layout: &mut LayoutContext<'_>,
+    ) -> Vec<Line<'static>> {
         self.height = height;
-        if self.columns != columns {
-            self.columns = columns;
-            self.wrapped = self
-                .lines
-                .iter()
-                .flat_map(|line| wrapped(line, columns))
-                .collect();
+        self.transcript.scroll = Scroll::End;
+        if self.below > 0 {
+            // Its lines are made once, and are few.
+            let lines = self.transcript.lines(layout);
+            self.below = self.below.min(lines.saturating_sub(height));
+            self.transcript.scroll_up(self.below, height, layout);
         }
-        self.below = self.below.min(self.wrapped.len().saturating_sub(height));
-        let end = self.wrapped.len() - self.below;
-        &self.wrapped[end.saturating_sub(height)..end]
+        self.transcript.visible(height, layout)
     }
-}
-
-/// What is set in stays set in.
-fn wrapped(line: &str, columns: usize) -> Vec<String> {
-    let text = line.trim_start_matches(' ');
-    let indent = [Span::raw(line[..line.len() - text.len()].to_string())];
-    let span = [Span::styled(text.to_string(), Style::new())];
-    let lines = wrap(&span, columns, &indent, &indent, Break::Words);
-    lines.into_iter().map(|line| line.to_string()).collect()
 }

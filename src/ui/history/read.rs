@@ -1,32 +1,47 @@
 //! The answers: what the store says, in the words of the pane.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::lines::{files, lines, one_clean_line};
+use super::lines::one_clean_line;
 use super::queue::Queue;
+use super::way::Way;
 use super::{
-    Branch, HistoryRequest, HistoryResponse, LastWords, Page, Piece, Point, Row, State, What, words,
+    About, Branch, HistoryRequest, HistoryResponse, LineTrees, Page, Piece, Point, Row, words,
 };
-use crate::core::entry::{Block, Entry, Outcome, Seq};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Seq};
+use crate::core::happened::telling_line;
 use crate::core::text::{clip, count};
+use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
-use crate::session::describe::{Describer, Description, Kind, end_of_turn};
-use crate::session::{AppContext, Dismissal, fork_words, now_ms};
-use crate::store::{
-    self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError, Traced,
+use crate::session::{
+    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, glance, now_ms,
 };
+use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
 
 const PAGE_ROWS: usize = 200;
+/// The first page is about a screen, so that it is soon there; the next is asked for at once.
+const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// So far before a piece and behind it stands what the files were at its ends.
+const MARK_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
 const ABOUT_ENTRIES: u64 = 50;
+
+/// Of all sessions of a page so many entries are looked at, from their ends: what is longer is
+/// called by its title.
+const PAGE_ENTRIES: u64 = 20_000;
+/// So many sessions are remembered.
+const MAX_GLANCES: usize = 10_000;
+/// Of a longer session requests are not counted.
+const COUNTED_ENTRIES: u64 = 20_000;
 
 /// Among so many entries with the words sessions are looked for, the newest.
 const MAX_HITS: u32 = 5_000;
@@ -38,9 +53,6 @@ const ROWS_IN_A_STEP: u32 = 250;
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
-/// Tools that change no file and nothing outside.
-const ONLY_LOOKS: [&str; 4] = ["read", "grep", "glob", "plan"];
-
 pub(super) struct Reader<'a> {
     ctx: &'a AppContext,
     store: Store,
@@ -48,7 +60,12 @@ pub(super) struct Reader<'a> {
     zone: TimeZone,
     /// The list that was asked for last, in its order, and where the query was found.
     list: List,
+    /// What was found at the end of sessions, and how they stood then.
+    glances: HashMap<SessionKey, (Stand, Glance)>,
 }
+
+/// Entries, the time of the last one, whether anything is owed, and whether it is to be offered.
+type Stand = (u64, i64, bool, bool);
 
 #[derive(Default)]
 struct List {
@@ -66,6 +83,7 @@ impl<'a> Reader<'a> {
             figures: Figures::new(ctx.config()),
             zone,
             list: List::default(),
+            glances: HashMap::new(),
         })
     }
 
@@ -95,6 +113,7 @@ impl<'a> Reader<'a> {
                 session,
                 seq,
             } => self.preview(*number, session, *seq).map(Some),
+            HistoryRequest::Changes { number, lines } => Ok(self.changes(*number, lines, queue)),
             HistoryRequest::About { id } => self.about(id).map(Some),
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
@@ -152,30 +171,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn page(&self, from: usize) -> Result<HistoryResponse, StoreError> {
+    fn page(&mut self, from: usize) -> Result<HistoryResponse, StoreError> {
         let rest = self.list.keys.get(from..).unwrap_or_default();
-        let keys = &rest[..rest.len().min(PAGE_ROWS)];
+        let most = if from == 0 { FIRST_ROWS } else { PAGE_ROWS };
+        let keys = &rest[..rest.len().min(most)];
         let found = self.store.listed(keys)?;
-        let rows = found.into_iter().map(|(key, info)| self.row(key, info));
+        let mut left = PAGE_ENTRIES;
+        let rows = found.into_iter();
+        let rows = rows.map(|(key, info)| self.row(key, info, &mut left));
+        let rows = rows.collect();
         Ok(HistoryResponse::Sessions(Page {
             number: self.list.number,
             from,
-            rows: rows.collect(),
+            rows,
             total: self.list.keys.len(),
             here: self.list.here,
             zone: self.zone.clone(),
         }))
     }
 
-    fn row(&self, key: SessionKey, info: SessionInfo) -> Row {
-        let data_dir = &self.ctx.paths.data_dir;
-        let state = match SessionLock::holder(data_dir, &info.id) {
-            Some(pid) => State::InUse(Some(pid)),
-            None if SessionLock::is_held(data_dir, &info.id) => State::InUse(None),
-            None if info.dismissed => State::Dismissed,
-            None if info.unfinished => State::Unfinished,
-            None => State::Done,
-        };
+    /// `left`: entries that may still be read for the page.
+    fn row(&mut self, key: SessionKey, info: SessionInfo, left: &mut u64) -> Row {
+        let glance = self.glance(key, &info, left);
         let cost = info.model.as_deref().and_then(|model| {
             let mut known = self.figures.of(model);
             // Those are for a long prompt, not for many.
@@ -189,17 +206,40 @@ impl<'a> Reader<'a> {
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
-            state,
+            standing: self.ctx.standing(&info, &glance),
+            name: one_clean_line(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
                 Some(cost) if cost > 0.0 => words::dollars(cost),
                 _ => words::tokens(tokens),
             },
-            fork: fork_words(&self.store, &info).map(|words| one_clean_line(&words)),
+            is_fork: info.forked_from.is_some(),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
+    }
+
+    /// A look at the end of a session, or what the last one found if nothing came since.
+    fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> Glance {
+        let stand = (
+            info.entries,
+            info.updated_ms,
+            info.unfinished,
+            info.dismissed,
+        );
+        if let Some((known, glance)) = self.glances.get(&key)
+            && *known == stand
+        {
+            return glance.clone();
+        }
+        let found = glance(&self.store, info, GLANCE_ENTRIES.min(*left));
+        *left = left.saturating_sub(found.entries);
+        if self.glances.len() >= MAX_GLANCES {
+            self.glances.clear();
+        }
+        self.glances.insert(key, (stand, found.clone()));
+        found
     }
 
     fn place(&self, workspace: &str) -> String {
@@ -213,13 +253,17 @@ impl<'a> Reader<'a> {
 
     /// Looks only at the last entries.
     fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
-        let mut last = LastWords::default();
+        let mut about = About {
+            requests: self.requests(id)?,
+            ..About::default()
+        };
         self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
             match &traced.record.entry {
                 said @ Entry::Said { .. } => {
-                    last.by_user = said.typed().map(|text| one_clean_line(&text));
-                    // An older answer is no answer to it.
-                    last.by_model = None;
+                    about.by_user = said.typed().map(|text| one_clean_line(&text));
+                    // An older answer is no answer to it, and neither is what was printed.
+                    about.by_model = None;
+                    about.output = None;
                 }
                 Entry::Replied { blocks, .. } => {
                     let words = blocks.iter().rev().find_map(|block| match block {
@@ -227,17 +271,43 @@ impl<'a> Reader<'a> {
                         _ => None,
                     });
                     if let Some(words) = words {
-                        last.by_model = Some(one_clean_line(words));
+                        about.by_model = Some(one_clean_line(words));
                     }
+                }
+                Entry::Finished {
+                    outcome: Outcome::Done { output },
+                    fact: Some(Fact::Ran { exit_code, .. }),
+                    ..
+                } => {
+                    let line = telling_line(&output.text, *exit_code != Some(0));
+                    about.output = line.map(one_clean_line);
                 }
                 _ => {}
             }
             Ok::<(), StoreError>(())
         })?;
+        let running = self.ctx.still_running(vec![id.to_string()]);
+        let running = running.unwrap_or_default().into_iter();
+        let prints = running
+            .flat_map(|(_, runs)| runs)
+            .find_map(|run| run.last_line);
+        if let Some(line) = prints {
+            about.output = Some(one_clean_line(&line));
+        }
         Ok(HistoryResponse::About {
             id: id.to_string(),
-            last,
+            about,
         })
+    }
+
+    /// How often something was said in it. `None`: it is too long to count.
+    fn requests(&self, id: &str) -> Result<Option<u64>, StoreError> {
+        let mut requests = 0;
+        let met = self.store.backwards(id, COUNTED_ENTRIES, |met| {
+            requests += u64::from(met.kind == "said");
+            ControlFlow::Continue(())
+        })?;
+        Ok((met < COUNTED_ENTRIES).then_some(requests))
     }
 
     fn moment(&self, at_ms: i64) -> (jiff::civil::Date, String) {
@@ -254,10 +324,10 @@ impl<'a> Reader<'a> {
     ) -> Result<HistoryResponse, StoreError> {
         let info = self.store.find(session)?;
         let family = self.store.family(session)?;
-        let mut describer = Describer::default();
-        let mut points = Vec::new();
+        let mut way = Way::default();
         let mut first = 0;
         let mut is_first = true;
+        let mut marks = Vec::new();
         self.store.trace(
             session,
             upto,
@@ -266,25 +336,35 @@ impl<'a> Reader<'a> {
                 if is_first {
                     (first, is_first) = (traced.record.seq, false);
                 }
-                points.extend(self.point(traced, &mut describer, &info.workspace));
+                way.add(&traced.record);
+                if is_mark(&traced.record) {
+                    marks.push(traced.record);
+                }
                 Ok(())
             },
         )?;
-        // Where a branch hangs there is a line, and one resumes from the end.
-        let hangs: HashSet<Seq> = family
-            .ancestors
-            .iter()
-            .chain(&family.forks)
-            .map(|branch| branch.upto)
-            .collect();
-        let end = points.len();
-        let mut at = 0;
-        points.retain(|(point, changes): &(Point, bool)| {
-            at += 1;
-            let is_end = upto.is_none() && at == end;
-            *changes || is_end || hangs.contains(&point.seq)
+        if way.done.iter().any(|did| did.span.is_some()) {
+            marks = self.with_marks_around(session, first, marks, upto);
+        }
+        if upto.is_none() {
+            let runs = || self.ctx.still_running(vec![session.to_string()]);
+            let goes_on = self.ctx.is_in_use(session)
+                || runs().is_ok_and(|found| found.iter().any(|(_, runs)| !runs.is_empty()));
+            way.end(goes_on);
+        }
+        let points = way.done.into_iter().map(|did| {
+            let (day, time) = self.moment(did.at_ms);
+            Point {
+                seq: did.seq,
+                day,
+                time,
+                what: did.what,
+                trees: did
+                    .span
+                    .and_then(|(started, finished)| TreePair::around(&marks, started, finished)),
+            }
         });
-        let points = points.into_iter().map(|(point, _)| point).collect();
+        let points = points.collect();
         let branches = |found: Vec<store::Branch>| found.into_iter().map(branch).collect();
         Ok(HistoryResponse::Checkpoints(Piece {
             number,
@@ -298,52 +378,73 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// With whether it is a request, its answer, or something that was changed or failed.
-    fn point(
+    /// With the entries before a piece and behind it that say what the files were at its ends. What
+    /// cannot be read of them is not known.
+    fn with_marks_around(
         &self,
-        traced: Traced,
-        describer: &mut Describer,
-        workspace: &str,
-    ) -> Option<(Point, bool)> {
-        let Traced { record, plan_step } = traced;
-        let described = describer.describe(&record);
-        let what = match &record.entry {
-            said @ Entry::Said { .. } => {
-                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
+        session: &str,
+        first: Seq,
+        piece: Vec<Record>,
+        upto: Option<Seq>,
+    ) -> Vec<Record> {
+        let marks = |upto: Seq, from: Seq| {
+            let mut marks = Vec::new();
+            let read = self
+                .store
+                .trace(session, Some(upto), MARK_ENTRIES, |traced| {
+                    if traced.record.seq >= from && is_mark(&traced.record) {
+                        marks.push(traced.record);
+                    }
+                    Ok::<(), StoreError>(())
+                });
+            if let Err(error) = read {
+                tracing::warn!(%error, "what the files were is not known beside a damaged entry");
+                marks.clear();
             }
-            entry if !entry.is_checkpoint() => return None,
-            entry => What::Checkpoint {
-                reason: clean_line(&described.line()).into_owned(),
-                plan_step: plan_step.as_deref().map(one_clean_line),
-                files: files(entry, workspace),
-            },
+            marks
         };
-        let changes = changes(&record.entry, &described);
-        let (day, time) = self.moment(record.at_ms);
-        let point = Point {
-            seq: record.seq,
-            day,
-            time,
-            what,
+        let mut all = match first.checked_sub(1) {
+            Some(before) => marks(before, 0),
+            None => Vec::new(),
         };
-        Some((point, changes))
+        all.extend(piece);
+        if let Some(upto) = upto {
+            all.extend(marks(upto + MARK_ENTRIES, upto + 1));
+        }
+        all
+    }
+
+    /// What lines of the tree changed. Nobody waits for it when something else is asked.
+    fn changes(&self, number: u64, lines: &[LineTrees], queue: &Queue) -> Option<HistoryResponse> {
+        let mut found = Vec::new();
+        for line in lines {
+            let changed = ChangedFiles::of(&self.store, &line.pairs);
+            let text = match changed {
+                Ok(changed) => changed.unwrap_or_default().in_short(),
+                Err(error) => {
+                    tracing::warn!(%error, "what was changed cannot be read");
+                    String::new()
+                }
+            };
+            found.push((line.key, text));
+            if queue.has_more() {
+                break;
+            }
+        }
+        Some(HistoryResponse::Changes {
+            number,
+            lines: found,
+        })
     }
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
-        let mut describer = Describer::default();
-        let mut preview = Vec::new();
+        let mut records = Vec::new();
         self.store
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
-                lines(&describer.describe(&traced.record), &mut preview);
+                records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        if preview.first().is_some_and(String::is_empty) {
-            preview.remove(0);
-        }
-        Ok(HistoryResponse::Preview {
-            number,
-            lines: preview,
-        })
+        Ok(HistoryResponse::Preview { number, records })
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {
@@ -378,7 +479,7 @@ impl<'a> Reader<'a> {
         let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
             Dismissal::Done => "dismissed: not offered any more until it is resumed",
             Dismissal::Already => "it was dismissed already",
-            Dismissal::NotOffered => "nothing is owed in it: it is not offered",
+            Dismissal::NotOffered => "nothing is left to do in it: it is not offered anyway",
         };
         Ok(HistoryResponse::Dismissed {
             id: id.to_string(),
@@ -398,14 +499,15 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
         HistoryRequest::Sessions { number, .. }
         | HistoryRequest::More { number, .. }
         | HistoryRequest::Checkpoints { number, .. }
-        | HistoryRequest::Preview { number, .. } => HistoryResponse::Failed {
+        | HistoryRequest::Preview { number, .. }
+        | HistoryRequest::Changes { number, .. } => HistoryResponse::Failed {
             number: *number,
             why,
         },
         // The row is read without it.
         HistoryRequest::About { id } => HistoryResponse::About {
             id: id.clone(),
-            last: LastWords::default(),
+            about: About::default(),
         },
         HistoryRequest::Rename { id, .. } => HistoryResponse::Renamed {
             id: id.clone(),
@@ -426,16 +528,9 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
     }
 }
 
-/// Whether more came of it than that the model looked at something or went on.
-fn changes(entry: &Entry, described: &Description<'_>) -> bool {
-    match (entry, &described.kind) {
-        (Entry::Replied { .. }, _) => end_of_turn(entry).is_some(),
-        (Entry::Finished { outcome, .. }, Kind::Call { name, .. }) => {
-            let tool = name.split(' ').next().unwrap_or_default();
-            !matches!(outcome, Outcome::Done { .. }) || !ONLY_LOOKS.contains(&tool)
-        }
-        _ => true,
-    }
+/// Whether it begins something that may change files, or says what they are.
+fn is_mark(record: &Record) -> bool {
+    may_change_files(&record.entry) || named(&record.entry).is_some()
 }
 
 /// Where it was found, and how often.

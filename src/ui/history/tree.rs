@@ -1,13 +1,17 @@
-//! The way of one session as a tree: its ancestors' checkpoints, its own, and what branches
-//! off, each under the checkpoint that it goes on from.
+//! The way of one session as a tree: what was asked for and what was done for it, in its ancestors
+//! and in itself, and what branches off, each under what it goes on from.
 //!
 //! Pieces come from the end: what is older is put before what is there, as it is scrolled to.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::{Branch, HistoryRequest, Piece, Point, What};
+use super::{Branch, Came, HistoryRequest, LineKey, LineTrees, Piece, Point, What};
 use crate::core::entry::Seq;
 use crate::core::text::count;
+use crate::tools::Verb;
 
 /// Older entries are asked for when so many or fewer lines are left above the cursor.
 const NEAR: usize = 30;
@@ -18,7 +22,7 @@ const MAX_DEPTH: usize = 4;
 /// What the cursor can be on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The checkpoint at this entry.
+    /// What stands behind this entry.
     Point(Seq),
     Branch {
         id: String,
@@ -41,7 +45,9 @@ pub(super) enum Drawn {
     Session(String),
     /// Index of the point.
     Said(usize),
-    Checkpoint(usize),
+    /// The points of what was done together.
+    Work(Range<usize>),
+    Ended(usize),
     Branch {
         label: String,
         target: Target,
@@ -73,6 +79,10 @@ pub(super) struct Tree {
     first: Seq,
     number: u64,
     waiting: bool,
+    /// What lines changed in the files, in short. Nothing for those that are not known.
+    changes: HashMap<LineKey, String>,
+    /// It was asked for, and is not there yet.
+    awaits_changes: bool,
 }
 
 impl Tree {
@@ -93,6 +103,8 @@ impl Tree {
             first: 0,
             number,
             waiting: true,
+            changes: HashMap::new(),
+            awaits_changes: false,
         };
         let ask = HistoryRequest::Checkpoints {
             number,
@@ -137,22 +149,86 @@ impl Tree {
         self.select(kept);
     }
 
+    /// What is not known yet of the lines on the screen: what they changed in the files.
+    pub(super) fn ask_changes(&mut self) -> Option<HistoryRequest> {
+        if self.awaits_changes {
+            return None;
+        }
+        let seen = self.scroll.top..self.scroll.top + self.scroll.height;
+        let lines: Vec<LineTrees> = seen
+            .filter_map(|at| self.line_trees(at))
+            .filter(|line| !self.changes.contains_key(&line.key))
+            .collect();
+        if lines.is_empty() {
+            return None;
+        }
+        self.awaits_changes = true;
+        Some(HistoryRequest::Changes {
+            number: self.number,
+            lines,
+        })
+    }
+
+    pub(super) fn receive_changes(&mut self, number: u64, lines: Vec<(LineKey, String)>) {
+        if number == self.number {
+            self.awaits_changes = false;
+            self.changes.extend(lines);
+        }
+    }
+
+    /// What a line changed in the files, as far as it is known.
+    pub(super) fn changed(&self, at: usize) -> Option<&str> {
+        let text = self.changes.get(&self.line_key(at)?)?;
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The points that a line stands for: of a request all that was done for it.
+    fn points_of(&self, at: usize) -> Option<&[Point]> {
+        match &self.lines.get(at)?.what {
+            Drawn::Work(range) => self.points.get(range.clone()),
+            Drawn::Said(said) => {
+                let behind = self.points.get(said + 1..)?;
+                let is_said = |point: &Point| matches!(point.what, What::Said(_));
+                let next = behind.iter().position(is_said).unwrap_or(behind.len());
+                self.points.get(*said..said + 1 + next)
+            }
+            _ => None,
+        }
+    }
+
+    fn line_key(&self, at: usize) -> Option<LineKey> {
+        let points = self.points_of(at)?;
+        Some((points.first()?.seq, points.last()?.seq))
+    }
+
+    /// `None`: nothing on the line changed files, or it is not known what they were.
+    fn line_trees(&self, at: usize) -> Option<LineTrees> {
+        let key = self.line_key(at)?;
+        let points = self.points_of(at)?.iter();
+        let pairs: Vec<_> = points.filter_map(|point| point.trees.clone()).collect();
+        (!pairs.is_empty()).then_some(LineTrees { key, pairs })
+    }
+
     pub(super) fn failed(&mut self, number: u64) {
         self.waiting &= number != self.number;
     }
 
     pub(super) fn target(&self) -> Option<Target> {
         match &self.lines.get(self.selected)?.what {
-            Drawn::Checkpoint(at) => self.points.get(*at).map(|p| Target::Point(p.seq)),
+            Drawn::Ended(at) => self.points.get(*at).map(|p| Target::Point(p.seq)),
+            Drawn::Work(range) => {
+                let last = self.points.get(range.clone())?.last();
+                last.map(|p| Target::Point(p.seq))
+            }
             Drawn::Branch { target, .. } => Some(target.clone()),
             Drawn::Older | Drawn::Session(_) | Drawn::Said(_) => None,
         }
     }
 
-    /// The session's last checkpoint, from which going on is going on with the session.
+    /// Behind the last thing that was done, from where going on is going on with the session.
     pub(super) fn is_at_end(&self) -> bool {
-        let last = self.points.iter().rev().find(|p| p.what.is_checkpoint());
-        last.is_some_and(|p| self.target() == Some(Target::Point(p.seq)))
+        let last = self.lines.iter().rposition(|line| line.what.is_point());
+        last == Some(self.selected)
     }
 
     fn select(&mut self, kept: Option<Target>) {
@@ -162,7 +238,7 @@ impl Tree {
         };
         let last_point = (0..self.lines.len())
             .rev()
-            .find(|i| matches!(self.lines[*i].what, Drawn::Checkpoint(_)));
+            .find(|i| self.lines[*i].what.is_point());
         if let Some(kept) = kept {
             for index in 0..self.lines.len() {
                 if at(self, index).as_ref() == Some(&kept) {
@@ -175,7 +251,7 @@ impl Tree {
 
     /// Moves over so many lines that the cursor can be on.
     pub(super) fn step(&mut self, by: isize) {
-        let can = |line: &Line| matches!(line.what, Drawn::Checkpoint(_) | Drawn::Branch { .. });
+        let can = |line: &Line| line.what.can_be_chosen();
         let mut left = by.unsigned_abs();
         let mut at = self.selected;
         while left > 0 {
@@ -201,7 +277,7 @@ impl Tree {
     }
 
     fn first_target(&self) -> usize {
-        let can = |line: &Line| matches!(line.what, Drawn::Checkpoint(_) | Drawn::Branch { .. });
+        let can = |line: &Line| line.what.can_be_chosen();
         self.lines.iter().position(can).unwrap_or(0)
     }
 
@@ -215,7 +291,7 @@ impl Tree {
         for (depth, ancestor) in self.ancestors.iter().rev().enumerate() {
             let upto = self.points.partition_point(|p| p.seq <= ancestor.upto);
             lay.session(depth, &ancestor.title);
-            self.lay_points(&mut lay, depth, from..upto, ancestor.upto, false);
+            self.lay_points(&mut lay, depth, from..upto, ancestor.upto);
             let more = ancestor.entries.saturating_sub(ancestor.upto + 1);
             if more > 0 {
                 let more = count(more, "more entry");
@@ -225,64 +301,149 @@ impl Tree {
         }
         let depth = self.ancestors.len();
         lay.session(depth, &self.title);
-        self.lay_points(&mut lay, depth, from..self.points.len(), Seq::MAX, true);
+        self.lay_points(&mut lay, depth, from..self.points.len(), Seq::MAX);
         self.lines = lay.lines;
     }
 
     /// A stretch of points of one session, with the forks that hang there.
-    fn lay_points(
-        &self,
-        lay: &mut Lay,
-        depth: usize,
-        range: std::ops::Range<usize>,
-        upto: Seq,
-        is_last: bool,
-    ) {
-        let last = range
-            .clone()
-            .rev()
-            .find(|i| self.points[*i].what.is_checkpoint());
-        for at in range.clone() {
-            let point = &self.points[at];
-            let ends = is_last && Some(at) == last;
-            match point.what {
-                What::Said(_) => lay.put_at(depth, "│ ", Drawn::Said(at)),
-                What::Checkpoint { .. } => {
-                    lay.put_at(
-                        depth,
-                        if ends { "└─ " } else { "├─ " },
-                        Drawn::Checkpoint(at),
-                    );
-                }
+    fn lay_points(&self, lay: &mut Lay, depth: usize, range: Range<usize>, upto: Seq) {
+        let mut at = range.start;
+        while at < range.end {
+            let end = self.together(at, range.end);
+            let next = self.points.get(end).filter(|_| end < range.end);
+            // Below a request stands what was done for it.
+            let is_last = next.is_none_or(|next| matches!(next.what, What::Said(_)));
+            let branch = if is_last { "  └ " } else { "  ├ " };
+            match self.points[at].what {
+                What::Said(_) => lay.put_at(depth, "", Drawn::Said(at)),
+                What::Did { .. } => lay.put_at(depth, branch, Drawn::Work(at..end)),
+                What::Ended(_) => lay.put_at(depth, branch, Drawn::Ended(at)),
             }
-            if !point.what.is_checkpoint() {
-                continue;
+            let before = next.map_or(upto.saturating_add(1), |next| next.seq);
+            self.lay_forks(lay, depth, self.points[end - 1].seq..before, is_last);
+            at = end;
+        }
+    }
+
+    /// The end of what stands on one line with this point.
+    fn together(&self, at: usize, end: usize) -> usize {
+        let mut parts = Parts::default();
+        parts.add(&self.points[at].what);
+        if parts.is_empty() {
+            return at + 1;
+        }
+        let mut next = at + 1;
+        while next < end {
+            let (last, point) = (self.points[next - 1].seq, &self.points[next]);
+            let fork = self.forks.partition_point(|f| f.upto < last);
+            let hangs = self.forks.get(fork).is_some_and(|f| f.upto < point.seq);
+            if hangs || !parts.add(&point.what) {
+                break;
             }
-            // Until the next checkpoint everything hangs here.
-            let next = (at + 1..range.end).find(|i| self.points[*i].what.is_checkpoint());
-            let before = next.map_or(upto.saturating_add(1), |i| self.points[i].seq);
-            // They are in the order of what they share.
-            let from = self.forks.partition_point(|f| f.upto < point.seq);
-            let to = self.forks.partition_point(|f| f.upto < before);
-            let forks = self.forks.get(from..to).unwrap_or_default();
-            for (i, fork) in forks.iter().enumerate() {
-                let branches = match (ends, i + 1 == forks.len()) {
-                    (true, true) => "   └─ ",
-                    (true, false) => "   ├─ ",
-                    (false, true) => "│  └─ ",
-                    (false, false) => "│  ├─ ",
-                };
-                let own = fork.entries.saturating_sub(fork.upto + 1);
-                let own = format!("{} of its own", count(own, "entry"));
-                lay.branch(depth, branches, &own, fork);
-            }
+            next += 1;
+        }
+        next
+    }
+
+    /// Everything that hangs behind the first of these entries and before the last.
+    fn lay_forks(&self, lay: &mut Lay, depth: usize, seqs: Range<Seq>, is_last: bool) {
+        // They are in the order of what they share.
+        let from = self.forks.partition_point(|f| f.upto < seqs.start);
+        let to = self.forks.partition_point(|f| f.upto < seqs.end);
+        let forks = self.forks.get(from..to).unwrap_or_default();
+        for (i, fork) in forks.iter().enumerate() {
+            let branches = match (is_last, i + 1 == forks.len()) {
+                (true, true) => "     └─ ",
+                (true, false) => "     ├─ ",
+                (false, true) => "  │  └─ ",
+                (false, false) => "  │  ├─ ",
+            };
+            let own = fork.entries.saturating_sub(fork.upto + 1);
+            let own = format!("{} of its own", count(own, "entry"));
+            lay.branch(depth, branches, &own, fork);
         }
     }
 }
 
-impl What {
-    pub(super) fn is_checkpoint(&self) -> bool {
-        matches!(self, What::Checkpoint { .. })
+impl Drawn {
+    /// A place in the session, from where one goes on or forks.
+    fn is_point(&self) -> bool {
+        matches!(self, Drawn::Work(_) | Drawn::Ended(_))
+    }
+
+    fn can_be_chosen(&self) -> bool {
+        self.is_point() || matches!(self, Drawn::Branch { .. })
+    }
+}
+
+/// As much is said on one line.
+const MAX_PARTS: usize = 3;
+
+/// What was done, as it stands on one line: `looked at 3 · ran cargo test ✗ · edited lexer.rs`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    words: String,
+    times: usize,
+    is_look: bool,
+}
+
+impl Parts {
+    pub(super) fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Parts {
+        let mut parts = Parts::default();
+        points.for_each(|point| {
+            parts.add(&point.what);
+        });
+        parts
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// False when there is no room on the line for it.
+    fn add(&mut self, what: &What) -> bool {
+        let What::Did {
+            verb,
+            subject,
+            came,
+        } = what
+        else {
+            return false;
+        };
+        let (is_look, words) = match (verb, came) {
+            (Verb::Look, Came::Done) => (true, String::new()),
+            (verb, Came::Done) => (false, format!("{} {subject}", verb.done())),
+            (verb, Came::Failed) => (false, format!("{} {subject} ✗", verb.done())),
+            (_, Came::Denied) => (false, format!("denied {subject}")),
+            (verb, Came::Interrupted) => (false, format!("{} {subject} ◌", verb.done())),
+            (_, Came::InBackground) => (false, format!("started {subject}")),
+            (verb, Came::Running) => (false, format!("{} {subject} ◐", verb.doing())),
+        };
+        let is_full = self.parts.len() == MAX_PARTS;
+        match self.parts.last_mut() {
+            Some(last) if last.is_look == is_look && last.words == words => last.times += 1,
+            _ if is_full => return false,
+            _ => self.parts.push(Part {
+                words,
+                times: 1,
+                is_look,
+            }),
+        }
+        true
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let parts = self.parts.iter().map(|part| match part.times {
+            times if part.is_look => format!("looked at {times}"),
+            1 => part.words.clone(),
+            times => format!("{} ×{times}", part.words),
+        });
+        parts.collect::<Vec<_>>().join(" · ")
     }
 }
 

@@ -1,7 +1,6 @@
 //! Figures as people read them.
 
-use super::State;
-use crate::session::ago;
+use crate::session::{Ending, Standing, ago};
 
 /// `1.2 MB`, with three figures at most.
 pub(crate) fn size(bytes: u64) -> String {
@@ -37,13 +36,14 @@ pub(super) fn dollars(cost: f64) -> String {
     }
 }
 
-/// The one glyph of a state, and its word.
-pub(super) fn state(state: State) -> (&'static str, &'static str) {
-    match state {
-        State::InUse(_) => ("◐", "running"),
-        State::Unfinished => ("◌", "unfinished"),
-        State::Dismissed => ("·", "dismissed"),
-        State::Done => ("·", "done"),
+/// The one glyph of how a session stands.
+pub(super) fn glyph(standing: Standing) -> &'static str {
+    match standing {
+        Standing::InUse { works: true, .. } => "◐",
+        Standing::InUse { works: false, .. } => "○",
+        Standing::Ended(Ending::Failed) => "✗",
+        Standing::Ended(Ending::Stopped | Ending::Left | Ending::Killed) => "◌",
+        Standing::Ended(Ending::Done | Ending::Dismissed) => "·",
     }
 }
 

@@ -57,7 +57,7 @@ macro_rules! all_actions {
 all_actions! {
     Submit Newline Interrupt CycleMode EditQueued Rewind CopyAnswer ToggleExpand FoldThinking
     SearchTranscript ScrollUp ScrollDown PageUp PageDown ScrollTop ScrollBottom Redraw Help
-    History Ps ExternalEditor PasteImage Suspend Quit AskQuit Clear SearchPrompts Left Right Up Down
+    History Ps WaitForFiles ExternalEditor PasteImage Suspend Quit AskQuit Clear SearchPrompts Left Right Up Down
     WordLeft WordRight LineStart LineEnd Backspace Delete DeleteWord DeleteNextWord KillToEnd
     KillToStart Yank Undo Redo Next Previous Accept Complete Close Older Newer
 }
@@ -179,7 +179,7 @@ fn the_help_sheet_spells_the_keys() {
     assert_eq!(keys_of("history: every session"), "F2, Ctrl+X h");
     assert_eq!(keys_of("next permission mode"), "Shift+Tab");
     assert_eq!(
-        keys_of("fork from an earlier message (nothing typed)"),
+        keys_of("go back to before a message (nothing typed)"),
         "Esc Esc"
     );
     assert_eq!(keys_of("scroll up"), "Shift+↑");

@@ -1,13 +1,13 @@
-//! Blocks of code: a label, and lines that are wrapped and never cut.
+//! Blocks of code: lines that are wrapped and never cut. Their colours say which language it is; its
+//! name would look like a line of code.
 
 use ratatui::text::{Line, Span};
 
 use crate::ui::highlight::Highlighter;
-use crate::ui::text::{Break, clean_line, clip, push_span, wrap};
+use crate::ui::text::{Break, push_span, wrap};
 use crate::ui::theme::Theme;
 
 const INDENT: &str = "  ";
-const MAX_LABEL_COLUMNS: usize = 32;
 
 /// What code is laid out with.
 pub(super) struct Frame<'a> {
@@ -20,14 +20,6 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The name of the language, when the block has one.
-    pub(super) fn label(&self, info: &str) -> Option<Line<'static>> {
-        let name = info.split_whitespace().next()?;
-        let name = clip(&clean_line(name), MAX_LABEL_COLUMNS);
-        let spans = [Span::styled(name, self.theme.dim)];
-        self.wrapped(&spans, self.first).into_iter().next()
-    }
-
     /// The lines of clean code from number `skip` on, and whether their colours are final.
     pub(super) fn lines(
         &self,

@@ -233,11 +233,10 @@ impl Layout {
         let line = line_at(text, start);
         match Fence::parse(line) {
             Some(fence) => {
-                let label = self.frame().label(&fence.info);
                 self.fences.push(fence);
                 self.in_fence = true;
                 self.taken = start + line.len();
-                self.append(label.into_iter().collect(), true);
+                self.append(Vec::new(), true);
                 true
             }
             None => false,

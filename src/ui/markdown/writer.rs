@@ -348,18 +348,14 @@ impl<'a> Writer<'a> {
 
     fn code(&mut self, info: &str, text: &str) {
         let (first, rest) = (self.prefix(), self.prefix());
-        let frame = |first| Frame {
+        let frame = Frame {
             columns: self.columns,
-            first,
+            first: &first,
             rest: &rest,
             theme: self.theme,
         };
-        // The mark of an item stands before the first line, be it label or code.
-        let label = frame(&first).label(info);
-        let before_code = if label.is_some() { &rest } else { &first };
         let code = clean(text);
-        let (lines, settled) = frame(before_code).lines(&code, 0, info, self.highlighter);
-        self.lines.extend(label);
+        let (lines, settled) = frame.lines(&code, 0, info, self.highlighter);
         self.lines.extend(lines);
         self.settled &= settled;
     }

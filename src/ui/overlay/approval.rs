@@ -6,10 +6,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use crate::core::access::Access;
-use crate::core::entry::CallId;
+use crate::core::entry::{CallId, Mode};
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
-use crate::tools::{self, Shown};
+use crate::tools::{self, Body, Shown};
 
 /// The question whether a call may run, and where its answer stands.
 #[derive(Debug)]
@@ -23,6 +23,10 @@ pub struct Approval {
     pub shown: Shown,
     /// Why it asks.
     pub why: String,
+    /// The same in a sentence for a person.
+    pub because: String,
+    /// The text of the file that it would edit, and what it would be then.
+    pub edit: Option<(String, String)>,
     /// How far the command would reach. `None`: the call runs no command.
     pub access: Option<Access>,
     /// What may be allowed with it, for as long as the answer says.
@@ -153,6 +157,21 @@ pub enum Answer {
     Pass,
 }
 
+/// How reasons begin that go behind "because".
+const CLAUSES: [&str; 9] = [
+    "it ",
+    "`",
+    "the rule ",
+    "which ",
+    "where ",
+    "what ",
+    "how ",
+    "an earlier ",
+    "this ",
+];
+/// How those end that no rule can settle.
+const NO_RULE: &str = "a rule covers single commands";
+
 /// What the model is told when no reason is given.
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
@@ -172,6 +191,8 @@ impl Approval {
             id,
             shown: tools::shown(&call),
             call,
+            because: why.clone(),
+            edit: None,
             why,
             access: None,
             rule,
@@ -181,6 +202,41 @@ impl Approval {
             laid: None,
             extent: Extent::default(),
             end_seen: false,
+        }
+    }
+
+    /// Why it asks, in a sentence, and what would keep it from asking. `mode`: the one it asks in.
+    pub fn say_why(&mut self, mode: Mode) {
+        let why = self.why.as_str();
+        let is_clause = CLAUSES.iter().any(|start| why.starts_with(start));
+        let changes_only = match &self.shown.body {
+            Body::Edits { path, .. } | Body::File { path, .. } => {
+                why == format!("it changes `{path}`")
+            }
+            _ => false,
+        };
+        self.because = match mode {
+            Mode::Default if changes_only => {
+                "It asks because edits ask in this mode. Shift+Tab: edits freely.".to_string()
+            }
+            _ if !is_clause => return,
+            _ if self.rule.is_none() && why.ends_with(NO_RULE) => {
+                format!("No \"always\" here: {why}.")
+            }
+            _ => format!("It asks because {why}."),
+        };
+    }
+
+    /// The file that it would edit was read: the change is shown in its place.
+    pub fn file_read(&mut self, text: String) {
+        let Body::Edits { edits, .. } = &self.shown.body else {
+            return;
+        };
+        if let Some(after) = tools::edited_text(edits, &text) {
+            self.edit = Some((text, after));
+            self.laid = None;
+            // It may be longer than what was seen.
+            self.end_seen = false;
         }
     }
 

@@ -39,6 +39,8 @@ pub enum Chosen {
     /// Look through all sessions.
     History,
     Quit,
+    /// The keys and commands, over the card.
+    Help,
     /// The beginning of words: for the box.
     Typed,
 }
@@ -121,6 +123,7 @@ impl Card {
             KeyCode::Char('n') | KeyCode::Esc => return Chosen::New,
             KeyCode::Char('h') | KeyCode::F(2) => return Chosen::History,
             KeyCode::Char('q') => return Chosen::Quit,
+            KeyCode::Char('?') | KeyCode::F(1) => return Chosen::Help,
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.at = (self.at + 1).min(last),
             KeyCode::Char(_) if !ctrl => return Chosen::Typed,

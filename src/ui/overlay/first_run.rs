@@ -52,6 +52,8 @@ pub enum Setup {
     /// Type a key for this provider, and use this model of it.
     Key(String, String),
     Demo,
+    /// The keys and commands, over this.
+    Help,
     Quit,
 }
 
@@ -97,6 +99,7 @@ impl FirstRun {
             KeyCode::Char('c' | 'd') if ctrl => return Setup::Quit,
             KeyCode::Char('q') | KeyCode::Esc => return Setup::Quit,
             KeyCode::Char('d') => return Setup::Demo,
+            KeyCode::Char('?') | KeyCode::F(1) => return Setup::Help,
             KeyCode::Char('m') => self.shows_others = !self.shows_others && self.has_others(),
             KeyCode::Enter => return chosen(rows.get(self.at)),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),

@@ -16,4 +16,4 @@ pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};
 pub use review::{Review, Reviewed};
 pub use rule_place::RulePlace;
-pub use viewer::Viewer;
+pub use viewer::{Section, Viewer};

@@ -5,7 +5,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// What the choice is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
+    /// The message that is gone back to before.
     Rewind,
+    /// What is gone back in.
+    RewindWhat,
     Model,
     Theme,
     Resume,

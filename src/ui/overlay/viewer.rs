@@ -12,6 +12,16 @@ pub struct Viewer {
     pub top: usize,
     /// The run whose output it shows as it comes.
     pub run: Option<String>,
+    /// Shown in place of the lines, in as many columns as there is room for.
+    pub sheet: Vec<Section>,
+}
+
+/// A part of a sheet that is shown in columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    pub title: String,
+    /// A key and what it does. Without a key, the words alone.
+    pub rows: Vec<(String, String)>,
 }
 
 impl Viewer {
@@ -22,6 +32,7 @@ impl Viewer {
             lines,
             top: 0,
             run: None,
+            sheet: Vec::new(),
         }
     }
 

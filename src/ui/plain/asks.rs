@@ -51,6 +51,11 @@ impl Printer {
             app.overlay = Overlay::None;
             self.line(&lines.join("\n"));
         }
+        if matches!(app.overlay, Overlay::Rewind(_)) {
+            app.overlay = Overlay::None;
+            app.hint =
+                Some("files go back on the screen, or with rewake rewind ID ENTRY --files".into());
+        }
         if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
             app.overlay = Overlay::None;
             app.hint =
@@ -89,8 +94,9 @@ impl Printer {
         self.line("A line that ends with a backslash goes on in the next one.");
         self.line("Ctrl+C stops what runs; twice, or Ctrl+D, leaves.");
         for entry in COMMANDS {
+            let gap = if entry.argument.is_empty() { "" } else { " " };
             self.line(&format!(
-                "/{} {}: {}",
+                "/{}{gap}{}: {}",
                 entry.name, entry.argument, entry.help
             ));
         }
@@ -243,6 +249,7 @@ fn overlay(overlay: &Overlay) -> Option<String> {
         Overlay::None
         | Overlay::Viewer(_)
         | Overlay::Review(_)
+        | Overlay::Rewind(_)
         | Overlay::History(_)
         | Overlay::Search { .. } => None,
     }
@@ -278,7 +285,10 @@ fn card_text(offers: &[Offer]) -> String {
 
 fn details(offer: &Offer) -> Option<String> {
     let details = offer.details.as_ref()?;
-    let mut parts = vec![details.how.clone()];
+    let mut parts = vec![match &details.failure {
+        Some(failure) => format!("{}: {failure}", details.how),
+        None => details.how.clone(),
+    }];
     parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
     parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));

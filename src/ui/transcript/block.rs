@@ -5,9 +5,11 @@ use std::cell::RefCell;
 use ratatui::text::Line;
 
 use crate::core::entry::{Outcome, Plan, Seq};
+use crate::core::text::{count, in_one_line};
 use crate::core::tool::ToolCall;
+use crate::session::ChangedFiles;
 use crate::session::describe::Tone;
-use crate::tools::{Body, Shown, Verb};
+use crate::tools::{self, Body, Shown, ShownResult, Verb};
 
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
@@ -113,6 +115,20 @@ pub struct Call {
     pub tail: String,
     /// The plan that the call set, once it has its result.
     pub plan: Option<Plan>,
+    /// The entries that it began and ended with, if it may have changed files.
+    pub(super) span: (Option<Seq>, Option<Seq>),
+    pub(super) changes: Changes,
+}
+
+/// What a call changed in the workspace's files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Changes {
+    #[default]
+    NotAsked,
+    Asked,
+    /// They are not known before it or behind it, as far as the log goes.
+    NotKnown,
+    Known(ChangedFiles),
 }
 
 /// What became of a call so far.
@@ -136,11 +152,33 @@ pub enum Status {
         outcome: Outcome,
         /// From its start to its end, milliseconds. `None` when that is not known.
         took_ms: Option<u64>,
-        /// Of a command. `None` when it did not exit by itself.
-        exit_code: Option<i32>,
-        /// The call is over, and its command goes on.
-        in_background: bool,
+        /// How its command ended, if it had one that ran to an end.
+        exit: Exit,
     },
+}
+
+/// How the command of a call that is over ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// There was none, or its end is not known.
+    None,
+    Code(i32),
+    /// It was ended from outside: by a signal, or a limit.
+    Ended,
+    /// The call is over, and the command goes on.
+    InBackground,
+    /// It went on behind the call, and ended. `None`: it did not exit by itself.
+    EndedInBackground(Option<i32>),
+}
+
+impl Exit {
+    /// `None` when it did not exit by itself.
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Exit::Code(code) | Exit::EndedInBackground(Some(code)) => Some(code),
+            _ => None,
+        }
+    }
 }
 
 impl Block {
@@ -208,8 +246,32 @@ impl Call {
                 outcome: Outcome::Error { .. },
                 ..
             } => true,
-            Status::Over { exit_code, .. } => exit_code.is_some_and(|code| code != 0),
+            Status::Over {
+                outcome: Outcome::Done { .. },
+                exit: Exit::Ended | Exit::EndedInBackground(None),
+                ..
+            } => true,
+            Status::Over { exit, .. } => exit.code().is_some_and(|code| code != 0),
             _ => false,
+        }
+    }
+
+    /// The entries of a call whose files are still to be asked for.
+    pub(super) fn wants_changes(&self) -> Option<(Seq, Seq)> {
+        let shows_none = matches!(self.shown.verb, Verb::Run | Verb::Call);
+        let is_over = match &self.status {
+            // What goes on may change more.
+            Status::Over { exit, .. } => {
+                !matches!(exit, Exit::InBackground | Exit::EndedInBackground(_))
+            }
+            _ => false,
+        };
+        match self.span {
+            (Some(started), Some(finished)) => {
+                (shows_none && is_over && self.changes == Changes::NotAsked)
+                    .then_some((started, finished))
+            }
+            _ => None,
         }
     }
 
@@ -218,7 +280,7 @@ impl Call {
         matches!(
             self.status,
             Status::Over {
-                in_background: true,
+                exit: Exit::InBackground,
                 ..
             }
         )
@@ -233,7 +295,23 @@ impl Call {
                 ..
             }
         );
-        is_done && self.shown.verb == Verb::Look && !self.has_failed()
+        let looks = self.shown.verb == Verb::Look || self.shown.only_looks;
+        is_done && looks && !self.has_failed()
+    }
+
+    /// What it looked at, as it stands among others: `"round" (2 hits)` for a search.
+    pub(super) fn looked_at(&self) -> String {
+        let subject = in_one_line(self.subject(), 80);
+        match &self.status {
+            Status::Over {
+                outcome: Outcome::Done { output },
+                ..
+            } if self.shown.result == ShownResult::HitCount => {
+                let found = count(tools::hits(&output.text), "hit");
+                format!("\"{subject}\" ({found})")
+            }
+            _ => subject,
+        }
     }
 
     /// The run folder of the command while the call runs. `None` for calls without a command.

@@ -9,13 +9,14 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Call, Status};
+use super::block::{Call, Changes, Exit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
-use crate::session::clock;
-use crate::tools::{Body, Shown, ShownResult, Verb};
+use crate::session::{ChangedFiles, clock};
+use crate::tools::bash::{Printed, printed_of};
+use crate::tools::{Body, Shown, ShownResult, Verb, hits};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -74,6 +75,32 @@ pub(super) fn lines(
         }));
     }
     lines.extend(output(call, unfolded, layout));
+    if let Changes::Known(files) = &call.changes {
+        lines.extend(changed_files(files, unfolded, layout));
+    }
+    lines
+}
+
+/// `changed 3 files`; unfolded, which they are.
+fn changed_files(
+    files: &ChangedFiles,
+    unfolded: bool,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
+    if files.count == 0 {
+        return Vec::new();
+    }
+    let (before, dim) = (before(layout), layout.theme.dim);
+    let room = layout.edge().saturating_sub(before.len());
+    let line = |text: &str| {
+        let text = text::clip(&clean_line(text), room);
+        Line::styled(format!("{before}{text}"), dim)
+    };
+    let mut lines = vec![line(&format!("changed {}", count(files.count, "file")))];
+    if unfolded {
+        let named = files.files.iter();
+        lines.extend(named.map(|(name, figures)| line(&format!("  {name}  {figures}"))));
+    }
     lines
 }
 
@@ -170,18 +197,15 @@ fn status(call: &Call, layout: &LayoutContext<'_>) -> Head {
             (glyph, verb.doing(), dim(clock(age)))
         }
         Status::Over { outcome, .. } => {
-            let result = result(call, theme);
+            let result = result(call, layout.width >= WIDE, theme);
             match outcome {
                 Outcome::Denied { .. } => (("◌", theme.dim), "denied", result),
                 Outcome::Interrupted { .. } => (("◌", theme.dim), verb.to_do(), result),
                 _ if call.has_failed() => (("✗", theme.error), verb.done(), result),
-                Outcome::Error { .. } | Outcome::Done { .. } => {
-                    let done = match call.is_in_background() {
-                        true => "started",
-                        false => verb.done(),
-                    };
-                    (("·", theme.dim), done, result)
-                }
+                Outcome::Error { .. } | Outcome::Done { .. } => match call.is_in_background() {
+                    true => (("◐", theme.running), "started", result),
+                    false => (("·", theme.dim), verb.done(), result),
+                },
             }
         }
     }
@@ -195,32 +219,44 @@ pub fn spinner(age_ms: i64) -> &'static str {
 }
 
 /// `exit 1 · 0.1 s`
-fn result(call: &Call, theme: &Theme) -> Vec<Span<'static>> {
+fn result(call: &Call, is_wide: bool, theme: &Theme) -> Vec<Span<'static>> {
     let Status::Over {
         outcome,
         took_ms,
-        exit_code,
-        in_background,
+        exit,
     } = &call.status
     else {
         return Vec::new();
     };
-    let failed = match (outcome, exit_code) {
+    let failed = match (outcome, exit.code()) {
         (Outcome::Denied { .. }, _) => None,
-        (_, Some(code)) if *code != 0 => Some(format!("exit {code}")),
+        (_, Some(code)) if code != 0 => Some(format!("exit {code}")),
         (Outcome::Error { .. }, _) => Some("failed".to_string()),
+        (Outcome::Done { output }, None) if call.has_failed() => {
+            Some(ended_by(&output.text).to_string())
+        }
         _ => None,
     };
     let found = match outcome {
         Outcome::Interrupted { .. } => Some("interrupted".to_string()),
-        Outcome::Done { output } if call.shown.result == ShownResult::LineCount => {
-            let lines = output.text.trim_end().lines().count();
-            Some(count(lines, "line"))
-        }
+        Outcome::Done { output } => match call.shown.result {
+            ShownResult::LineCount => {
+                let lines = output.text.trim_end().lines().count();
+                Some(count(lines, "line"))
+            }
+            ShownResult::HitCount => Some(count(hits(&output.text), "hit")),
+            _ => None,
+        },
         _ => None,
     };
-    let background = in_background.then(|| "in the background".to_string());
-    let took = took_ms.filter(|ms| *ms >= 100).map(duration);
+    let background = match (exit, is_wide) {
+        (Exit::InBackground, true) => Some("runs on in the background".to_string()),
+        (Exit::InBackground, false) => Some("runs on".to_string()),
+        (Exit::EndedInBackground(_), true) => Some("ended in the background".to_string()),
+        (Exit::EndedInBackground(_), false) => Some("ended".to_string()),
+        _ => None,
+    };
+    let took = took_ms.and_then(duration);
     let rest: Vec<String> = [found, background, took].into_iter().flatten().collect();
     let mut spans = Vec::new();
     if let Some(failed) = failed {
@@ -235,11 +271,21 @@ fn result(call: &Call, theme: &Theme) -> Vec<Span<'static>> {
     spans
 }
 
-/// `0.1 s`, `42 s`
-pub(super) fn duration(ms: u64) -> String {
+/// How a command ended that did not exit by itself, in few words.
+fn ended_by(result: &str) -> &'static str {
+    match printed_of(result).ended {
+        Some(ended) if ended.starts_with("ended by rewake: ") => "time limit",
+        Some(_) => "by a signal",
+        None => "no exit code",
+    }
+}
+
+/// `0.1 s`, `42 s`. `None`: no time that is worth a word.
+pub(super) fn duration(ms: u64) -> Option<String> {
     match ms {
-        ..10_000 => format!("{:.1} s", ms as f64 / 1000.0),
-        _ => clock(i64::try_from(ms).unwrap_or(i64::MAX)),
+        ..50 => None,
+        50..10_000 => Some(format!("{:.1} s", ms as f64 / 1000.0)),
+        _ => Some(clock(i64::try_from(ms).unwrap_or(i64::MAX))),
     }
 }
 
@@ -314,41 +360,37 @@ fn plan_lines(plan: &Plan, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
 }
 
 fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
-    let (words, is_whole) = match &call.status {
-        Status::Running { .. } => (call.tail.clone(), false),
-        Status::Over {
-            outcome, exit_code, ..
-        } => {
-            let (words, is_error) = outcome.to_model_text();
-            let is_told = call.shown.result != ShownResult::LastLines
-                && call.shown.result != ShownResult::Printed;
-            if is_told && !is_error && !unfolded {
-                return Vec::new();
-            }
-            (without_exit(words, *exit_code), true)
-        }
-        Status::Waiting | Status::Asked | Status::Allowed => return Vec::new(),
-    };
-    let shown = words.trim_end();
-    if shown.is_empty() {
-        return Vec::new();
-    }
     // Only what a command printed has colours; all else is text of files and of the program.
     let is_printed = call.shown.result == ShownResult::Printed;
-    tail_of(shown, is_printed, is_whole, unfolded, layout)
-}
-
-/// The head of the call says how it exited.
-fn without_exit(mut words: String, exit_code: Option<i32>) -> String {
-    let Some(code) = exit_code else {
-        return words;
+    let (outcome, exit) = match &call.status {
+        Status::Running { .. } => {
+            return tail_of(call.tail.trim_end(), is_printed, false, unfolded, layout);
+        }
+        Status::Over { outcome, exit, .. } => (outcome, *exit),
+        Status::Waiting | Status::Asked | Status::Allowed => return Vec::new(),
     };
-    let line = format!("[exit code {code}]");
-    if let Some(rest) = words.trim_end().strip_suffix(&line) {
-        let length = rest.len();
-        words.truncate(length);
+    let is_background = matches!(exit, Exit::InBackground | Exit::EndedInBackground(_));
+    let is_told = is_background || (call.shown.result != ShownResult::LastLines && !is_printed);
+    let (words, is_error) = outcome.to_model_text();
+    if is_told && !is_error && !unfolded {
+        return Vec::new();
     }
-    words
+    // Behind what a command printed stands what the model is told of it.
+    let printed = match is_printed && !is_background {
+        true => printed_of(&words),
+        false => Printed {
+            text: words.trim_end(),
+            ended: None,
+            notes: Vec::new(),
+        },
+    };
+    let mut lines = tail_of(printed.text, is_printed, true, unfolded, layout);
+    let ended = printed.ended.map(str::to_string);
+    for note in ended.into_iter().chain(printed.notes) {
+        let before = before(layout);
+        lines.extend(paragraph(&note, layout.theme.dim, &before, layout));
+    }
+    lines
 }
 
 /// The last lines, and how many come before. Of the output of a running command only the end is
@@ -361,6 +403,9 @@ fn tail_of(
     layout: &LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
     let theme = layout.theme;
+    if words.is_empty() {
+        return Vec::new();
+    }
     let max = if unfolded { MAX_LINES } else { FOLDED_LINES };
     let all: Vec<&str> = words.lines().collect();
     let mut skipped = all.len().saturating_sub(max);
@@ -384,9 +429,13 @@ fn tail_of(
     let mut lines = Vec::new();
     let columns = layout.edge();
     for line in shown {
-        let line = line.patch_style(theme.dim);
+        let quiet = theme.dim.patch(line.style);
+        let spans = line.spans.into_iter();
+        let spans: Vec<Span<'static>> = spans
+            .map(|span| Span::styled(span.content, quiet.patch(span.style)))
+            .collect();
         let at = text::Break::Anywhere;
-        let mut wrapped = text::wrap(&line.spans, columns, &before, &before, at);
+        let mut wrapped = text::wrap(&spans, columns, &before, &before, at);
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > FOLDED_ROWS {
             wrapped.truncate(FOLDED_ROWS);

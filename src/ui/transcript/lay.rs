@@ -1,7 +1,5 @@
 //! A block as lines. They are made when the block is seen, and kept.
 
-use std::borrow::Cow;
-
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -10,8 +8,8 @@ use super::block::{Block, Kind, Laid, Stamp};
 use super::paragraph::{LayoutContext, paragraph};
 use super::{Stream, call, turn};
 use crate::core::text::count;
-use crate::session::clock;
 use crate::session::describe::Tone;
+use crate::session::{clock, resumed_in_short};
 use crate::ui::markdown;
 use crate::ui::text::{self, Break, clean, clean_line};
 use crate::ui::theme::Theme;
@@ -142,7 +140,7 @@ fn indent(lines: &mut [Line<'static>]) {
 /// `· looked at  *.py · tally.py                                   0.1 s`
 fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> Line<'static> {
     let theme = layout.theme;
-    let took = Some(took_ms).filter(|ms| *ms >= 100).map(call::duration);
+    let took = call::duration(took_ms);
     let result = took.map(|took| Span::styled(took, theme.dim));
     let taken = 14 + result.as_ref().map_or(0, |result| result.width() + 2);
     let room = layout.edge().saturating_sub(taken);
@@ -235,25 +233,14 @@ fn note(text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'sta
 /// Something happened to the session itself.
 fn marker(tone: Tone, words: &str, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
-    let words = resumed(words);
-    let words = clean_line(&words);
+    let short = resumed_in_short(words);
+    let words = clean_line(short.as_deref().unwrap_or(words));
     let (glyph, style) = match tone {
         Tone::Calm => (("  ", theme.dim), theme.dim),
         Tone::Warn => (("◌ ", theme.dim), theme.dim),
         Tone::Bad => (("✗ ", theme.error), theme.text),
     };
     marked(glyph, &words, style, layout)
-}
-
-/// What a resume found, without the id and the title of the session that is looked at.
-fn resumed(found: &str) -> Cow<'_, str> {
-    let parts = || {
-        let (_, rest) = found.strip_prefix("resumed ")?.split_once(" \"")?;
-        let (_, rest) = rest.rsplit_once("\", ")?;
-        let (how, rest) = rest.split_once(": ")?;
-        Some(format!("resumed · {how} · {rest}"))
-    };
-    parts().map_or(Cow::Borrowed(found), Cow::Owned)
 }
 
 /// `◐ thinking 4 s  its last words` while it lasts, then how long it lasted.

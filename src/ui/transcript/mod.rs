@@ -5,6 +5,7 @@
 
 mod block;
 mod call;
+mod changes;
 mod lay;
 mod paragraph;
 mod scroll;
@@ -12,11 +13,13 @@ mod search;
 mod turn;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 pub use crate::session::describe::{How, Tone};
 use block::Together;
-pub use block::{Block, Call, Kind, Status};
+pub use block::{Block, Call, Exit, Kind, Status};
 pub use call::{change_lines, spinner};
+pub use changes::Span;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 pub use search::{MAX_WORDS_CHARS, Search};
@@ -25,7 +28,6 @@ pub use turn::TurnEnd;
 use super::markdown;
 use super::theme::Theme;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
-use crate::core::text::in_one_line;
 use crate::model::{Delta, Figures};
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
@@ -37,14 +39,17 @@ pub struct Transcript {
     describer: Describer,
     /// The block of each call whose answer is the last one.
     calls: HashMap<CallId, usize>,
+    /// The block of each command that goes on in the background, by its id.
+    background: HashMap<String, usize>,
     pub stream: Stream,
     /// The first entry that is shown; earlier ones are fetched when they are scrolled to.
     pub first: Option<Seq>,
     last: Option<Seq>,
     /// The block that says that the session was resumed, until something follows it.
     resumed: Option<usize>,
-    /// The time of the last entry.
+    /// The time of the last entry, and of the one before.
     last_ms: i64,
+    before_ms: i64,
     /// What is being done for a message.
     turn: Option<turn::Turn>,
     /// What tokens cost. `None`: prices are not shown.
@@ -52,6 +57,12 @@ pub struct Transcript {
     pub scroll: Scroll,
     /// Everything that folds is unfolded.
     pub unfolded: bool,
+    /// The blocks that were on the screen last.
+    seen: Range<usize>,
+    /// It was asked what calls changed, and is not known yet.
+    awaits_changes: bool,
+    /// The block of a call that is over and behind which no tree was named yet.
+    without_tree: Option<usize>,
 }
 
 /// The answer that is being made.
@@ -157,10 +168,16 @@ impl Transcript {
         self.first = earlier.first.or(self.first);
         earlier.blocks.append(&mut self.blocks);
         self.blocks = earlier.blocks;
-        for place in self.calls.values_mut() {
+        for place in self.calls.values_mut().chain(self.background.values_mut()) {
             *place += count;
         }
+        // What is shown of those that began earlier, and go on.
+        for (id, place) in earlier.background {
+            self.background.entry(id).or_insert(place);
+        }
         self.resumed = self.resumed.map(|at| at + count);
+        self.without_tree = self.without_tree.map(|at| at + count);
+        self.seen = 0..0;
         self.scroll.shift(count);
     }
 
@@ -177,6 +194,12 @@ impl Transcript {
             text: text.into(),
         };
         self.blocks.push(Block::new(seq, 0, kind));
+    }
+
+    /// Nothing of the session itself is in it: at most what was told to the person at its start.
+    pub fn has_only_notices(&self) -> bool {
+        let is_notice = |block: &Block| matches!(block.kind, Kind::Notice { .. });
+        self.blocks.iter().all(is_notice)
     }
 
     /// Takes in an entry that was recorded.
@@ -200,9 +223,10 @@ impl Transcript {
         if let Some(turn) = &mut self.turn {
             turn.fold(record, self.last_ms);
         }
-        self.last_ms = record.at_ms;
+        self.before_ms = std::mem::replace(&mut self.last_ms, record.at_ms);
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);
+        self.note_span(record);
         self.end_turn(record);
     }
 
@@ -237,7 +261,10 @@ impl Transcript {
             _ if !is_shown => {}
             describe::Kind::User => self.said(at, &it),
             describe::Kind::Model { .. } => self.replied(at, it.body, thought),
-            describe::Kind::Note { is_wanted } => {
+            describe::Kind::Note { is_wanted, ended } => {
+                if let Some((id, exit_code)) = ended {
+                    self.background_ended(id, exit_code);
+                }
                 self.push(at, Kind::Noted { text: it.words() });
                 if let Some(block) = self.blocks.last_mut().filter(|_| is_wanted) {
                     block.unfolded = Some(true);
@@ -300,7 +327,7 @@ impl Transcript {
         for part in body {
             match part {
                 Part::Words(text) => {
-                    let text = text.to_string();
+                    let text = text.into_owned();
                     self.push(at, Kind::Words { text, cut: false });
                 }
                 Part::Thinking(text) => {
@@ -316,6 +343,8 @@ impl Transcript {
                         status: Status::Waiting,
                         tail: String::new(),
                         plan: None,
+                        span: (None, None),
+                        changes: block::Changes::NotAsked,
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
@@ -383,18 +412,23 @@ impl Transcript {
     }
 
     fn finished(&mut self, id: CallId, outcome: &Outcome, fact: Option<&Fact>, at_ms: i64) {
+        let before_ms = self.before_ms;
         let Some(call) = self.call_mut(id) else {
             return;
         };
-        let since = match call.status {
-            Status::Running { since_ms, .. } => u64::try_from(at_ms - since_ms).ok(),
+        let since = match (&call.status, outcome) {
+            (Status::Running { since_ms, .. }, _) => u64::try_from(at_ms - since_ms).ok(),
+            // One that only looks is not recorded when it begins: that is when all before it is over.
+            (Status::Waiting, Outcome::Done { .. }) => u64::try_from(at_ms - before_ms).ok(),
             _ => None,
         };
-        let (took_ms, exit_code) = match fact {
+        let (took_ms, exit) = match fact {
             Some(Fact::Ran {
                 exit_code, took_ms, ..
-            }) => (Some(*took_ms), *exit_code),
-            _ => (since, None),
+            }) => (Some(*took_ms), exit_code.map_or(Exit::Ended, Exit::Code)),
+            // How long it took to begin says nothing.
+            Some(Fact::Background { .. }) => (None, Exit::InBackground),
+            _ => (since, Exit::None),
         };
         if let Some(Fact::Planned { plan }) = fact {
             call.plan = Some(plan.clone());
@@ -403,8 +437,7 @@ impl Transcript {
         call.status = Status::Over {
             outcome: outcome.clone(),
             took_ms,
-            exit_code,
-            in_background: matches!(fact, Some(Fact::Background { .. })),
+            exit,
         };
         if matches!(fact, Some(Fact::Wrote { .. })) {
             let counts = call::counts(&call.shown, &Theme::default());
@@ -413,8 +446,24 @@ impl Transcript {
                 turn.changed(&path, counts);
             }
         }
-        if let Some(block) = self.calls.get(&id) {
-            self.stand_together(*block);
+        if let Some(block) = self.calls.get(&id).copied() {
+            if let Some(Fact::Background { id, .. }) = fact {
+                self.background.insert(id.clone(), block);
+            }
+            self.stand_together(block);
+        }
+    }
+
+    /// What is shown of a command that went on says that it ended.
+    fn background_ended(&mut self, id: &str, exit_code: Option<i32>) {
+        let place = self.background.remove(id);
+        let block = place.and_then(|at| self.blocks.get_mut(at));
+        if let Some(block) = block
+            && let Kind::Call(call) = &mut block.kind
+            && let Status::Over { exit, .. } = &mut call.status
+        {
+            *exit = Exit::EndedInBackground(exit_code);
+            block.touch();
         }
     }
 
@@ -442,7 +491,7 @@ impl Transcript {
             block.together = Together::Behind(place);
             block.touch();
             if let Kind::Call(call) = &block.kind {
-                subjects.push(in_one_line(call.subject(), 80));
+                subjects.push(call.looked_at());
                 if let Status::Over { took_ms, .. } = call.status {
                     sum_ms += took_ms.unwrap_or(0);
                 }
@@ -465,11 +514,10 @@ impl Transcript {
                 call.status = Status::Over {
                     outcome: Outcome::Interrupted {
                         output: Output::default(),
-                        why: "it belongs to the other branch".into(),
+                        why: "it goes on in the session that this one was forked from".into(),
                     },
                     took_ms: None,
-                    exit_code: None,
-                    in_background: false,
+                    exit: Exit::None,
                 };
             }
         }

@@ -71,6 +71,13 @@ impl Transcript {
         (0, 0)
     }
 
+    /// How many lines there are in all. Every block is laid out for it.
+    pub fn lines(&mut self, layout: &mut LayoutContext<'_>) -> usize {
+        (0..self.count())
+            .map(|block| self.height(block, layout))
+            .sum()
+    }
+
     /// The lines to be seen on a screen of this height.
     pub fn visible(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
         let (mut block, mut skip) = match self.scroll {
@@ -85,12 +92,14 @@ impl Transcript {
             }
         };
         let mut seen = Vec::new();
+        let first = block;
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
             seen.extend(self.slice(block, skip, room, layout));
             skip = 0;
             block += 1;
         }
+        self.seen = first..block;
         seen
     }
 

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
 
 use super::paragraph::LayoutContext;
-use crate::core::entry::{By, Entry, Fact, Record, Usage};
+use crate::core::entry::{By, Entry, Fact, Outcome, Record, Usage};
 use crate::core::text::count;
 use crate::model::Figures;
 use crate::session::clock;
@@ -39,6 +39,10 @@ pub struct TurnEnd {
 pub(super) struct Turn {
     began_ms: i64,
     away_ms: i64,
+    /// When nobody was there, the last time: from and to.
+    absence: (i64, i64),
+    /// When the last call was begun.
+    started_ms: i64,
     files: BTreeMap<String, (usize, usize)>,
     failed_commands: usize,
     spent: BTreeMap<String, Usage>,
@@ -57,16 +61,37 @@ impl Turn {
         let since = (record.at_ms - since_ms).max(0);
         match &record.entry {
             // The question was open from the entry before on.
-            Entry::Decided { by: By::Person, .. } | Entry::Resumed { .. } => self.away_ms += since,
+            Entry::Decided { by: By::Person, .. } => self.away_ms += since,
+            Entry::Resumed { .. } => {
+                self.away_ms += since;
+                self.absence = (since_ms, record.at_ms);
+            }
+            Entry::Started { .. } => self.started_ms = record.at_ms,
             Entry::Finished {
-                fact: Some(Fact::Ran { exit_code, .. }),
+                outcome,
+                fact: Some(Fact::Ran {
+                    exit_code, took_ms, ..
+                }),
                 ..
-            } => self.failed_commands += usize::from(*exit_code != Some(0)),
+            } => {
+                // What the user stopped did not fail.
+                let is_over = matches!(outcome, Outcome::Done { .. } | Outcome::Error { .. });
+                self.failed_commands += usize::from(is_over && *exit_code != Some(0));
+                self.went_on(*took_ms);
+            }
             _ => {}
         }
         for (model, usage) in record.entry.spent() {
             self.spent.entry(model.to_string()).or_default().add(usage);
         }
+    }
+
+    /// A command goes on while nobody is there: that is time in which something was done.
+    fn went_on(&mut self, took_ms: u64) {
+        let ended = self.started_ms.saturating_add_unsigned(took_ms);
+        let (from, to) = std::mem::take(&mut self.absence);
+        let meanwhile = ended.min(to) - self.started_ms.max(from);
+        self.away_ms -= meanwhile.clamp(0, self.away_ms.max(0));
     }
 
     pub(super) fn changed(&mut self, path: &str, (added, removed): (usize, usize)) {
@@ -94,12 +119,16 @@ impl Turn {
 impl TurnEnd {
     /// `done in 39 s · tally.py +2 −1 · 1 command failed · 12.3k tokens · $0.04 · 22:50`
     pub fn to_text(&self, zone: &TimeZone) -> String {
-        let how = match self.how {
-            How::Done => "done in",
-            How::Stopped => "stopped by you after",
-            How::Failed => "failed after",
+        let (how, after) = match self.how {
+            How::Done => ("done", "in"),
+            How::Stopped => ("stopped by you", "after"),
+            How::Failed => ("failed", "after"),
         };
-        let mut parts = vec![format!("{how} {}", clock(self.took_ms))];
+        // Less than a second is no time that is worth a word.
+        let mut parts = vec![match self.took_ms {
+            ..1_000 => how.to_string(),
+            took_ms => format!("{how} {after} {}", clock(took_ms)),
+        }];
         let files = self.files.iter().take(MAX_FILES);
         parts.extend(
             files.map(|(path, added, removed)| format!("{} +{added} −{removed}", clean_line(path))),

@@ -17,6 +17,7 @@ use crate::core::shell;
 use crate::core::visible::{self, figure};
 use crate::tools::Body;
 use crate::ui::app::{App, Readiness};
+use crate::ui::diff::{self, Shape};
 use crate::ui::overlay::{Approval, Choice, Extent, Laid, Layout};
 use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
@@ -131,7 +132,7 @@ fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'static> {
 }
 
 /// It is a diff that is asked about.
-fn is_change(asked: &Approval) -> bool {
+pub(super) fn is_change(asked: &Approval) -> bool {
     matches!(asked.shown.body, Body::Edits { .. } | Body::File { .. })
 }
 
@@ -220,7 +221,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let mut lines = Vec::new();
     if whole {
         lines.extend(words(&title(asked, room), theme.text, room));
-        lines.extend(words(&asked.why, theme.dim, room));
+        lines.extend(words(&asked.because, theme.dim, room));
         lines.extend(access_line(asked, room, &theme));
     }
     let of_diff = columns
@@ -280,7 +281,22 @@ fn asked_lines(
         Body::Subject | Body::Plan(_) => asked.call.subject(),
     };
     let mut lines = code(about, theme.text, usize::from(columns));
-    let changes = change_lines(&asked.shown, columns, with_head, theme);
+    // Where the file is known, the change has its numbers and the lines around it.
+    let changes = match &asked.edit {
+        Some((before, after)) if !with_head => {
+            let shape = Shape {
+                width: columns,
+                max_lines: None,
+                theme,
+            };
+            let mut lines = diff::file(Some(before), after, &shape).lines;
+            // The numbers say that something is before the first line.
+            let is_gap = |line: &Line<'_>| line.to_string().trim() == "⋯";
+            lines.drain(..usize::from(lines.first().is_some_and(is_gap)));
+            lines
+        }
+        _ => change_lines(&asked.shown, columns, with_head, theme),
+    };
     lines.extend(changes);
     lines
 }
@@ -304,7 +320,7 @@ fn words(text: &str, style: ratatui::style::Style, room: usize) -> Vec<Line<'sta
 }
 
 fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
-    words(&asked.why, theme.dim, room)
+    words(&asked.because, theme.dim, room)
 }
 
 /// How far the command would reach, in one row.

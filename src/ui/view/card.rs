@@ -7,8 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{asking_keys, centred, words_below};
-use super::status::mode_words;
+use super::over::{asking_keys_in, centred, words_below};
 use crate::core::entry::Mode;
 use crate::session::{Details, Offer, ago, clock, short_id};
 use crate::ui::app::{App, Overlay, Readiness};
@@ -63,28 +62,31 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 type Key = (&'static str, &'static str);
 
 /// In columns, one below the other in each.
-const KEYS: [[Key; 2]; 3] = [
+const KEYS: [[Key; 2]; 4] = [
     [("Enter", "resume"), ("x", "dismiss")],
     [("n", "something new"), ("f", "fork")],
     [("h", "history"), ("q", "leave")],
+    [("?", "keys"), ("", "")],
 ];
-const HELD_KEYS: [[Key; 2]; 3] = [
+const HELD_KEYS: [[Key; 2]; 4] = [
     [("Enter", "watch it"), ("t", "take it over")],
     [("n", "something new"), ("f", "fork")],
     [("h", "history"), ("q", "leave")],
+    [("?", "keys"), ("", "")],
 ];
-const KEY_COLUMNS: [(usize, usize); 3] = [(7, 19), (3, 21), (3, 8)];
-const GRID_COLUMNS: usize = 61;
+const KEY_COLUMNS: [(usize, usize); 4] = [(7, 19), (3, 21), (3, 12), (3, 4)];
+const GRID_COLUMNS: usize = 72;
 
 /// What keys do: a grid, below a line that says why none counts yet; one after the other where it
 /// is narrow.
-fn key_lines(app: &App, keys: &[[Key; 2]; 3], columns: usize) -> Vec<Line<'static>> {
+fn key_lines(app: &App, keys: &[[Key; 2]; 4], columns: usize) -> Vec<Line<'static>> {
     let theme = &app.theme;
     if columns < GRID_COLUMNS {
-        let keys = keys.as_flattened().iter();
-        let keys: Vec<String> = keys.map(|(key, what)| format!("{key} {what}")).collect();
-        let keys = [asking_keys(app, &keys.join(" · "))];
-        return wrap(&keys, columns, &[], &[], Break::Words);
+        // Those that lead on first: what has no room is left out.
+        let order = [(0, 0), (1, 0), (2, 1), (2, 0), (1, 1), (0, 1), (3, 0)];
+        let keys = order.map(|(column, row)| keys[column][row]);
+        let keys = keys.map(|(key, what)| format!("{key} {what}"));
+        return vec![Line::from(asking_keys_in(app, &keys.join(" · "), columns))];
     }
     let (why, key_style) = match app.readiness() {
         Readiness::Armed => ("", theme.accent),
@@ -131,24 +133,32 @@ fn offer_lines(
     // A name that was given says more than the last message.
     let request = details.and_then(|details| details.request.as_deref());
     let title = offer.info.title.as_deref().or(request);
-    let title = title.unwrap_or("untitled");
+    let shown = title.unwrap_or("untitled");
+    let title = shown;
     let title = clip(&clean_line(title), columns.saturating_sub(2));
     let mut lines = vec![Line::from(vec![
         Span::styled(mark, theme.accent),
         Span::styled(title, theme.text),
     ])];
-    let age = ago((now_ms - offer.info.updated_ms).max(0));
+    let since = |at_ms: i64| ago((now_ms - at_ms).max(0));
     let how = match (&offer.held_by, details) {
         (Some(0), _) => "open in another process".to_string(),
         (Some(pid), _) => format!("open in process {pid}"),
-        (None, Some(details)) => details.how.clone(),
-        (None, None) => "unfinished".to_string(),
+        (None, Some(details)) => {
+            let why = details.failure.as_ref();
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("{} {} ago{why}", details.how, since(details.since_ms))
+        }
+        (None, None) => format!("unfinished {} ago", since(offer.info.updated_ms)),
     };
-    let entries = count(offer.info.entries, "entry");
-    let mut facts = vec![format!("{how} {age} ago"), entries];
-    if let Some(details) = details {
-        facts.push(mode_words(details.mode).to_string());
+    let mut facts = vec![how];
+    match details {
+        Some(details) if details.mode != Mode::Default => {
+            facts.push(details.mode.words().to_string());
+        }
+        _ => {}
     }
+    facts.push(count(offer.info.entries, "entry"));
     facts.push(short_id(&offer.info.id).to_string());
     let facts = clean_line(&facts.join(" · ")).into_owned();
     let before = [Span::raw(indent)];
@@ -156,7 +166,7 @@ fn offer_lines(
     lines.extend(wrap(&facts, columns, &before, &before, Break::Words));
     if let Some(details) = details {
         lines.extend(
-            detail_lines(details, since_look, columns, theme)
+            detail_lines(details, shown, since_look, columns, theme)
                 .into_iter()
                 .map(|mut line| {
                     line.spans.insert(0, Span::raw(indent));
@@ -209,6 +219,7 @@ fn told_short(
 
 fn detail_lines(
     details: &Details,
+    title: &str,
     since_look: i64,
     columns: usize,
     theme: &Theme,
@@ -222,7 +233,8 @@ fn detail_lines(
         let words = "it runs without asking";
         lines.extend(all(("!", theme.warn), "mode", words, text));
     }
-    if let Some(request) = &details.request {
+    // The title says it already when nothing was said since.
+    if let Some(request) = details.request.as_ref().filter(|r| r.as_str() != title) {
         lines.extend(all(blank, "last", request, text));
     }
     for running in &details.running {
@@ -247,7 +259,11 @@ fn detail_lines(
         tell(blank, "was at", doing, text);
     }
     if let Some(step) = &details.plan_step {
-        tell(("▸", text), "plan", step, text);
+        let name = match details.plan_at {
+            Some((at, of)) => format!("plan {at}/{of}"),
+            None => "plan".to_string(),
+        };
+        tell(("▸", text), &name, step, text);
     }
     if let Some(typed) = &details.typed {
         tell(("✎", text), "typed", typed, text);

@@ -3,7 +3,14 @@
 use ratatui::text::{Line, Span};
 
 use crate::ui::app::App;
-use crate::ui::text::short;
+use crate::ui::text::{clip, short};
+
+/// For the names of the parts, where there is room.
+const NAME_COLUMNS: usize = 26;
+/// Of the box around them.
+const FRAME_COLUMNS: usize = 6;
+/// The glyph before a name, and the figures behind it.
+const FIGURE_COLUMNS: usize = 18;
 
 /// How full the context is, in lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
@@ -11,12 +18,16 @@ pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let Some(gauge) = &app.now.gauge else {
         return vec![Line::styled("no session is open", theme.dim)];
     };
+    // A part has one row, however narrow it is.
+    let room = usize::from(app.size.0).saturating_sub(FRAME_COLUMNS + FIGURE_COLUMNS);
+    let name_columns = room.min(NAME_COLUMNS);
     let row = |style, cell: &'static str, name: &str, tokens: u64| {
         let percent = tokens * 100 / gauge.window.max(1);
+        let name = clip(name, name_columns);
         Line::from(vec![
             Span::styled(format!(" {cell} "), style),
             Span::styled(
-                format!("{name:<26}{:>9}  {percent:>3}%", short(tokens)),
+                format!("{name:<name_columns$}{:>9}  {percent:>3}%", short(tokens)),
                 theme.text,
             ),
         ])

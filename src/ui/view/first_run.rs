@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::over::{asking_keys, boxed, centred, words_below};
+use super::over::{asking_keys_in, boxed, centred, words_below};
 use crate::ui::app::{App, Overlay};
 use crate::ui::overlay::{Provider, Row};
 use crate::ui::text::{Break, clean_line, clip, wrap};
@@ -15,7 +15,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     };
     let theme = &app.theme;
-    let width = area.width.min(90);
+    let width = area.width.saturating_sub(2).min(90);
     let columns = usize::from(width.saturating_sub(4));
     let mut lines = Vec::new();
     let mut put = |text: &str, style, before: &'static str| {
@@ -52,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let choices = lines.len();
     for (place, row) in rows.enumerate() {
         let (mark, style) = match place == first.at {
-            true => ("▸ ", theme.accent),
+            true => ("› ", theme.accent),
             false => ("  ", theme.text),
         };
         lines.push(Line::styled(
@@ -60,20 +60,23 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             style,
         ));
     }
-    lines.push(Line::default());
     let keys = match (first.has_others(), first.shows_others) {
-        (false, _) => "Enter chooses · q quits",
-        (true, false) => "Enter chooses · m more providers · q quits",
-        (true, true) => "Enter chooses · m back · q quits",
+        (false, _) => "Enter chooses · q leave · ? keys",
+        (true, false) => "Enter chooses · q leave · m more providers · ? keys",
+        (true, true) => "Enter chooses · q leave · m back · ? keys",
     };
-    lines.push(Line::from(asking_keys(app, keys)));
-    lines.extend(words_below(app, columns));
-    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let mut below = vec![Line::from(asking_keys_in(app, keys, columns))];
+    below.extend(words_below(app, columns));
     // The choice that is made and the keys stay in sight.
-    let over = lines
-        .len()
-        .saturating_sub(usize::from(area.height.saturating_sub(2)));
+    let room = usize::from(area.height).saturating_sub(2 + below.len());
+    if lines.len() < room {
+        lines.push(Line::default());
+    }
+    let over = lines.len().saturating_sub(room);
     lines.drain(..over.min(choices + first.at));
+    lines.truncate(room);
+    lines.extend(below);
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(
         frame,
         centred(area, width, height),

@@ -11,10 +11,13 @@ mod first_run;
 mod key_entry;
 mod over;
 mod review;
+mod sheet;
 mod status;
+mod welcome;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
@@ -22,8 +25,9 @@ use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
-use crate::core::text::in_one_line;
+use crate::core::text::{count, in_one_line};
 use crate::core::visible::{visible, without_cosmetics};
+use crate::engine::FilesWork;
 use crate::session::clock;
 
 pub use context::context_lines;
@@ -56,14 +60,23 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         return;
     }
     match &app.overlay {
-        Overlay::Card(_) => return card::draw(frame, area, app),
-        Overlay::FirstRun(_) => return first_run::draw(frame, area, app),
         Overlay::Key(entry) if entry.back.is_some() => return key_entry::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
         Overlay::Review(_) => return review::draw(frame, area, app),
-        _ => {}
+        Overlay::Rewind(_) => return over::rewind(frame, area, app),
+        _ => page(frame, area, app),
     }
-    conversation(frame, area, app);
+    let floats = matches!(
+        app.overlay,
+        Overlay::Viewer(_)
+            | Overlay::Key(_)
+            | Overlay::Picker(_)
+            | Overlay::Confirm { .. }
+            | Overlay::Trust(_)
+    );
+    if floats {
+        dim(frame, area, app);
+    }
     match &app.overlay {
         Overlay::Viewer(_) => over::viewer(frame, area, app),
         Overlay::Key(_) => key_entry::draw(frame, area, app),
@@ -72,6 +85,28 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         Overlay::Trust(_) => over::trust(frame, area, app),
         _ => {}
     }
+}
+
+/// What a box may lie over: the card or the first screen, else the conversation.
+fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    if let Some(behind) = app.behind.take() {
+        let over = std::mem::replace(&mut app.overlay, *behind);
+        page(frame, area, app);
+        let behind = std::mem::replace(&mut app.overlay, over);
+        app.behind = Some(Box::new(behind));
+        return;
+    }
+    match &app.overlay {
+        Overlay::Card(_) => card::draw(frame, area, app),
+        Overlay::FirstRun(_) => first_run::draw(frame, area, app),
+        _ => conversation(frame, area, app),
+    }
+}
+
+/// What lies below a box is still there, and does not ask for an eye.
+fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
+    let style = Style::reset().patch(app.theme.dim);
+    frame.buffer_mut().set_style(area, style);
 }
 
 fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -84,6 +119,14 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let ask_rows = match is_asked {
         true => ask::height(app, area, left),
         false => 0,
+    };
+    // A change stands directly below its own line of the conversation.
+    let is_bare = going_on
+        .iter()
+        .all(|line| line.to_string().trim().is_empty());
+    let going_on = match is_asked && is_bare {
+        true => Vec::new(),
+        false => going_on,
     };
     let middle = u16::try_from(going_on.len()).unwrap_or(0);
     let middle = middle.min(area.height.saturating_sub(ask_rows + box_rows + 2));
@@ -98,6 +141,10 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     app.seen_height = usize::from(above.height);
     transcript(frame, above, app);
     frame.render_widget(Paragraph::new(going_on), between);
+    if app.composer.has_list() && !is_asked {
+        dim(frame, above, app);
+        dim(frame, between, app);
+    }
     if is_asked {
         ask::draw(frame, asked, app, left);
     }
@@ -107,8 +154,8 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         _ => {
             let layout = composer_styles(app);
             let below = within_margin(below);
-            app.composer
-                .draw(frame, below, &layout, matches!(app.overlay, Overlay::None));
+            let has_keys = matches!(app.overlay, Overlay::None) && app.last_here.at.is_none();
+            app.composer.draw(frame, below, &layout, has_keys);
             placeholder(frame, below, app);
         }
     }
@@ -193,20 +240,16 @@ fn composer_styles(app: &App) -> super::composer::ComposerStyles {
 }
 
 fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if app.transcript.blocks.is_empty() && app.transcript.stream.is_empty() {
-        let lines = welcome(app);
-        let height = u16::try_from(lines.len()).unwrap_or(0).min(area.height);
-        let at = Rect {
-            y: area.y + (area.height - height) / 2,
-            height,
-            ..area
-        };
-        frame.render_widget(Paragraph::new(lines), at);
-        return;
+    if app.shows_start() {
+        return welcome::draw(frame, area, app);
     }
     let height = usize::from(area.height);
     let (mut layout, transcript) = app.layout_context();
     let mut lines = transcript.visible(height, &mut layout);
+    if app.asked.as_ref().is_some_and(ask::is_change) {
+        let is_blank = |line: &mut Line<'_>| line.to_string().trim().is_empty();
+        while lines.pop_if(is_blank).is_some() {}
+    }
     // A short conversation stands at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
     let area = Rect {
@@ -231,42 +274,6 @@ fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
         frame.render_widget(line, row);
     }
 }
-
-fn welcome(app: &App) -> Vec<Line<'static>> {
-    let theme = &app.theme;
-    let columns = usize::from(app.size.0);
-    let said = |text: &str| Line::styled(text.to_string(), theme.dim);
-    let keys = |pairs: &[(&str, &str)]| {
-        let mut spans = Vec::new();
-        for (key, what) in pairs {
-            spans.push(Span::styled(format!("{key}  "), theme.text));
-            spans.push(Span::styled(format!("{what:<24}"), theme.dim));
-        }
-        Line::from(spans)
-    };
-    let mut lines = vec![Line::styled("rewake", theme.heading())];
-    if columns >= WELCOME_COLUMNS + 4 {
-        lines.extend([
-            said("Every step is on disk before it counts."),
-            said("Kill it at any instant: the next start resumes."),
-            Line::default(),
-            keys(&[("@", "mention a file"), ("/", "commands")]),
-            keys(&[("!", "a shell command"), ("?", "keys")]),
-            keys(&[("F2", "history")]),
-        ]);
-    } else {
-        lines.extend([keys(&[("/", "commands")]), keys(&[("?", "keys")])]);
-    }
-    // The block stands in the middle, its lines do not.
-    let left = columns.saturating_sub(WELCOME_COLUMNS.min(columns)) / 2;
-    for line in &mut lines {
-        line.spans.insert(0, Span::raw(" ".repeat(left)));
-    }
-    lines
-}
-
-/// The widest line of what an empty session shows.
-const WELCOME_COLUMNS: usize = 48;
 
 /// Between the conversation and the box: the plan, what is queued, what is being done.
 fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
@@ -329,6 +336,24 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
         .collect()
 }
 
+/// What is done with the files, which a person waits for.
+fn files_work(app: &App) -> String {
+    match app.files_work {
+        Some(FilesWork::SettingBack { done, all }) if done > 0 => {
+            format!("files are being set back, {done} of {all} · this is not stopped")
+        }
+        Some(FilesWork::SettingBack { all, .. }) => {
+            let files = count(all, "file");
+            format!("{files} being laid out, to be set back · this is not stopped")
+        }
+        Some(FilesWork::Looking { seen }) => format!(
+            "looking at the files first, {} seen · Ctrl+X w waits for it · Esc stops",
+            count(seen, "file")
+        ),
+        None => String::new(),
+    }
+}
+
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
     if app.is_leaving() {
@@ -354,6 +379,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     let (text, style) = match app.phase {
         Phase::Starting => ("looking for unfinished work …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
+        Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
         Phase::Working { since_ms } if app.asked.is_none() => {
             let age = clock((app.now_ms - since_ms).max(0));
             (format!("working {age}{} · Esc stops", pace(app)), theme.dim)

@@ -1,5 +1,6 @@
 //! What lies over the conversation: boxes with text, lists, questions.
 
+use super::sheet;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -11,6 +12,10 @@ use crate::ui::app::{App, Overlay, Readiness};
 use crate::ui::overlay::Extent;
 use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
+use crate::ui::transcript::LayoutContext;
+
+/// With fewer rows only what must be seen is.
+const SMALL_ROWS: u16 = 8;
 
 /// Columns below which a question cannot be read.
 const MIN_ROOM: usize = 4;
@@ -44,9 +49,27 @@ pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme)
 }
 
 pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let (theme, now_ms) = (app.theme.clone(), app.now_ms);
     if let Overlay::History(pane) = &mut app.overlay {
-        pane.draw(frame, area, &theme, now_ms);
+        let mut layout = LayoutContext {
+            width: area.width,
+            theme: &app.theme,
+            code: &mut app.code,
+            generation: app.generation,
+            now_ms: app.now_ms,
+            zone: &app.zone,
+        };
+        pane.draw(frame, area, &mut layout);
+    }
+}
+
+pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let before = match app.readiness() {
+        Readiness::Armed => None,
+        readiness => Some(not_heard_yet(readiness)),
+    };
+    let App { overlay, theme, .. } = app;
+    if let Overlay::Rewind(pane) = overlay {
+        crate::ui::rewind::draw(frame, area, pane, theme, before);
     }
 }
 
@@ -55,15 +78,21 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return;
     };
     let theme = &app.theme;
-    let columns = area.width.saturating_sub(2).min(110);
+    let most = if viewer.sheet.is_empty() { 110 } else { 124 };
+    let columns = area.width.saturating_sub(2).min(most);
     let room = usize::from(columns.saturating_sub(4));
-    let lines: Vec<Line<'static>> = viewer
-        .lines
-        .iter()
-        .flat_map(|line| wrap(&line.spans, room, &[], &[], Break::Words))
-        .collect();
+    let lines: Vec<Line<'static>> = match viewer.sheet.as_slice() {
+        [] => viewer
+            .lines
+            .iter()
+            .flat_map(|line| wrap(&line.spans, room, &[], &[], Break::Words))
+            .collect(),
+        sheet => sheet::lines(sheet, room, theme),
+    };
     let height = u16::try_from(lines.len() + 3).unwrap_or(u16::MAX);
-    let at = centred(area, columns, height.min(area.height.saturating_sub(1)));
+    // A sheet is looked at alone, and has every row.
+    let left = u16::from(viewer.sheet.is_empty());
+    let at = centred(area, columns, height.min(area.height.saturating_sub(left)));
     let title = format!(" {} ", clean_line(&viewer.title));
     let inner = boxed(frame, at, &title, theme);
     let seen = usize::from(inner.height.saturating_sub(1));
@@ -71,9 +100,10 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let mut shown: Vec<Line<'static>> = lines.iter().skip(viewer.top).take(seen).cloned().collect();
     shown.resize(seen, Line::default());
     let keys = match lines.len() > seen {
-        true => "↑↓ scroll · Esc closes",
+        true => "Esc closes · ↑↓ scroll",
         false => "Esc closes",
     };
+    let keys = hints(keys, usize::from(inner.width));
     shown.push(Line::styled(keys, theme.dim));
     super::put(frame, inner, &shown);
 }
@@ -86,11 +116,16 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let columns = area.width.saturating_sub(2).min(100);
     let shown = picker.shown();
     let note = picker.note.as_deref().map(clean_line);
-    let extra = 2 + u16::from(note.is_some());
+    let is_small = area.height < SMALL_ROWS;
+    // First go the note and the keys: what is typed and the choice stay.
+    let note = note.filter(|_| !is_small);
+    let extra = 1 + u16::from(!is_small) + u16::from(note.is_some());
     let wanted = u16::try_from(shown.len().max(1)).unwrap_or(u16::MAX);
-    let height = wanted
-        .saturating_add(extra + 2)
-        .min(area.height.saturating_sub(2));
+    let most = match is_small {
+        true => area.height,
+        false => area.height.saturating_sub(2),
+    };
+    let height = wanted.saturating_add(extra + 2).min(most);
     let at = centred(area, columns, height);
     // What is typed may hide most of it.
     let title = match picker.typed.trim() {
@@ -115,7 +150,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::styled(clip(&note, room), theme.dim));
     }
     for (place, item) in shown.iter().enumerate().skip(top).take(seen) {
-        let mark = if place == picker.at { "▸ " } else { "  " };
+        let mark = if place == picker.at { "› " } else { "  " };
         let label = clip(&clean_line(&item.label), room.saturating_sub(2));
         let left = room.saturating_sub(2 + width(&label) + 2);
         let mut line = Line::from(vec![
@@ -139,10 +174,10 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         };
         lines.push(Line::styled(what, theme.dim));
     }
-    lines.push(Line::styled(
-        "type to narrow · Enter chooses · Esc closes",
-        theme.dim,
-    ));
+    if !is_small {
+        let keys = hints("Enter chooses · Esc closes · type to narrow", room);
+        lines.push(Line::styled(keys, theme.dim));
+    }
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
@@ -201,13 +236,56 @@ pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
     Some(Line::styled(clip(&words, columns), app.theme.dim))
 }
 
+/// Hints between ` · `, as many of the first ones as there is room for.
+pub(super) fn hints(hints: &str, columns: usize) -> String {
+    let mut shown = hints;
+    while width(shown) > columns {
+        match shown.rsplit_once(" · ") {
+            Some((before, _)) => shown = before,
+            None => return clip(shown, columns),
+        }
+    }
+    shown.to_string()
+}
+
+/// What stands before keys that are not heard yet.
+fn not_heard_yet(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Armed => "",
+        Readiness::Behind => "Tab first, then ",
+        Readiness::Quiet => "a moment … ",
+    }
+}
+
+/// [`asking_keys`] in one row.
+pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
+    let before = not_heard_yet(app.readiness());
+    let style = match app.readiness() {
+        Readiness::Armed => app.theme.accent,
+        _ => app.theme.dim,
+    };
+    let first = keys.split(" · ").next().unwrap_or_default();
+    // That they are dim says it too.
+    let before = match width(before) + width(first) <= columns {
+        true => before,
+        false if app.readiness() == Readiness::Behind => "Tab first",
+        false => "",
+    };
+    let words = match before {
+        "Tab first" => before.to_string(),
+        before => hints(&format!("{before}{keys}"), columns),
+    };
+    Span::styled(words, style)
+}
+
 /// The keys of what asks, which are dim until they are heard.
 pub(super) fn asking_keys(app: &App, keys: &str) -> Span<'static> {
-    match app.readiness() {
-        Readiness::Armed => Span::styled(keys.to_string(), app.theme.accent),
-        Readiness::Behind => Span::styled(format!("Tab first, then {keys}"), app.theme.dim),
-        Readiness::Quiet => Span::styled(format!("a moment … {keys}"), app.theme.dim),
-    }
+    let style = match app.readiness() {
+        Readiness::Armed => app.theme.accent,
+        _ => app.theme.dim,
+    };
+    let before = not_heard_yet(app.readiness());
+    Span::styled(format!("{before}{keys}"), style)
 }
 
 /// A question, what it is about, and the keys that answer it, which stay when the rest scrolls.
@@ -237,9 +315,14 @@ fn question_box(
                 .flat_map(|line| in_rows(line, theme.heading())),
         );
     }
-    let keys = wrap(&[asking_keys(app, keys)], room, &[], &[], Break::Words);
-    let words = words_below(app, room);
-    let fixed = 1 + keys.len() + usize::from(words.is_some());
+    let is_small = area.height < SMALL_ROWS;
+    let keys = match is_small {
+        true => vec![Line::from(asking_keys_in(app, "y yes · n no", room))],
+        false => wrap(&[asking_keys(app, keys)], room, &[], &[], Break::Words),
+    };
+    let words = words_below(app, room).filter(|_| !is_small);
+    let gap = usize::from(!is_small);
+    let fixed = gap + keys.len() + usize::from(words.is_some());
     let most = usize::from(area.height).saturating_sub(2);
     let rows = match lines.len() + fixed <= most {
         true => lines.len(),
@@ -263,7 +346,7 @@ fn question_box(
         let text = format!("↑↓ {what} · {first}–{last} of {all}");
         shown.push(Line::styled(clip(&text, room), style));
     }
-    shown.push(Line::default());
+    shown.extend((gap > 0).then(Line::default));
     shown.extend(keys);
     shown.extend(words);
     let height = u16::try_from(shown.len() + 2).unwrap_or(u16::MAX);

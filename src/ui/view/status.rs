@@ -88,16 +88,6 @@ fn model(app: &App, with_provider: bool) -> String {
     }
 }
 
-/// The mode in words.
-pub(super) fn mode_words(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Default => "asks first",
-        Mode::AcceptEdits => "edits freely",
-        Mode::Plan => "plans only",
-        Mode::BypassPermissions => "asks nothing",
-    }
-}
-
 fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
     let theme = &app.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
@@ -108,7 +98,7 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
             Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
         };
         spans.push(dim(" · ".to_string()));
-        spans.push(Span::styled(mode_words(app.now.mode), style));
+        spans.push(Span::styled(app.now.mode.words(), style));
     }
     let background = app.now.background.len();
     if background > 0 && has(Part::Mode) {

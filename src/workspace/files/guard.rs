@@ -37,6 +37,12 @@ pub fn grain(path: &Path) -> Duration {
     }
 }
 
+/// Whether the kernel is told of every change of the file system that a path lies on: not where
+/// another machine or a program of its own may change it.
+pub fn tells_of_changes(path: &Path) -> bool {
+    is_exact(path)
+}
+
 /// ext, xfs, btrfs, f2fs, zfs, bcachefs, tmpfs and overlayfs keep times as the kernel's clock has them.
 #[cfg(target_os = "linux")]
 fn is_exact(path: &Path) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! [`Coverage`] says which files count, [`guard`] whether a folder can be looked after at all,
 //! [`Cache`] is what was found last time, and [`verify()`] finds what changed since. What the
-//! contents are kept in is not known here: they are handed out as they are read.
+//! contents are kept in is not known here: they are handed out as they are read. A [`Watch`] in front of
+//! it says where to look, so that a look costs nothing where nothing changed.
 //!
 //! Invariant: nothing is written but by [`restore()`], no link is followed below the root, nothing is opened but
 //! regular files and folders, and nothing below `.git` is looked at but its `info/exclude`.
@@ -14,10 +15,12 @@ mod merge;
 mod read;
 mod restore;
 mod verify;
+mod watch;
 
 pub use cache::Cache;
 pub use cover::{Coverage, CoverageError, is_secret};
 pub use merge::merge3;
 pub use read::item_at;
 pub use restore::{CutShort, Done, Order, Point, restore};
-pub use verify::{Content, Pending, Progress, Stopped, one, verify};
+pub use verify::{Content, Pending, Progress, Stopped, Wanted, one, verify};
+pub use watch::{Dirty, Unwatched, Watch, max_watches};

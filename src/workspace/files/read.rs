@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::cache::Stamp;
 use super::cover::is_secret;
-use crate::config::is_in_use;
+use crate::config::{is_in_use, is_linked_key};
 use crate::core::tree::{ContentHash, Item, Marked};
 use crate::workspace::handle::Folder;
 
@@ -96,6 +96,13 @@ fn steady(
         let before = sys::fstat(&file)?;
         if !FileType::from_raw_mode(before.st_mode).is_file() {
             return Ok(Found::Gone);
+        }
+        if is_linked_key(&file) {
+            return Ok(Found::Item {
+                stamp,
+                item: marker(Marked::Secret, &stamp),
+                content: None,
+            });
         }
         stamp = Stamp::of(&before);
         let mut content =

@@ -22,10 +22,12 @@ use rustix::io::Errno;
 use super::cache::{Cache, FileState, FolderState, RuleFile, Slot, Stamp, joined};
 use super::cover::Coverage;
 use super::read::{self, Found, bare};
+use super::watch::{Dirty, Watch};
 use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes};
 use crate::workspace::handle::Folder;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::regular;
+use part::Part;
 
 /// Each open folder on the way down takes a handle: what lies deeper is only named.
 const MAX_DEPTH: usize = 200;
@@ -96,37 +98,72 @@ impl Clock {
     }
 }
 
-/// Looks at every covered path. What changed since `cache` was made is added to `pending`, with
-/// its content given to `keep`. `grain`: how far apart two changes must be to have different times.
+/// How a workspace is looked at.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    pub coverage: &'a Coverage,
+    /// How far apart two changes must be to have different times.
+    pub grain: Duration,
+    pub progress: &'a Progress,
+    /// Told of the folders, so that it can say where something changed afterwards.
+    pub watch: Option<&'a mut Watch>,
+    /// Where something changed since the last look, as the watch said.
+    pub dirty: Dirty,
+    /// Every covered path is looked at, whatever the watch said.
+    pub is_whole: bool,
+}
+
+/// Looks at every covered path, or at those that may have changed. What changed since `cache` was
+/// made is added to `pending`, with its content given to `keep`. `None`: all that is in `cache` then
+/// is new, so there is no need to tell.
 ///
 /// # Errors
 /// [`Stopped`]; what was found until then is in `cache` and in `pending`.
 pub fn verify(
-    coverage: &Coverage,
-    grain: Duration,
+    wanted: Wanted<'_>,
     cache: &mut Cache,
-    pending: &mut Pending,
+    pending: Option<&mut Pending>,
     keep: &mut dyn FnMut(Content<'_>) -> Result<(), String>,
-    progress: &Progress,
 ) -> Result<(), Stopped> {
-    progress.files.store(0, Ordering::Relaxed);
+    let coverage = wanted.coverage;
+    wanted.progress.files.store(0, Ordering::Relaxed);
     let failed = |error: io::Error| failed(&coverage.root, error);
     let root = Folder::open(&coverage.root).map_err(failed)?;
     let stat = sys::fstat(root.as_fd()).map_err(|e| failed(e.into()))?;
     let mut look = Look {
         coverage,
-        clock: Clock::now(grain),
+        clock: Clock::now(wanted.grain),
         device: stat.st_dev,
         pending,
         keep,
-        progress,
+        progress: wanted.progress,
         rules: Rules::new(&coverage.root),
+        watch: wanted.watch,
+        has_listed: false,
     };
     let above = look.rule_files(rules_above(&coverage.root), &cache.above);
     cache.root.is_stale |= above != cache.above;
     cache.above = above;
     let fd = root.as_fd().try_clone_to_owned().map_err(failed)?;
-    look.folder(&fd, &mut cache.root, &[], 0)
+    if let Dirty::Paths(paths) = &wanted.dirty {
+        part::distrust(cache, paths);
+    }
+    let part = match wanted.dirty {
+        Dirty::Paths(mut paths) if !wanted.is_whole && look.may_trust(cache, &stat) => {
+            paths.extend(look.changed_excludes(cache));
+            Part::of(&paths)
+        }
+        Dirty::Paths(_) | Dirty::All => None,
+    };
+    let looked = match part {
+        Some(part) => look.part(&fd, &mut cache.root, &[], 0, &part),
+        None => look.folder(&fd, &mut cache.root, &[], 0),
+    };
+    if look.has_listed {
+        cache.excludes.clear();
+        collect_excludes(&cache.root, &[], &mut cache.excludes);
+    }
+    looked
 }
 
 /// A path below the root, and what lies there now with its content. Nothing lies there: `None`.
@@ -252,7 +289,8 @@ fn rules_above(root: &Path) -> Vec<PathBuf> {
     files.collect()
 }
 
-const RULES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+const EXCLUDE: &str = ".git/info/exclude";
+const RULES: [&str; 3] = [".ignore", ".gitignore", EXCLUDE];
 
 /// As those who read them do, who do not use a larger one.
 const MAX_RULE_BYTES: u64 = 1024 * 1024;
@@ -262,10 +300,13 @@ struct Look<'a> {
     clock: Clock,
     /// Of the root.
     device: sys::Dev,
-    pending: &'a mut Pending,
+    pending: Option<&'a mut Pending>,
     keep: &'a mut dyn FnMut(Content<'_>) -> Result<(), String>,
     progress: &'a Progress,
     rules: Rules,
+    watch: Option<&'a mut Watch>,
+    /// A folder was listed: there may be rules that were not there.
+    has_listed: bool,
 }
 
 impl Look<'_> {
@@ -288,6 +329,30 @@ impl Look<'_> {
             RuleFile { path, stamp, hash }
         };
         paths.into_iter().map(now).collect()
+    }
+
+    /// Whether what is not dirty is as it was: what is watched is what lies there, and no rules
+    /// changed where nothing is watched.
+    fn may_trust(&self, cache: &Cache, root: &Stat) -> bool {
+        let is_known = |watch: &&mut Watch| watch.knows(&[], folder_id(root));
+        self.watch.as_ref().is_some_and(is_known) && cache.root.is_listed && !cache.root.is_stale
+    }
+
+    /// The folders with a repository of their own whose `info/exclude` is not what it was: nothing
+    /// below `.git` is watched.
+    fn changed_excludes(&self, cache: &Cache) -> Vec<PathBytes> {
+        let is_other = |file: &&(PathBytes, RuleFile)| {
+            let now = self.rule_files(vec![file.1.path.clone()], std::slice::from_ref(&file.1));
+            now.first() != Some(&file.1)
+        };
+        let changed = cache.excludes.iter().filter(is_other);
+        changed.map(|(folder, _)| joined(folder, b".git")).collect()
+    }
+
+    fn report(&mut self, at: &[u8], change: impl FnOnce() -> Change) {
+        if let Some(pending) = &mut self.pending {
+            pending.insert(at.to_vec(), change());
+        }
     }
 
     fn absolute(&self, path: &[u8]) -> PathBuf {
@@ -326,6 +391,10 @@ impl Look<'_> {
         depth: usize,
     ) -> Result<(), Stopped> {
         // A rule that was changed where it lies, which the folder's own stamp does not show.
+        if let Some(watch) = &mut self.watch {
+            let stat = sys::fstat(fd).map_err(|e| failed(&self.coverage.root, e.into()))?;
+            watch.enter(fd.as_fd(), path, folder_id(&stat));
+        }
         let paths = state.rules.iter().map(|file| file.path.clone()).collect();
         let rules = self.rule_files(paths, &state.rules);
         let changed = rules != state.rules;
@@ -384,6 +453,7 @@ impl Look<'_> {
             below.is_stale |= changed;
         }
         state.rules = rules;
+        self.has_listed = true;
         state.is_listed = true;
         state.is_stale = false;
         state.has_entered = false;
@@ -422,9 +492,12 @@ impl Look<'_> {
     /// What was known of a name is not so any more. `left`: it is there still, and not covered.
     fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
         if let Some(Slot::Known(_)) = state.files.remove(name) {
-            self.pending.insert(at.to_vec(), Change::Gone { left });
+            self.report(at, || Change::Gone { left });
         }
         if let Some(mut below) = state.folders.remove(name) {
+            if let Some(watch) = &mut self.watch {
+                watch.leave(at);
+            }
             let files: Vec<Vec<u8>> = below.files.keys().cloned().collect();
             let folders: Vec<Vec<u8>> = below.folders.keys().cloned().collect();
             for name in files.into_iter().chain(folders) {
@@ -443,33 +516,32 @@ impl Look<'_> {
         let mut gone = Vec::new();
         for (name, slot) in &mut state.files {
             self.count()?;
-            let at = joined(path, name);
             let stat = match sys::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT | Errno::NOTDIR) => {
-                    gone.push((name.clone(), at));
+                    gone.push(name.clone());
                     continue;
                 }
-                Err(e) => return Err(failed(&self.absolute(&at), e.into())),
+                Err(e) => return Err(failed(&self.absolute(&joined(path, name)), e.into())),
             };
             let stamp = Stamp::of(&stat);
             if is_folder(&stamp) {
                 // Only named, for it could not be entered: it may be possible now.
-                gone.push((name.clone(), at));
+                gone.push(name.clone());
                 continue;
             }
             match slot {
                 Slot::Known(known) if known.stamp == stamp && !known.is_racy => {}
                 slot => {
-                    if !self.file(fd, name, &at, &stat, slot)? {
-                        gone.push((name.clone(), at));
+                    if !self.file(fd, name, &joined(path, name), &stat, slot)? {
+                        gone.push(name.clone());
                     }
                 }
             }
         }
         let is_steady = gone.is_empty();
-        for (name, at) in gone {
-            self.forget(state, &name, &at, false);
+        for name in gone {
+            self.forget(state, &name, &joined(path, &name), false);
         }
         Ok(is_steady)
     }
@@ -519,16 +591,16 @@ impl Look<'_> {
                 };
                 (self.keep)(content).map_err(Stopped::NotKept)?;
             }
-            let change = Change::Put {
+            self.report(at, || Change::Put {
                 item: item.clone(),
                 entered,
-            };
-            self.pending.insert(at.to_vec(), change);
+            });
         }
+        // It may be readable a moment later, with the same stamp.
         let is_unsteady = matches!(
             &item,
             Item::Marker {
-                why: Marked::Unsteady,
+                why: Marked::Unsteady | Marked::Unreadable,
                 ..
             }
         );
@@ -559,17 +631,29 @@ impl Look<'_> {
             }
         }
         for (name, at, why, stamp) in named {
-            self.forget(state, &name, &at, false);
-            let item = bare(why);
-            self.pending.insert(at, Change::put(item.clone()));
-            let known = FileState {
-                stamp,
-                is_racy: false,
-                item,
-            };
-            state.files.insert(name, Slot::Known(known));
+            self.only_named(state, &name, at, why, stamp);
         }
         Ok(())
+    }
+
+    /// A folder that cannot be entered is kept among the files.
+    fn only_named(
+        &mut self,
+        state: &mut FolderState,
+        name: &[u8],
+        at: PathBytes,
+        why: Marked,
+        stamp: Stamp,
+    ) {
+        self.forget(state, name, &at, false);
+        let item = bare(why);
+        self.report(&at, || Change::put(item.clone()));
+        let known = FileState {
+            stamp,
+            is_racy: false,
+            item,
+        };
+        state.files.insert(name.to_vec(), Slot::Known(known));
     }
 
     fn enter(&self, fd: &OwnedFd, name: &[u8], depth: usize) -> io::Result<Entered> {
@@ -617,6 +701,24 @@ fn is_folder(stamp: &Stamp) -> bool {
     FileType::from_raw_mode(stamp.mode as sys::RawMode).is_dir()
 }
 
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "these have other types on other systems"
+)]
+fn folder_id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// The files of ignore rules that lie where nothing is watched, each with its folder.
+fn collect_excludes(state: &FolderState, path: &[u8], all: &mut Vec<(PathBytes, RuleFile)>) {
+    let excludes = state.rules.iter();
+    let excludes = excludes.filter(|file| file.path.ends_with(EXCLUDE));
+    all.extend(excludes.map(|file| (path.to_vec(), file.clone())));
+    for (name, below) in &state.folders {
+        collect_excludes(below, &joined(path, name), all);
+    }
+}
+
 /// The names in a folder, and what each is of.
 fn names(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut found = Vec::new();
@@ -655,5 +757,6 @@ fn own_rules(folder: &Path, names: &[(Vec<u8>, FileType)]) -> Vec<PathBuf> {
     files.map(|file| folder.join(file)).collect()
 }
 
+mod part;
 #[cfg(test)]
 mod tests;

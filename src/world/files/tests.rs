@@ -4,7 +4,9 @@ use std::fs;
 
 use super::*;
 use crate::core::entry::{Entry, Layers, Mode, SaveReason};
+use crate::core::tree::diff;
 use crate::store::{Batch, Head, NewSession, new_id};
+use crate::workspace::files::max_watches;
 use tempfile::TempDir;
 
 /// A workspace, and the log in which its trees are recorded.
@@ -14,6 +16,7 @@ struct Kept {
     store: Store,
     head: Head,
     last: Option<String>,
+    cause: Cause,
     _data: TempDir,
 }
 
@@ -45,13 +48,15 @@ impl Kept {
             wait: Duration::MAX,
             max_bytes: u64::MAX,
             data_dir: data.path().to_path_buf(),
+            watch: Ok(max_watches()),
         };
         Kept {
             root,
-            keeper: Keeper::new(keeping, Arc::default()),
+            keeper: Keeper::new(keeping, Arc::default(), Arc::default()),
             store,
             head,
             last: None,
+            cause: Cause::Call,
             _data: data,
         }
     }
@@ -69,10 +74,11 @@ impl Kept {
         let before = self.tree();
         let wish = Wish {
             last: self.last.clone(),
-            cause: Cause::Call,
+            cause: self.cause,
             scope,
             live: None,
             at_most: Duration::MAX,
+            is_whole: false,
         };
         match self.keeper.take(&wish).unwrap() {
             Snapshot::New(tree) => {
@@ -156,4 +162,106 @@ fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
 fn an_edit_before_the_first_look_has_everything_looked_at() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1")]);
     assert_eq!(kept.take_written("a"), ["a", "b"]);
+}
+
+/// Between two looks at everything only what the kernel told of is looked at, so what it told must
+/// not be lost.
+#[cfg(target_os = "linux")]
+#[test]
+fn behind_a_look_that_was_cut_short_everything_is_looked_at() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1"), ("sub/c", "1")]);
+    kept.take(Scope::All);
+    kept.cause = Cause::Outside;
+    kept.write("a", "2");
+    kept.write("sub/c", "2");
+    kept.keeper.progress.cancel.store(true, Ordering::Relaxed);
+    let wish = Wish {
+        last: kept.last.clone(),
+        cause: Cause::Outside,
+        scope: Scope::All,
+        live: None,
+        at_most: Duration::MAX,
+        is_whole: false,
+    };
+    assert!(kept.keeper.take(&wish).is_err());
+    kept.keeper.progress.cancel.store(false, Ordering::Relaxed);
+    assert_eq!(kept.take(Scope::All), ["a", "sub/c"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_enough_watches_everything_is_looked_at_and_it_is_said_once() {
+    let mut kept = Kept::new(&[("a", "1"), ("one/b", "1"), ("two/c", "1")]);
+    kept.keeper.watch = Watch::new(2);
+    kept.cause = Cause::Outside;
+    kept.take(Scope::All);
+    let said = kept.keeper.said.lock().unwrap().take().unwrap();
+    assert!(
+        said.contains("it has over 2 folders; leave folders out") && said.lines().count() == 1,
+        "{said}"
+    );
+    kept.write("two/c", "2");
+    assert_eq!(kept.take(Scope::All), ["two/c"]);
+    assert_eq!(*kept.keeper.said.lock().unwrap(), None);
+}
+
+/// Nothing of it is told by the kernel: a hard link elsewhere, written to.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
+    let mut kept = Kept::new(&[("a", "1")]);
+    let elsewhere = TempDir::new().unwrap();
+    let link = elsewhere.path().join("link");
+    fs::hard_link(kept.path("a"), &link).unwrap();
+    kept.take(Scope::All);
+    kept.cause = Cause::Outside;
+    fs::write(&link, "other").unwrap();
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+    kept.cause = Cause::Target;
+    assert_eq!(kept.take(Scope::All), ["a"]);
+}
+
+#[test]
+fn a_first_look_that_was_cut_short_is_no_tree() {
+    let files = [("a", "1"), ("b", "2"), ("c", "3")];
+    let mut kept = Kept::new(&files);
+    // Room for the first of them alone.
+    kept.keeper.keeping.max_bytes = 1;
+    let wish = |scope| Wish {
+        last: None,
+        cause: Cause::Call,
+        scope,
+        live: None,
+        at_most: Duration::MAX,
+        is_whole: false,
+    };
+    assert!(kept.keeper.take(&wish(Scope::All)).is_err());
+    let written = Scope::Written(kept.path("a"));
+    assert!(kept.keeper.take(&wish(written)).is_err());
+    kept.keeper.keeping.max_bytes = u64::MAX;
+    assert_eq!(kept.take(Scope::All), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_tree_that_was_not_recorded_leaves_its_changes_to_the_next() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1")]);
+    kept.take(Scope::All);
+    let first = kept.last.clone();
+    kept.write("a", "2");
+    let wish = Wish {
+        last: first.clone(),
+        cause: Cause::Call,
+        scope: Scope::All,
+        live: None,
+        at_most: Duration::MAX,
+        is_whole: false,
+    };
+    assert!(matches!(kept.keeper.take(&wish), Ok(Snapshot::New(_))));
+    kept.write("b", "2");
+    assert_eq!(kept.take(Scope::All), ["a", "b"]);
+    // The log goes on from a tree before.
+    kept.last = first;
+    assert_eq!(kept.take(Scope::All), ["a", "b"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
 }

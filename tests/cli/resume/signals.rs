@@ -52,7 +52,7 @@ fn an_interrupt_ends_the_command_and_keeps_what_it_printed() {
     assert_eq!(outcome["output"]["text"], "first words\n", "{finished:?}");
 
     let run = scene.go_on().expect(0);
-    assert_has(&run.stderr, &["stopped", "nothing is owed"]);
+    assert_has(&run.stderr, &["stopped", "nothing is unfinished"]);
     scene.live(&["-p", "-c", "go on"]).wait(LIMIT).expect(0);
     assert_has(&scene.last_request(), &["first words", "stopped", "go on"]);
     assert_eq!(scene.effects(), 1);

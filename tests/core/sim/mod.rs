@@ -266,8 +266,11 @@ fn one_process(
                 Event::Requeued(_)
                 | Event::Kept(_)
                 | Event::InputKept(_)
+                | Event::RewindPlanned(..)
+                | Event::Files(_)
                 | Event::JournalFails(_)
                 | Event::SummaryFailed(_) => {}
+                Event::Notice(text) => panic!("a notice: {text}"),
                 Event::CommandNotRun { .. } => panic!("a command was refused"),
             }
         });

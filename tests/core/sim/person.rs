@@ -406,7 +406,10 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             | Event::Context(_)
             | Event::SummaryFailed(_)
             | Event::InputKept(_)
+            | Event::RewindPlanned(..)
+            | Event::Files(_)
             | Event::JournalFails(_)
+            | Event::Notice(_)
             | Event::Kept(Ok(())) => {}
             Event::CommandNotRun { .. } => panic!("a command was refused"),
         }

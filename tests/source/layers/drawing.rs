@@ -5,7 +5,7 @@
 use super::{modules, names, sources, tokens};
 
 /// Modules that are all drawing: `ui::` and their names.
-const DRAWS: [&str; 14] = [
+const DRAWS: [&str; 15] = [
     "ansi",
     "app",
     "changes",
@@ -16,6 +16,7 @@ const DRAWS: [&str; 14] = [
     "keys",
     "markdown",
     "overlay",
+    "rewind",
     "text",
     "theme",
     "transcript",
@@ -36,7 +37,7 @@ const STD: [&str; 5] = ["env", "fs", "net", "process", "thread"];
 const ROOMS: [&str; 3] = ["command", "workspace", "world"];
 
 /// Of the store, what is only a value.
-const VALUES_OF_STORE: [&str; 3] = ["InboxId", "Message", "Queued"];
+const VALUES_OF_STORE: [&str; 4] = ["InboxId", "LeftDraft", "Message", "Queued"];
 
 /// Types that open, read or run something.
 const TYPES: [&str; 7] = [

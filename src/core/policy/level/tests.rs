@@ -228,13 +228,13 @@ fn a_question_names_the_access_and_why() {
         other => panic!("{other:?}"),
     };
     let asked = why("npm test", WORKSPACE, Mode::Default);
-    assert!(asked.starts_with("writes in the workspace; "), "{asked}");
+    assert!(asked.starts_with("it writes in the workspace; "), "{asked}");
     assert!(asked.contains("`npm`"), "{asked}");
     let asked = why("npm install", NETWORK, Mode::AcceptEdits);
-    assert!(asked.contains("uses the network; services on this machine and cloud metadata"));
+    assert!(asked.contains("it uses the network; services on this machine and cloud metadata"));
     assert_eq!(
         why("docker ps", FULL, Mode::Default),
-        "runs without a sandbox"
+        "it runs without a sandbox"
     );
     let denied = judged("touch x", WORKSPACE, Mode::Plan, "", WHOLE).decision;
     let Decision::Deny { reason } = denied else {
@@ -323,7 +323,7 @@ fn more_access_is_offered_only_where_the_rule_would_give_it() {
     };
     assert_eq!(
         why,
-        "runs without a sandbox; `git config` changes the settings of git, which no command in the sandbox may"
+        "it runs without a sandbox; `git config` changes the settings of git, which no command in the sandbox may"
     );
 }
 
@@ -347,5 +347,54 @@ proptest! {
             let judged = judged(&line, Some(Access::ALL[level]), Mode::ALL[mode], "+Bash", sandbox);
             prop_assert!(judged.decision != Decision::Allow);
         }
+    }
+}
+
+/// What a mode gives without a question, as a row of the README's table.
+fn row_of_readme(mode: Mode) -> String {
+    let place = Workspace {
+        sandbox: WHOLE,
+        ..place()
+    };
+    let runs = |permission: &Permission| {
+        let judgement = judge(permission, mode, &rules(""), &place, &DISK);
+        matches!(judgement.decision, Decision::Allow)
+    };
+    let file = |path_use| {
+        runs(&Permission::Path {
+            path_use,
+            path: "src/a.rs".into(),
+        })
+    };
+    let name = match mode {
+        Mode::BypassPermissions => "`bypassPermissions` (`--yolo`)".to_string(),
+        mode => format!("`{}`", mode.name()),
+    };
+    let files = match (file(PathUse::Read), file(PathUse::Edit)) {
+        (true, true) => "read, change",
+        (true, false) => "read",
+        (false, _) => "none",
+    };
+    let command = |access: &&Access| {
+        runs(&Permission::Command {
+            line: "sh build.sh".into(),
+            access: Some(**access),
+            background: false,
+        })
+    };
+    let commands = match Access::ALL.iter().rev().find(command) {
+        Some(Access::Full) => "any, outside of the sandbox".to_string(),
+        Some(access) => format!("any, with access `{}`", access.name()),
+        None => "none".to_string(),
+    };
+    format!("| {name} | {files} | {commands} |")
+}
+
+#[test]
+fn the_readme_says_what_each_mode_gives() {
+    let readme = include_str!("../../../../README.md");
+    for mode in Mode::ALL {
+        let row = row_of_readme(mode);
+        assert!(readme.contains(&row), "the README lacks this row: {row}");
     }
 }

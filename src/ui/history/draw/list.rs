@@ -8,10 +8,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::{MARGIN, both, typed};
-use crate::session::short_id;
+use crate::session::{Ending, Standing, short_id};
 use crate::ui::history::list::Line as Listed;
 use crate::ui::history::pane::Pane;
-use crate::ui::history::{Row, State, words};
+use crate::ui::history::{Row, words};
 use crate::ui::text::{clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
@@ -33,7 +33,10 @@ impl Pane {
         now_ms: i64,
     ) {
         let columns = usize::from(head.width);
-        frame.render_widget(Paragraph::new(self.list_head(columns, theme)), head);
+        frame.render_widget(
+            Paragraph::new(self.list_head(columns, head.height, theme)),
+            head,
+        );
         let height = usize::from(body.height);
         let mut lines = Vec::new();
         self.list.show_selected(height);
@@ -49,7 +52,7 @@ impl Pane {
         frame.render_widget(Paragraph::new(lines), body);
     }
 
-    fn list_head(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+    fn list_head(&self, columns: usize, rows: u16, theme: &Theme) -> Vec<Line<'static>> {
         let what = if self.list.in_trash {
             "Trash"
         } else {
@@ -79,11 +82,12 @@ impl Pane {
                 theme,
             ),
         };
-        vec![
-            both((what, theme.heading()), (&total, theme.dim), columns),
-            search,
-            Line::default(),
-        ]
+        let title = both((what, theme.heading()), (&total, theme.dim), columns);
+        // On the one line of a low screen what is searched for comes first.
+        match rows == 1 && !self.list.query.is_empty() {
+            true => vec![search],
+            false => vec![title, search, Line::default()],
+        }
     }
 
     fn nothing(&self) -> &'static str {
@@ -128,20 +132,22 @@ impl Pane {
         })
     }
 
-    /// What the title does not say of the row that is chosen.
+    /// What the row that is chosen does not say itself.
     fn details(&self, row: &Row) -> String {
         let mut parts = Vec::new();
-        if row.fork.is_some() {
+        let begins = row.title.trim_end_matches('…');
+        if row.is_fork {
             parts.push(format!("fork of: {}", row.title));
+        } else if !row.name.starts_with(begins) {
+            parts.push(format!("of: {}", row.title));
         }
-        let last = self.list.last_words();
-        let last = last.and_then(|last| last.by_user.as_deref());
-        // Cut titles and whole messages begin alike.
-        let is_new = |last: &&str| !last.starts_with(name(row).trim_end_matches('…'));
-        if let Some(last) = last.filter(is_new) {
-            parts.push(format!("last: {last}"));
+        if let Some(about) = self.list.about() {
+            let is_new = |last: &&String| **last != row.name;
+            let last = about.by_user.as_ref().filter(is_new);
+            parts.extend(last.map(|last| format!("last: {last}")));
+            parts.extend(about.requests.map(|requests| count(requests, "request")));
+            parts.extend(about.output.clone());
         }
-        parts.push(count(row.entries, "entry"));
         parts.join(" · ")
     }
 }
@@ -149,11 +155,6 @@ impl Pane {
 fn base(workspace: &str) -> &str {
     let name = workspace.rsplit('/').next().unwrap_or_default();
     if name.is_empty() { workspace } else { name }
-}
-
-/// Of a fork what was said last in it; its title is that of the session that it comes from.
-fn name(row: &Row) -> &str {
-    row.fork.as_deref().unwrap_or(&row.title)
 }
 
 fn session(
@@ -167,11 +168,13 @@ fn session(
         true => ("› ", theme.accent),
         false => (MARGIN, theme.text),
     };
-    let (glyph, state) = words::state(row.state);
-    let state_style = match row.state {
-        State::InUse(_) => theme.running,
-        State::Unfinished => theme.text,
-        State::Dismissed | State::Done => theme.dim,
+    let (glyph, state) = (words::glyph(row.standing), row.standing.word());
+    let state_style = match row.standing {
+        Standing::InUse { works: true, .. } => theme.running,
+        Standing::InUse { works: false, .. } => theme.text,
+        Standing::Ended(Ending::Failed) => theme.error,
+        Standing::Ended(Ending::Left | Ending::Killed) => theme.text,
+        Standing::Ended(Ending::Stopped | Ending::Dismissed | Ending::Done) => theme.dim,
     };
     let age = words::age(now_ms.saturating_sub(row.updated_ms));
     let age = format!("{age:>AGE_COLUMNS$}");
@@ -181,8 +184,8 @@ fn session(
     };
     let taken = width(mark) + 2 + 1 + width(&state) + width(&age) + MARGIN.len();
     let room = columns.saturating_sub(taken);
-    let fork = if row.fork.is_some() { "⑂ " } else { "" };
-    let title = clip(&format!("{fork}{}", name(row)), room);
+    let fork = if row.is_fork { "⑂ " } else { "" };
+    let title = clip(&format!("{fork}{}", row.name), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![
         Span::styled(mark, theme.accent),
@@ -198,8 +201,8 @@ fn session(
 pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
     let size = words::size(row.bytes);
-    let process = match row.state {
-        State::InUse(Some(pid)) => format!(" · process {pid}"),
+    let process = match row.standing {
+        Standing::InUse { pid: Some(pid), .. } => format!(" · process {pid}"),
         _ => String::new(),
     };
     let id = short_id(&row.id);

@@ -17,6 +17,7 @@ use super::keys::Hint;
 use super::pane::{Pane, Question};
 use crate::ui::text::{Break, clip, width, wrap};
 use crate::ui::theme::Theme;
+use crate::ui::transcript::LayoutContext;
 
 const MAX_HINT_LINES: usize = 3;
 /// Left and right of everything.
@@ -25,20 +26,31 @@ const CURSOR: &str = " ";
 const BETWEEN: &str = " · ";
 /// Lower, the room of rules and blank lines is used for sessions.
 const TALL: u16 = 16;
+/// And lower still, all of it is for sessions but the first line and the keys.
+const LOW: u16 = 8;
+/// So much is left of what stands at the left, or nothing stands at the right.
+const LEAST_LEFT: usize = 10;
 
 impl Pane {
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, now_ms: i64) {
+    /// `layout`: what a conversation is laid out with.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, layout: &mut LayoutContext<'_>) {
+        let (theme, now_ms) = (layout.theme, layout.now_ms);
         frame.render_widget(Clear, area);
         frame.buffer_mut().set_style(area, theme.text);
         let columns = usize::from(area.width);
         let hints = self.hint_lines(columns, theme);
-        let below = self.below(columns, theme);
+        let is_low = area.height < LOW;
+        let below = match is_low {
+            true => self.said(columns, theme).into_iter().collect(),
+            false => self.below(columns, theme),
+        };
         let said = u16::try_from(below.len()).unwrap_or(0);
         let rows = u16::try_from(hints.len()).unwrap_or(0);
         let is_tall = area.height >= TALL;
         // Below the title of the list is what is searched for.
         let head = match (self.tree.is_some(), is_tall) {
             (true, _) => 1,
+            (false, _) if is_low => 1,
             (false, true) => 3,
             (false, false) => 2,
         };
@@ -55,7 +67,7 @@ impl Pane {
         let edge = Line::styled(format!("{MARGIN}{edge}"), theme.border);
         frame.render_widget(Paragraph::new(edge), rule);
         match self.tree.is_some() {
-            true => self.draw_tree(frame, head, body, theme, today),
+            true => self.draw_tree(frame, head, body, layout, today),
             false => self.draw_list(frame, head, body, theme, now_ms),
         }
         frame.render_widget(Paragraph::new(below), line);
@@ -77,8 +89,8 @@ impl Pane {
             Line::styled(clip(&format!("{MARGIN}{text}"), room), theme.dim)
         };
         if lines.is_empty() && row.is_some() {
-            let last = self.list.last_words();
-            let last = last.and_then(|last| last.by_model.as_deref());
+            let last = self.list.about();
+            let last = last.and_then(|about| about.by_model.as_deref());
             lines.push(last.map_or_else(Line::default, |last| dim(&format!("last said: {last}"))));
         }
         lines.extend(
@@ -152,15 +164,17 @@ impl Pane {
 /// Left and right on one line, between the margins; the left is cut where there is no room.
 fn both(left: (&str, Style), right: (&str, Style), columns: usize) -> Line<'static> {
     let columns = columns.saturating_sub(2 * MARGIN.len());
-    let right_text = clip(right.0, columns);
-    let room = columns.saturating_sub(width(&right_text) + 1);
+    let least = width(left.0).min(LEAST_LEFT) + 1;
+    let has_room = width(right.0) + least <= columns;
+    let right_text = if has_room { right.0 } else { "" };
+    let room = columns.saturating_sub(width(right_text) + 1);
     let left_text = clip(left.0, room);
-    let blank = columns.saturating_sub(width(&left_text) + width(&right_text));
+    let blank = columns.saturating_sub(width(&left_text) + width(right_text));
     Line::from(vec![
         Span::raw(MARGIN),
         Span::styled(left_text, left.1),
         Span::raw(" ".repeat(blank)),
-        Span::styled(right_text, right.1),
+        Span::styled(right_text.to_string(), right.1),
     ])
 }
 

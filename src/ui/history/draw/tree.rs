@@ -11,13 +11,16 @@ use ratatui::widgets::Paragraph;
 
 use super::both;
 use crate::ui::history::pane::Pane;
-use crate::ui::history::tree::{Drawn, Line as Grown, Side, Tree};
+use crate::ui::history::tree::{Drawn, Line as Grown, Parts, Side, Tree};
 use crate::ui::history::{Point, What};
 use crate::ui::text::{clip, width};
 use crate::ui::theme::Theme;
+use crate::ui::transcript::LayoutContext;
 
 const BESIDE_COLUMNS: u16 = 100;
 const BELOW_ROWS: u16 = 14;
+/// With fewer columns for words there is no time beside them.
+const LEAST_WORDS: usize = 16;
 
 impl Pane {
     pub(super) fn draw_tree(
@@ -25,9 +28,10 @@ impl Pane {
         frame: &mut Frame<'_>,
         head: Rect,
         body: Rect,
-        theme: &Theme,
+        layout: &mut LayoutContext<'_>,
         today: Date,
     ) {
+        let theme = layout.theme;
         let Some(tree) = &mut self.tree else { return };
         let columns = usize::from(head.width);
         let entries = count(tree.entries, "entry");
@@ -46,9 +50,9 @@ impl Pane {
         match right {
             Some(right) => {
                 checkpoints(tree, frame, left, theme, today);
-                preview(tree, frame, right, theme);
+                preview(tree, frame, right, layout);
             }
-            None if tree.side == Side::Preview => preview(tree, frame, left, theme),
+            None if tree.side == Side::Preview => preview(tree, frame, left, layout),
             None => checkpoints(tree, frame, left, theme, today),
         }
     }
@@ -86,22 +90,18 @@ fn draw_rule(frame: &mut Frame<'_>, rule: Rect, theme: &Theme, side: Side) {
     frame.render_widget(Paragraph::new(lines), rule);
 }
 
-fn preview(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+fn preview(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, layout: &mut LayoutContext<'_>) {
     // A column is left free beside the rule.
-    let columns = usize::from(area.width.saturating_sub(2)).max(1);
-    let is_known = tree.preview.is_known;
-    let lines = tree.preview.visible(columns, usize::from(area.height));
-    let line = |text: &String| {
-        let style = match text.chars().next() {
-            Some('▌') => theme.text,
-            Some('·' | '─') => theme.dim,
-            _ => theme.text,
-        };
-        Line::styled(format!(" {text}"), style)
+    let beside = u16::from(area.x > 0);
+    let area = Rect {
+        x: area.x + beside,
+        width: area.width.saturating_sub(beside),
+        ..area
     };
-    let lines: Vec<Line<'static>> = match is_known {
-        true => lines.iter().map(line).collect(),
-        false => vec![Line::styled(" reading …", theme.dim)],
+    layout.width = area.width;
+    let lines = match tree.preview.is_known {
+        true => tree.preview.visible(usize::from(area.height), layout),
+        false => vec![Line::styled("  reading …", layout.theme.dim)],
     };
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -115,90 +115,91 @@ fn checkpoints(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme
     let mut lines: Vec<Line<'static>> = visible
         .map(|(at, line)| {
             let is_selected = at == tree.selected;
-            grown(tree, line, columns, theme, today, is_selected)
+            let changed = tree.changed(at);
+            grown(tree, line, changed, columns, theme, today, is_selected)
         })
         .collect();
-    let has_checkpoint = tree.points.iter().any(|p| p.what.is_checkpoint());
-    if tree.is_known && !has_checkpoint {
-        lines.push(Line::styled(
-            clip("   no checkpoint yet", columns),
-            theme.dim,
-        ));
+    if tree.is_known && tree.points.is_empty() {
+        let nothing = clip("  nothing was said yet", columns);
+        lines.push(Line::styled(nothing, theme.dim));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A line of the tree, filled to its end so that the cursor is seen as a bar.
+/// A line of the tree. `changed`: what it changed in the files, in short.
 fn grown(
     tree: &Tree,
     line: &Grown,
+    changed: Option<&str>,
     columns: usize,
     theme: &Theme,
     today: Date,
     is_selected: bool,
 ) -> Line<'static> {
-    let (text, style) = match &line.what {
-        Drawn::Older => ("… what was before".to_string(), theme.dim),
-        Drawn::Session(title) => (title.clone(), theme.heading()),
-        Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.accent),
-        Drawn::Said(at) => match tree.points.get(*at).map(|p| &p.what) {
-            Some(What::Said(words)) => (format!("▌ {words}"), theme.text),
-            _ => (String::new(), theme.text),
+    let point = |at: &usize| tree.points.get(*at);
+    let (text, style, right) = match &line.what {
+        Drawn::Older => ("… what was before".to_string(), theme.dim, None),
+        Drawn::Session(title) => (title.clone(), theme.heading(), None),
+        Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.accent, None),
+        Drawn::Said(at) => match point(at) {
+            Some(
+                it @ Point {
+                    what: What::Said(words),
+                    ..
+                },
+            ) => (format!("▌ {words}"), theme.text, Some(moment(it, today))),
+            _ => (String::new(), theme.text, None),
         },
-        Drawn::Checkpoint(at) => {
-            let text = tree
-                .points
-                .get(*at)
-                .map(|p| checkpoint(p, step(tree, *at), today));
-            (text.unwrap_or_default(), theme.text)
+        Drawn::Work(range) => {
+            let points = tree.points.get(range.clone()).unwrap_or_default();
+            (Parts::of(points.iter()).to_text(), theme.dim, None)
         }
+        Drawn::Ended(at) => match point(at).map(|point| &point.what) {
+            Some(What::Ended(words)) => (words.clone(), theme.dim, None),
+            _ => (String::new(), theme.text, None),
+        },
     };
     let (mark, over) = match is_selected {
-        true => ("▸", theme.accent),
+        true => ("›", theme.accent),
         false => (" ", Style::new()),
     };
-    let branches = match line.branches.strip_suffix("─ ") {
-        Some(branches) => format!("{branches}─{mark}"),
+    let branches = match line.branches.strip_suffix(' ') {
+        Some(branches) => format!("{branches}{mark}"),
         None => line.branches.clone(),
     };
     let branches = clip(&branches, columns);
     let room = columns.saturating_sub(width(&branches));
-    let text = clip(&text, room);
-    let blank = " ".repeat(room.saturating_sub(width(&text)));
-    Line::from(vec![
-        Span::styled(branches, theme.border.patch(over)),
-        Span::styled(text, style.patch(over)),
-        Span::styled(blank, theme.text.patch(over)),
-    ])
+    // What it changed and the time stand at the right, where they leave room for the words.
+    let fits = |right: &String| room > LEAST_WORDS + width(right);
+    let both = changed.map(|changed| match &right {
+        Some(time) => format!("{changed}  {time}"),
+        None => changed.to_string(),
+    });
+    let right = both.filter(fits).or(right.filter(fits));
+    let right = right.map_or_else(String::new, |right| format!("  {right} "));
+    let text = clip(&text, room.saturating_sub(width(&right)));
+    let blank = room.saturating_sub(width(&text) + width(&right));
+    // What failed is seen at once.
+    let parts = text.split_inclusive('✗').map(|part| {
+        let (words, mark) = match part.strip_suffix('✗') {
+            Some(words) => (words, "✗"),
+            None => (part, ""),
+        };
+        [
+            Span::styled(words.to_string(), style.patch(over)),
+            Span::styled(mark, theme.error),
+        ]
+    });
+    let mut spans = vec![Span::styled(branches, theme.border.patch(over))];
+    spans.extend(parts.flatten().filter(|span| !span.content.is_empty()));
+    spans.push(Span::raw(" ".repeat(blank)));
+    spans.push(Span::styled(right, theme.dim));
+    Line::from(spans)
 }
 
-/// The step of the plan, where it is another than at the checkpoint before.
-fn step(tree: &Tree, at: usize) -> Option<&str> {
-    let step = |point: &Point| match &point.what {
-        What::Checkpoint { plan_step, .. } => Some(plan_step.clone()),
-        What::Said(_) => None,
-    };
-    let before = tree.points.get(..at)?.iter().rev().find_map(step).flatten();
-    match &tree.points.get(at)?.what {
-        What::Checkpoint { plan_step, .. } if *plan_step != before => plan_step.as_deref(),
-        _ => None,
-    }
-}
-
-fn checkpoint(point: &Point, step: Option<&str>, today: Date) -> String {
-    let time = match point.day == today {
+fn moment(point: &Point, today: Date) -> String {
+    match point.day == today {
         true => point.time.clone(),
         false => format!("{} {}", point.day.strftime("%m-%d"), point.time),
-    };
-    let What::Checkpoint { reason, files, .. } = &point.what else {
-        return time;
-    };
-    let mut text = format!("{time} {reason}");
-    if !files.is_empty() {
-        text.push_str(&format!(" · changed {}", files.join(", ")));
     }
-    if let Some(step) = step {
-        text.push_str(&format!(" · step: {step}"));
-    }
-    text
 }

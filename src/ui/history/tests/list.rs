@@ -10,7 +10,10 @@ use super::*;
 fn sessions_stand_under_their_folders_and_days() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.pane.list.rows[1].state = State::InUse(Some(4_242));
+    play.pane.list.rows[1].standing = Standing::InUse {
+        pid: Some(4_242),
+        works: true,
+    };
     play.keys(&[KeyCode::Down]);
     play.screens("list");
 }
@@ -39,7 +42,7 @@ fn deleting_asks_and_can_be_undone() {
     let title = play.title().to_string();
     play.keys(&[KeyCode::Char('n')]);
     play.control('d');
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     assert_eq!(play.title(), title);
     play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
     assert_ne!(play.title(), title);
@@ -61,7 +64,7 @@ fn letters_filter_wherever_one_is() {
     play.letters("parserfdTR/e");
     assert_eq!(play.pane.list.query.text(), "parserfdTR/e");
     assert!(play.pane.question.is_none() && !play.pane.list.in_trash);
-    play.keys(&[KeyCode::Esc, KeyCode::Enter]);
+    play.keys(&[KeyCode::Esc, KeyCode::Right]);
     assert!(play.pane.tree.is_some());
     play.letters("rfRe");
     assert!(play.pane.question.is_none());
@@ -88,23 +91,174 @@ fn one_line_of_keys_is_shown_and_a_question_mark_shows_all_with_the_figures() {
 }
 
 #[test]
-fn the_chosen_row_says_what_was_said_last_in_it() {
+fn a_row_is_the_last_request_and_the_chosen_one_says_what_it_is_of() {
     let scene = full();
     let mut play = Play::new(&scene);
     let screen = play.screen(80, 24);
     // Nobody answered the fork's last words.
     assert!(screen.contains("fork of: fix the parser") && !screen.contains("last said"));
+    assert!(screen.contains("· go on  "), "{screen}");
     play.keys(&[KeyCode::Down]);
     let screen = play.screen(80, 24);
-    assert!(screen.contains("last: go on"), "{screen}");
+    assert!(
+        screen.contains("of: fix the parser ␛[31mtest it fails on 日本語"),
+        "{screen}"
+    );
+    assert!(screen.contains(" · 2 requests "), "{screen}");
     assert!(
         screen.contains("last said: Now all of them pass."),
         "{screen}"
     );
-    assert!(!screen.contains("fork of:"));
+    assert!(!screen.contains("fork of:") && !screen.contains("last: "));
     // The one whose title is all that was said needs no second time.
     play.keys(&[KeyCode::Down]);
-    assert!(!play.screen(80, 24).contains("last: "));
+    let screen = play.screen(80, 24);
+    assert!(!screen.contains("of: ") && screen.contains("      1 request "));
+}
+
+#[test]
+fn a_name_that_a_person_gave_wins_and_one_that_a_model_made_does_not() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let id = play.pane.list.row().unwrap().id.clone();
+    let name = |play: &mut Play<'_>| {
+        let ask = play.pane.reload();
+        play.ask(ask);
+        let rows = &play.pane.list.rows;
+        rows.iter().find(|row| row.id == id).unwrap().name.clone()
+    };
+    let append = |entry: Entry| {
+        let mut store = scene.store();
+        let mut head = store.load(&id).unwrap().0;
+        add(&mut store, &mut head, NOW_MS, vec![entry]);
+    };
+    append(Entry::Titled {
+        title: Some("Parser".into()),
+        spent: vec![],
+    });
+    assert_eq!(name(&mut play), "go on");
+    append(Entry::Named {
+        title: "My parser".into(),
+    });
+    append(said("and now the docs"));
+    assert_eq!(name(&mut play), "My parser");
+    play.keys(&[KeyCode::Home]);
+    let screen = play.screen(80, 24);
+    assert!(screen.contains("last: and now the docs"), "{screen}");
+}
+
+#[test]
+fn every_session_says_how_it_ended_in_its_own_colour() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let call = || replied(vec![Block::call("bash", r#"{"command":"make"}"#)]);
+    let guard = Guard::Supervised {
+        run: "r".into(),
+        boot: "b".into(),
+        background: false,
+    };
+    let started = Entry::Started {
+        call: CallId { reply: 2, index: 0 },
+        guard,
+        access: None,
+    };
+    let error = Failure {
+        class: FailureClass::Auth,
+        message: "refused".into(),
+        hint: None,
+    };
+    let interrupted = Outcome::Interrupted {
+        output: Output::default(),
+        why: "stopped".into(),
+    };
+    let saved = |reason| Entry::Saved {
+        reason,
+        tree: None,
+        why: None,
+    };
+    let endings: [(&str, bool, Vec<Entry>); 5] = [
+        (
+            "failed",
+            true,
+            vec![
+                Entry::Failed { error, draft: None },
+                saved(SaveReason::Exit),
+            ],
+        ),
+        // Its calls are closed behind the stop, and the screen is left behind that.
+        (
+            "stopped",
+            false,
+            vec![
+                call(),
+                started.clone(),
+                Entry::Stopped {
+                    draft: None,
+                    origin: None,
+                },
+                finished(2, 0, interrupted, None),
+                saved(SaveReason::Exit),
+            ],
+        ),
+        ("killed", true, vec![call(), started.clone()]),
+        (
+            "left",
+            true,
+            vec![call(), started, saved(SaveReason::Signal)],
+        ),
+        (
+            "done",
+            false,
+            vec![replied(vec![Block::text("so")]), saved(SaveReason::Exit)],
+        ),
+    ];
+    for (word, unfinished, entries) in &endings {
+        let mut head = begin(&mut store, HERE, NOW_MS);
+        let mut entries = entries.clone();
+        entries.insert(0, said(&format!("to be {word}")));
+        let batch = Batch {
+            at_ms: NOW_MS,
+            entries,
+            unfinished: *unfinished,
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).unwrap();
+    }
+    let mut play = Play::new(&scene);
+    let screen = play.screen(80, 24);
+    for (glyph, word) in [
+        ("✗", "failed"),
+        ("◌", "stopped"),
+        ("◌", "killed"),
+        ("◌", "left"),
+        ("·", "done"),
+    ] {
+        let row = screen
+            .lines()
+            .find(|line| line.contains(&format!("to be {word}")))
+            .unwrap();
+        assert!(row.contains(&format!("{glyph} to be {word}")), "{row}");
+        let state = row
+            .split(&format!("to be {word}"))
+            .nth(1)
+            .unwrap_or_default();
+        assert!(state.contains(&format!(" {word} ")), "{row}");
+    }
+    play.screens("endings");
+    // The word has the colour of the glyph, and only what failed has one.
+    let theme = Theme::named("dark").unwrap();
+    let (buffer, screen) = (play.buffer(80, 24), play.screen(80, 24));
+    for (row, line) in screen
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains("to be"))
+    {
+        let colour = |x: u16| buffer[(x, row as u16)].fg;
+        let is_failed = line.contains("✗");
+        assert_eq!(colour(2), colour(60), "{line}");
+        assert_eq!(Some(colour(2)) == theme.error.fg, is_failed, "{line}");
+    }
 }
 
 #[test]
@@ -138,7 +292,11 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let pid = std::process::id();
     let ask = play.pane.reload();
     play.ask(ask);
-    assert_eq!(play.pane.list.row().unwrap().state, State::InUse(Some(pid)));
+    let row = play.pane.list.row().unwrap();
+    let (pid, works) = (Some(pid), false);
+    assert_eq!(row.standing, Standing::InUse { pid, works });
+    // Nothing is to be done in it: it is only open there.
+    assert_eq!(row.standing.word(), "open");
     play.control('d');
     play.letters("y");
     let screen = play.screen(120, 40);
@@ -182,24 +340,25 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     let scene = full();
     let mut play = Play::new(&scene);
     play.keys(&[KeyCode::Down]);
-    let unfinished = |row: &Row| row.state == State::Unfinished;
-    let at = play.pane.list.rows.iter().position(unfinished).unwrap();
+    let is_owed = |row: &Row| row.standing == Standing::Ended(Ending::Killed);
+    let at = play.pane.list.rows.iter().position(is_owed).unwrap();
     play.pane.list.selected = at;
     let id = play.pane.list.rows[at].id.clone();
     play.control('x');
     assert!(play.screen(120, 40).contains("not offered any more"));
-    let state = |play: &Play<'_>| play.pane.list.rows[at].state;
-    assert_eq!(state(&play), State::Dismissed);
+    let standing = |play: &Play<'_>| play.pane.list.rows[at].standing;
+    let dismissed = Standing::Ended(Ending::Dismissed);
+    assert_eq!(standing(&play), dismissed);
     let title = "Later".to_string();
     play.ask(HistoryRequest::Rename { id, title });
     play.keys(&[KeyCode::Tab, KeyCode::Tab]);
     assert_eq!(play.pane.list.rows[at].title, "Later");
-    assert_eq!(state(&play), State::Dismissed);
+    assert_eq!(standing(&play), dismissed);
     // What is done needs no dismissal.
-    let is_done = |row: &Row| row.state == State::Done;
+    let is_done = |row: &Row| row.standing == Standing::Ended(Ending::Done);
     play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
     play.control('x');
-    assert!(play.screen(120, 40).contains("nothing is owed"));
+    assert!(play.screen(120, 40).contains("nothing is left to do"));
 }
 
 #[test]
@@ -212,11 +371,11 @@ fn thousands_of_sessions_come_as_they_are_scrolled_to() {
     let mut play = Play::new(&scene);
     assert_eq!(
         (play.pane.list.rows.len(), play.pane.list.total),
-        (200, 450)
+        (260, 450)
     );
     play.keys(&[KeyCode::End]);
-    assert_eq!(play.pane.list.rows.len(), 400);
-    play.keys(&[KeyCode::End, KeyCode::End]);
+    assert_eq!(play.pane.list.rows.len(), 450);
+    play.keys(&[KeyCode::End]);
     assert_eq!(play.title(), "task 0");
     play.keys(&[KeyCode::Home]);
     assert_eq!(play.title(), "task 449");
@@ -272,7 +431,7 @@ fn no_size_and_no_key_makes_it_fall_over() {
     let mut play = Play::new(&scene);
     let codes = [
         KeyCode::Down,
-        KeyCode::Enter,
+        KeyCode::Right,
         KeyCode::Tab,
         KeyCode::PageUp,
         KeyCode::End,

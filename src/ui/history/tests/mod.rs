@@ -1,5 +1,6 @@
 //! Keys in, screens out, over a real store: what is asked is answered at once.
 
+mod changes;
 mod list;
 mod tree;
 
@@ -13,9 +14,11 @@ use super::read::Reader;
 use super::*;
 use crate::config::{self, Env, Paths};
 use crate::core::entry::*;
-use crate::session::AppContext;
+use crate::session::{AppContext, Ending};
 use crate::store::{Batch, Head, NewFork, NewSession, SessionLock, Store, new_id};
+use crate::ui::highlight::Highlighter;
 use crate::ui::theme::Theme;
+use crate::ui::transcript::LayoutContext;
 use crate::workspace::Here;
 
 const HERE: &str = "/home/ann/parser";
@@ -281,14 +284,36 @@ impl<'a> Play<'a> {
         text.chars().for_each(|c| self.keys(&[KeyCode::Char(c)]));
     }
 
-    fn screen(&mut self, columns: u16, rows: u16) -> String {
+    fn terminal(&mut self, columns: u16, rows: u16) -> Terminal<TestBackend> {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
         let theme = Theme::named("dark").unwrap();
+        let mut code = Highlighter::direct();
+        let mut layout = LayoutContext {
+            width: columns,
+            theme: &theme,
+            code: &mut code,
+            generation: 0,
+            now_ms: NOW_MS,
+            zone: &TimeZone::UTC,
+        };
         let draw = |frame: &mut ratatui::Frame<'_>| {
-            self.pane.draw(frame, frame.area(), &theme, NOW_MS);
+            self.pane.draw(frame, frame.area(), &mut layout);
         };
         terminal.draw(draw).unwrap();
-        terminal.backend().to_string()
+        terminal
+    }
+
+    /// As it stands once everything that the first frame asks for is there.
+    fn screen(&mut self, columns: u16, rows: u16) -> String {
+        self.terminal(columns, rows);
+        while let Some(ask) = self.pane.seen() {
+            self.ask(ask);
+        }
+        self.terminal(columns, rows).backend().to_string()
+    }
+
+    fn buffer(&mut self, columns: u16, rows: u16) -> ratatui::buffer::Buffer {
+        self.terminal(columns, rows).backend().buffer().clone()
     }
 
     /// The same at each size.

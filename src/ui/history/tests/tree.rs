@@ -7,7 +7,7 @@ use crate::ui::history::tree::Target;
 fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Down, KeyCode::Enter]);
+    play.keys(&[KeyCode::Down, KeyCode::Right]);
     play.screens("tree");
     play.keys(&[KeyCode::Tab]);
     let small = play.screen(40, 12);
@@ -18,13 +18,18 @@ fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
 fn a_fork_shows_where_it_comes_from_and_leads_there() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     play.screens("fork");
     let fork = play.pane.tree.as_ref().unwrap().session.clone();
     play.keys(&[KeyCode::Down, KeyCode::Right]);
     let trunk = play.pane.tree.as_ref().unwrap().session.clone();
     assert_ne!(fork, trunk);
     assert!(play.screen(120, 40).contains("answered"));
+    // Beside it stands what the conversation would show there.
+    let screen = play.screen(120, 40);
+    for shown in ["│ ▌ fix the parser", "│ · edited src/lexer.rs  +1 −1"] {
+        assert!(screen.contains(shown), "{screen}");
+    }
 }
 
 #[test]
@@ -34,12 +39,13 @@ fn a_session_is_resumed_from_its_end_and_forked_before_it() {
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
     assert_eq!(play.control('r'), Did::Resume(id.clone()));
+    assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
     let at = |seq| Did::ForkAt {
         id: id.clone(),
         seq,
     };
     assert_eq!(play.control('f'), at(8));
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
     assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Up, KeyCode::Up]);
@@ -64,7 +70,7 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
         (0..500).flat_map(exchange).collect(),
     );
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     let selected = |play: &Play<'_>| play.pane.tree.as_ref().unwrap().target();
     assert_eq!(selected(&play), Some(Target::Point(1_000)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 200);
@@ -80,38 +86,163 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
 }
 
 #[test]
-fn only_requests_and_what_changed_something_are_lines_and_where_a_fork_hangs() {
+fn what_was_done_for_a_request_stands_together_below_it() {
     let scene = Scene::new();
     let mut store = scene.store();
     let mut head = begin(&mut store, HERE, NOW_MS);
     let read = |path: &str| Block::call("read", format!(r#"{{"path":"{path}"}}"#));
+    let bash = |line: &str| Block::call("bash", format!(r#"{{"command":"{line}"}}"#));
+    let ran = |code| {
+        Some(Fact::Ran {
+            exit_code: Some(code),
+            took_ms: 9,
+            refused: false,
+        })
+    };
     let entries = vec![
         said("look at them"),
         replied(vec![
             read("one"),
             read("two"),
-            read("three"),
-            Block::call("bash", r#"{"command":"make"}"#),
+            bash("cat three"),
+            read("gone"),
+            bash("python3 test.py"),
         ]),
         finished(2, 0, Outcome::done("1"), None),
-        finished(2, 1, Outcome::error("no such file"), None),
-        finished(2, 2, Outcome::done("3"), None),
-        finished(2, 3, Outcome::done("made"), None),
-        replied(vec![Block::text("Two are there.")]),
+        finished(2, 1, Outcome::done("2"), None),
+        finished(2, 2, Outcome::done("3"), ran(0)),
+        finished(2, 3, Outcome::error("no such file"), None),
+        finished(2, 4, Outcome::done("1 failed"), ran(1)),
+        replied(vec![bash("make"), bash("make")]),
+        finished(8, 0, Outcome::done("made"), ran(0)),
+        finished(8, 1, Outcome::done("made"), ran(0)),
+        replied(vec![Block::text("Two are\nthere.\n\n```sh\nls\n```")]),
+        said("and now?"),
+        replied(vec![bash("sleep 9")]),
     ];
     add(&mut store, &mut head, NOW_MS, entries);
-    let points = |scene: &Scene| {
+    let tree = |scene: &Scene| {
         let mut play = Play::new(scene);
-        play.keys(&[KeyCode::End, KeyCode::Enter]);
-        let tree = play.pane.tree.as_ref().unwrap();
-        let seqs: Vec<Seq> = tree.points.iter().map(|point| point.seq).collect();
-        (seqs, play.screen(80, 24))
+        play.keys(&[KeyCode::End, KeyCode::Right]);
+        let screen = play.screen(80, 30);
+        let lines = screen.lines().skip(2).take(8);
+        lines
+            .map(|line| line.trim_matches('"').trim_end().to_string())
+            .collect::<Vec<_>>()
     };
-    // The request, what failed, the command, the answer.
-    assert_eq!(points(&scene).0, [1, 4, 6, 7]);
-    fork(&mut store, &head, 3, NOW_MS - HOUR_MS);
+    let first = "  ├ looked at 3 · looked at gone ✗ · ran python3 test.py ✗";
+    let said = tree(&scene);
+    assert!(
+        said[0].starts_with("▌ look at them  ") && said[0].ends_with("  12:00"),
+        "{said:#?}"
+    );
+    assert_eq!(
+        said[1..4],
+        [first, "  ├ ran make ×2", "  └ answered: Two are there."]
+    );
+    // Nobody has the session, so what has no result was cut off.
+    assert_eq!(said[5], "  └›ran sleep 9 ◌");
+    let _lock = SessionLock::take(&scene.ctx.paths.data_dir, head.session()).unwrap();
+    assert_eq!(tree(&scene)[5], "  └›running sleep 9 ◐");
+    drop(_lock);
+    // Where a fork hangs a line ends.
+    fork(&mut store, &head, 6, NOW_MS - HOUR_MS);
     drop(store);
-    let (seqs, screen) = points(&scene);
-    assert_eq!(seqs, [1, 3, 4, 6, 7], "{screen}");
-    assert!(screen.contains("│  └─ ⑂ "), "{screen}");
+    let forked = tree(&scene);
+    assert_eq!(forked[1], "  ├ looked at 3 · looked at gone ✗");
+    assert!(
+        forked[2].starts_with("  │  └─ ⑂ look at them"),
+        "{forked:#?}"
+    );
+    assert_eq!(forked[3], "  ├ ran python3 test.py ✗ · ran make ×2");
+}
+
+#[test]
+fn a_stop_stands_behind_the_calls_that_it_ended() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let stopped = Outcome::Interrupted {
+        output: Output::default(),
+        why: "stopped".into(),
+    };
+    let entries = vec![
+        said("wait"),
+        replied(vec![Block::call("bash", r#"{"command":"sleep 9"}"#)]),
+        Entry::Stopped {
+            draft: None,
+            origin: None,
+        },
+        finished(2, 0, stopped, None),
+    ];
+    add(&mut store, &mut head, NOW_MS, entries);
+    drop(store);
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::End, KeyCode::Right]);
+    let screen = play.screen(80, 24);
+    let at = |words| screen.find(words).unwrap();
+    assert!(at("ran sleep 9 ◌") < at("stopped by you"), "{screen}");
+}
+
+#[test]
+fn the_preview_is_painted_as_the_conversation_is_and_is_read_from_its_end() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let edit = r#"{"path":"a.rs","edits":[{"old":"gone","new":"come"}]}"#;
+    let wrote = Fact::Wrote {
+        path: format!("{HERE}/a.rs"),
+        hash: "ab".into(),
+    };
+    let mut entries = vec![said("mend it")];
+    for at in 0..1_000u64 {
+        let call = Block::call("edit", edit);
+        entries.push(replied(vec![call]));
+        entries.push(finished(
+            2 * at + 2,
+            0,
+            Outcome::done("edited"),
+            Some(wrote.clone()),
+        ));
+    }
+    let table = "It **holds**:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+    entries.push(replied(vec![Block::text(table)]));
+    add(&mut store, &mut head, NOW_MS, entries);
+    drop(store);
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Right]);
+    let screen = play.screen(120, 40);
+    assert!(screen.contains("│   It holds:"), "{screen}");
+    assert!(screen.contains("│   a │ b"), "{screen}");
+    assert!(
+        screen.contains("- gone") && screen.contains("+ come"),
+        "{screen}"
+    );
+    // One scrolls to the beginning of what was read, and no further.
+    play.keys(&[KeyCode::Tab, KeyCode::Home]);
+    let top = play.screen(120, 40);
+    assert!(!top.contains("It holds"));
+    play.keys(&[KeyCode::Down]);
+    assert_ne!(play.screen(120, 40), top);
+    play.keys(&[KeyCode::End]);
+    assert!(play.screen(120, 40).contains("It holds"));
+}
+
+#[test]
+fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
+    let scene = full();
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Down]);
+    let screen = play.screen(20, 5);
+    let rows: Vec<&str> = screen.lines().collect();
+    assert!(rows[0].contains("History"), "{screen}");
+    assert!(rows.iter().any(|row| row.contains("› · go on")), "{screen}");
+    assert!(rows[4].contains("Esc"), "{screen}");
+    play.keys(&[KeyCode::Right]);
+    let screen = play.screen(20, 5);
+    assert!(screen.contains("└›answered: Now"), "{screen}");
+    assert!(
+        !screen.contains('│') || !screen.contains("Now all of them"),
+        "{screen}"
+    );
 }

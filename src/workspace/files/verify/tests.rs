@@ -23,6 +23,9 @@ struct Scene {
     /// Of the last look.
     pending: Pending,
     grain: Duration,
+    watch: Option<Watch>,
+    /// Everything is looked at, whatever the watch said.
+    is_whole: bool,
 }
 
 impl Scene {
@@ -41,6 +44,8 @@ impl Scene {
             contents: BTreeMap::new(),
             pending: Pending::new(),
             grain: GRAIN,
+            watch: None,
+            is_whole: false,
         }
     }
 
@@ -63,14 +68,16 @@ impl Scene {
             Ok(())
         };
         let progress = Progress::default();
-        let looked = verify(
-            &self.coverage,
-            self.grain,
-            &mut self.cache,
-            &mut self.pending,
-            &mut keep,
-            &progress,
-        );
+        let dirty = self.watch.as_mut().map(Watch::changed).unwrap_or_default();
+        let wanted = Wanted {
+            coverage: &self.coverage,
+            grain: self.grain,
+            progress: &progress,
+            watch: self.watch.as_mut(),
+            dirty,
+            is_whole: self.is_whole,
+        };
+        let looked = verify(wanted, &mut self.cache, Some(&mut self.pending), &mut keep);
         self.tree
             .apply(&crate::core::tree::Delta(self.pending.clone()));
         looked
@@ -79,7 +86,7 @@ impl Scene {
     /// Looks; the changes add up to what the cache holds.
     fn look(&mut self) {
         self.try_look().unwrap();
-        assert_eq!(self.tree, self.cache.tree());
+        assert_eq!(self.tree, Tree::from(&self.cache.tree()));
     }
 
     /// What is at each path, in words.
@@ -101,6 +108,17 @@ impl Scene {
     fn sees(&mut self, expected: &[&str]) {
         self.look();
         assert_eq!(self.seen(), expected);
+    }
+}
+
+fn unwatched<'a>(coverage: &'a Coverage, grain: Duration, progress: &'a Progress) -> Wanted<'a> {
+    Wanted {
+        coverage,
+        grain,
+        progress,
+        watch: None,
+        dirty: Dirty::default(),
+        is_whole: true,
     }
 }
 
@@ -307,13 +325,13 @@ fn what_could_not_be_kept_is_handed_out_again() {
         b"b" => Err("no room".to_string()),
         _ => Ok(()),
     };
+    let progress = Progress::default();
+    let wanted = unwatched(&scene.coverage, GRAIN, &progress);
     let stopped = verify(
-        &scene.coverage,
-        GRAIN,
+        wanted,
         &mut scene.cache,
-        &mut scene.pending,
+        Some(&mut scene.pending),
         &mut refuse,
-        &Progress::default(),
     );
     assert!(matches!(stopped, Err(Stopped::NotKept(why)) if why == "no room"));
     assert_eq!(scene.pending.keys().collect::<Vec<_>>(), [b"a"]);
@@ -392,17 +410,10 @@ impl Scene {
 
     /// The same by a look of somebody who has not seen it before.
     fn fresh(&self) -> Tree {
-        let mut cache = Cache::new();
-        verify(
-            &self.coverage,
-            self.grain,
-            &mut cache,
-            &mut Pending::new(),
-            &mut |_| Ok(()),
-            &Progress::default(),
-        )
-        .unwrap();
-        cache.tree()
+        let (mut cache, progress) = (Cache::new(), Progress::default());
+        let wanted = unwatched(&self.coverage, self.grain, &progress);
+        verify(wanted, &mut cache, None, &mut |_| Ok(())).unwrap();
+        Tree::from(&cache.tree())
     }
 }
 

@@ -1,0 +1,120 @@
+//! `rewake doctor --repair` and `--scrub`: a damaged database is made anew, and everything that is
+//! kept is read.
+
+use std::path::PathBuf;
+
+use crate::config::{Loaded, Paths};
+use crate::core::text::count;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::journal_place;
+use crate::store::{Rebuilt, Repair, Scrubbed, Store, StoreError, database};
+
+/// `rewake doctor --repair`.
+pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, Trouble> {
+    let place = journal_place(&loaded.config.store, paths);
+    if from.is_empty() && is_sound(paths)? {
+        line("the database is sound: it is left as it is");
+        return Ok(exit::DONE);
+    }
+    let repair = Repair {
+        from,
+        only_whole: false,
+        progress: &mut |doing| note(doing),
+    };
+    let Some(rebuilt) = Store::rebuild(&paths.data_dir, place.as_ref(), repair)? else {
+        let trouble = Trouble::new(
+            exit::FAILED,
+            "nothing was found that a database could be made of; nothing was changed".to_string(),
+        );
+        return Err(trouble.with_hint(
+            "if there is another copy of the data folder, or of its journal: rewake doctor --repair \
+             --from FOLDER",
+        ));
+    };
+    line(&rebuilt.line());
+    Ok(told(&rebuilt))
+}
+
+fn told(rebuilt: &Rebuilt) -> u8 {
+    for gap in &rebuilt.gaps {
+        let error = StoreError::Gap(Box::new(gap.clone()));
+        note(&error.to_string());
+        if gap.first > 0 {
+            note(&format!("hint: {}", error.hint().unwrap_or_default()));
+        }
+    }
+    if rebuilt.missing > 0 {
+        let error = StoreError::BackInTime {
+            missing: rebuilt.missing,
+        };
+        note(&error.to_string());
+        note(&format!("hint: {}", error.hint().unwrap_or_default()));
+    }
+    match rebuilt.lost() {
+        0 => exit::DONE,
+        _ => exit::FAILED,
+    }
+}
+
+/// Whether all of it can be read.
+fn is_sound(paths: &Paths) -> Result<bool, StoreError> {
+    match Store::open_current(&paths.data_dir) {
+        Ok(Some(store)) => Ok(store.scrub(None, &mut |_| {})?.damaged.is_empty()),
+        // The next start makes it, or brings it up to date.
+        Ok(None) => Ok(database::exists(&paths.data_dir)),
+        Err(StoreError::Damaged { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// `rewake doctor --scrub`.
+pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
+    let place = journal_place(&loaded.config.store, paths);
+    let Some(store) = Store::open_current(&paths.data_dir)? else {
+        line(
+            "there is no database yet, or an older version made it: the next run brings it up to date",
+        );
+        return Ok(exit::DONE);
+    };
+    let scrubbed = store.scrub(place.as_ref(), &mut |doing| note(doing))?;
+    for read in counts(&scrubbed) {
+        line(&format!("ok     {read}"));
+    }
+    for damaged in &scrubbed.damaged {
+        line(&format!("WRONG  {damaged}"));
+    }
+    if scrubbed.damaged.is_empty() {
+        line("nothing is damaged");
+        return Ok(exit::DONE);
+    }
+    let found = scrubbed.damaged.len() as u64;
+    let trouble = Trouble::new(exit::FAILED, format!("{} damaged", count(found, "thing")));
+    Err(trouble.with_hint(
+        "copy the data folder to another disk; then rewake doctor --repair makes the database anew. \
+         A damaged journal is no loss while the database is sound",
+    ))
+}
+
+fn counts(read: &Scrubbed) -> [String; 3] {
+    [
+        format!(
+            "{} with {} of {}",
+            count(read.pages, "page"),
+            count(read.entries, "entry"),
+            count(read.sessions, "session")
+        ),
+        format!(
+            "{}, {} and {} of files",
+            count(read.blobs, "blob"),
+            count(read.contents, "content"),
+            count(read.trees, "tree")
+        ),
+        format!(
+            "{} of {} with {} and {}",
+            count(read.journal_files, "file"),
+            count(read.journals, "journal"),
+            count(read.frames, "frame"),
+            count(read.lines, "line")
+        ),
+    ]
+}

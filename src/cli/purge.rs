@@ -1,0 +1,41 @@
+//! `rewake purge ID`: a session is removed for good.
+
+use crate::core::text::count;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::{AppContext, short_id};
+
+pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> {
+    let store = super::open_store(ctx)?;
+    let info = store.find(id)?;
+    let short = short_id(&info.id).to_string();
+    let title = info.title.as_deref().unwrap_or("without a title");
+    if !yes {
+        line(&format!(
+            "to remove  {short} \"{title}\", {}",
+            count(info.entries, "entry")
+        ));
+        note(&format!(
+            "nothing was removed; rewake purge {short} --yes removes it for good, from the journal too"
+        ));
+        return Ok(exit::DONE);
+    }
+    let removed = ctx.purge(store, &info.id)?;
+    line(&format!(
+        "removed    {short} \"{title}\", {}, {}",
+        count(removed.entries, "entry"),
+        count(removed.blobs, "blob")
+    ));
+    if removed.kept > 0 {
+        note(&format!(
+            "{} stay: forks go on from them",
+            count(removed.kept, "entry")
+        ));
+    }
+    for copy in &removed.copies {
+        note(&format!(
+            "this copy may still hold it, and is not changed: {}",
+            copy.display()
+        ));
+    }
+    Ok(exit::DONE)
+}

@@ -1,0 +1,171 @@
+//! What became of one path between two trees: the lines, and how many were added and removed.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use similar::{DiffTag, TextDiff};
+
+use crate::core::text::count;
+use crate::core::tree::{Item, path_text};
+use crate::store::{Store, StoreError};
+
+/// A larger file is only named.
+const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
+
+/// Where nearly every line is another, the shortest difference takes minutes: behind this a longer
+/// one does.
+const MAX_TIME: Duration = Duration::from_millis(100);
+
+/// A list of changes is counted for so long; the paths behind have no figures.
+pub const COUNTED_FOR: Duration = Duration::from_secs(1);
+
+/// Git looks at so much of a file to see that it is no text.
+const LOOKED_AT: usize = 8_000;
+
+/// One path and what became of it.
+#[derive(Debug, Clone)]
+pub struct FileChange {
+    /// Lines that were added and removed. `None`: one of the sides has no lines.
+    pub lines: Option<(usize, usize)>,
+    /// Whether there was something, and whether there is.
+    was: bool,
+    is: bool,
+    old: Text,
+    new: Text,
+    mode: Option<(u16, u16)>,
+}
+
+impl FileChange {
+    /// From `before` to `after`.
+    ///
+    /// # Errors
+    /// What is kept of a content cannot be read.
+    pub fn of(
+        store: &Store,
+        before: Option<&Item>,
+        after: Option<&Item>,
+    ) -> Result<FileChange, StoreError> {
+        let (old, new) = (text(store, before)?, text(store, after)?);
+        let lines = match (&old, &new) {
+            (Text::Text(old), Text::Text(new)) => {
+                let diff = by_lines(old, new);
+                let changed = diff.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
+                Some(changed.fold((0, 0), |(added, removed), op| {
+                    (added + op.new_range().len(), removed + op.old_range().len())
+                }))
+            }
+            _ => None,
+        };
+        let mode = match (before, after) {
+            (Some(Item::File { mode: a, .. }), Some(Item::File { mode: b, .. })) if a != b => {
+                Some((*a, *b))
+            }
+            _ => None,
+        };
+        Ok(FileChange {
+            lines,
+            was: before.is_some(),
+            is: after.is_some(),
+            old,
+            new,
+            mode,
+        })
+    }
+
+    /// What changed without the path: `+12 −3`.
+    pub fn figures(&self) -> String {
+        match self.lines {
+            Some((added, removed)) => format!("+{added} −{removed}{}", self.mode()),
+            None => format!("{} → {}", self.old.words(), self.new.words()),
+        }
+    }
+
+    /// One line: `src/a.rs  +12 −3`.
+    pub fn stat(&self, path: &str) -> String {
+        match self.lines {
+            Some(_) => format!("{path}  {}", self.figures()),
+            None => format!("{path}: {}", self.figures()),
+        }
+    }
+
+    /// All of it as `git diff` has it; of what has no lines as [`FileChange::stat`].
+    pub fn unified(&self, path: &str) -> String {
+        let (Text::Text(old), Text::Text(new)) = (&self.old, &self.new) else {
+            return self.stat(path);
+        };
+        let side = |side: char, is: bool| match is {
+            // One that a tool wrote elsewhere has its whole path.
+            true if path.starts_with('/') => path.to_string(),
+            true => format!("{side}/{path}"),
+            false => "/dev/null".to_string(),
+        };
+        let mut text = String::new();
+        if self.mode.is_some() {
+            let _ = writeln!(text, "{path}:{}", self.mode());
+        }
+        if self.lines != Some((0, 0)) || !self.was || !self.is {
+            let names = (side('a', self.was), side('b', self.is));
+            let diff = by_lines(old, new);
+            let _ = write!(text, "{}", diff.unified_diff().header(&names.0, &names.1));
+        }
+        text
+    }
+
+    /// Another mode, in words.
+    fn mode(&self) -> String {
+        match self.mode {
+            Some((a, b)) => format!(" mode {a:04o} → {b:04o}"),
+            None => String::new(),
+        }
+    }
+}
+
+fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
+    TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new)
+}
+
+fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {
+    Ok(match item {
+        None => Text::Text(String::new()),
+        Some(Item::Link { target }) => Text::Other(format!("a link to {}", path_text(target))),
+        Some(Item::Marker { why, bytes, .. }) => match bytes {
+            0 => Text::Other(why.words().to_string()),
+            bytes => Text::Other(format!("{} ({bytes} bytes)", why.words())),
+        },
+        Some(Item::File { hash, bytes, .. }) if *bytes > MAX_DIFF_BYTES as u64 => {
+            match store.has_content(hash)? {
+                true => Text::Other(format!("{bytes} bytes")),
+                false => Text::lost(),
+            }
+        }
+        Some(Item::File { hash, bytes, .. }) => match store.content(hash)? {
+            None => Text::lost(),
+            Some(content) if content.iter().take(LOOKED_AT).any(|byte| *byte == 0) => {
+                Text::Other(format!("binary, {bytes} bytes"))
+            }
+            Some(content) => Text::Text(String::from_utf8_lossy(&content).into_owned()),
+        },
+    })
+}
+
+/// What is shown of one side.
+#[derive(Debug, Clone)]
+enum Text {
+    Text(String),
+    /// In words.
+    Other(String),
+}
+
+impl Text {
+    fn lost() -> Text {
+        Text::Other("a content that is not kept any more".to_string())
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Text::Text(text) if text.is_empty() => "nothing".to_string(),
+            Text::Text(text) => count(text.lines().count(), "line"),
+            Text::Other(words) => words.clone(),
+        }
+    }
+}

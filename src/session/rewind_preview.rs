@@ -1,0 +1,314 @@
+//! What setting files back would change, path by path, and what it cannot do: the same for the
+//! screen and for `rewake rewind --preview`.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::file_change::COUNTED_FOR;
+use super::{AppContext, FileChange, short_id};
+use crate::core::entry::KeptWhy;
+use crate::core::rewind::PathChoice;
+use crate::core::text::{count, one_line};
+use crate::core::tree::{Item, PathBytes, path_text};
+use crate::engine::Rewinding;
+use crate::store::{SessionFilter, Store, StoreError};
+use crate::workspace::head_moved_since;
+
+/// Of so many paths it is said how many lines change; of more only what becomes of them.
+const MAX_COUNTED: usize = 2_000;
+
+/// So many sessions of the workspace are looked at.
+const MAX_SESSIONS: u32 = 50;
+
+/// Of a command or a commit so much is shown.
+const MAX_NAME: usize = 60;
+
+/// What would change, and what would not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RewindPreview {
+    /// Section by section, and by path.
+    pub rows: Vec<RewindRow>,
+    /// What a person should know before: HEAD moved, commands that run, other sessions.
+    pub warnings: Vec<String>,
+}
+
+/// What is not set back in any case.
+pub const NEVER_SET_BACK: &str =
+    "Never set back: commits, ignored files, secrets, files that are too big";
+
+/// One path that differs from what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RewindRow {
+    pub path: PathBytes,
+    /// For a person, on one line.
+    pub name: String,
+    pub section: RewindSection,
+    /// What becomes of it by the plan, or why it stays.
+    pub planned: Result<PathChange, KeptWhy>,
+    /// What becomes of it when it is to be as it was. `None`: it stays whatever is chosen.
+    pub taken: Option<PathChange>,
+}
+
+/// Where a path stands in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RewindSection {
+    /// Calls of the model changed it.
+    Calls,
+    /// It changed while a command ran.
+    Commands,
+    /// It needs a yes of its own.
+    Asked,
+    /// Somebody else changed it.
+    Outside,
+    /// It stays for another reason.
+    Stays,
+}
+
+impl RewindSection {
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            RewindSection::Calls => "Changed by the model",
+            RewindSection::Commands => "Changed while a command ran",
+            RewindSection::Asked => "Protected, or outside of the workspace",
+            RewindSection::Outside => "Changed outside of rewake",
+            RewindSection::Stays => "Cannot be set back for certain",
+        }
+    }
+}
+
+/// What becomes of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathChange {
+    pub what: PathBecomes,
+    /// `+12 −3`; empty where it was not counted.
+    pub figures: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathBecomes {
+    /// There since then: it is removed.
+    Removed,
+    /// Gone since then: it comes back.
+    Back,
+    /// It gets what it was.
+    Written,
+    /// It gets what it was, with the changes of others put onto it.
+    Merged,
+}
+
+impl PathBecomes {
+    /// In words; nothing for what is plain.
+    pub fn words(self) -> &'static str {
+        match self {
+            PathBecomes::Removed => "created → removed",
+            PathBecomes::Back => "deleted → back",
+            PathBecomes::Written => "",
+            PathBecomes::Merged => "with the changes of others",
+        }
+    }
+}
+
+impl PathChange {
+    /// `+0 −3 created → removed`.
+    pub fn text(&self) -> String {
+        let words = self.what.words();
+        let gap = match self.figures.is_empty() || words.is_empty() {
+            true => "",
+            false => "  ",
+        };
+        format!("{}{gap}{words}", self.figures)
+    }
+}
+
+impl RewindRow {
+    /// What becomes of it with this choice, or why it stays.
+    pub fn becomes(&self, choice: Option<PathChoice>) -> Result<&PathChange, KeptWhy> {
+        match (choice, &self.planned, &self.taken) {
+            (Some(PathChoice::Keep), ..) => Err(KeptWhy::Chosen),
+            (Some(PathChoice::Take), _, Some(taken)) => Ok(taken),
+            (_, planned, _) => planned.as_ref().map_err(|why| *why),
+        }
+    }
+}
+
+impl AppContext {
+    /// What a plan of the session `id` comes to.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn rewind_preview(
+        &self,
+        store: &Store,
+        id: &str,
+        rewinding: &Rewinding,
+    ) -> Result<RewindPreview, StoreError> {
+        Ok(RewindPreview {
+            rows: rows(store, rewinding)?,
+            warnings: self.rewind_warnings(store, id, rewinding)?,
+        })
+    }
+
+    fn rewind_warnings(
+        &self,
+        store: &Store,
+        id: &str,
+        rewinding: &Rewinding,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut warnings = Vec::new();
+        let info = store.find(id)?;
+        let root = std::path::Path::new(&info.workspace);
+        if let Some(moved) = head_moved_since(root, rewinding.then_ms) {
+            let times = match moved.times {
+                1 => "once".to_string(),
+                times => format!("{times} times"),
+            };
+            warnings.push(format!(
+                "commits stay: HEAD moved {times} since (last: {})",
+                one_line(&moved.last, MAX_NAME)
+            ));
+        }
+        for command in &rewinding.running {
+            warnings.push(format!(
+                "a command runs and may write meanwhile: {}",
+                one_line(command, MAX_NAME)
+            ));
+        }
+        let filter = SessionFilter {
+            workspace: Some(&info.workspace),
+            unfinished: false,
+            without_dismissed: false,
+        };
+        let sessions = store.sessions(filter, MAX_SESSIONS)?;
+        let others = sessions.iter().filter(|other| other.id != info.id);
+        let open: Vec<&str> = others
+            .filter(|other| self.is_in_use(&other.id))
+            .map(|other| short_id(&other.id))
+            .collect();
+        if !open.is_empty() {
+            warnings.push(format!(
+                "{} open in this folder: {}; what is set back is set back under them",
+                match open.len() {
+                    1 => "another session is".to_string(),
+                    n => format!("{n} other sessions are"),
+                },
+                open.join(", ")
+            ));
+        }
+        Ok(warnings)
+    }
+}
+
+/// What one path becomes, as lines to be read.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn rewind_diff(
+    store: &Store,
+    rewinding: &Rewinding,
+    path: &[u8],
+    choice: Option<PathChoice>,
+) -> Result<String, StoreError> {
+    let tree = match choice {
+        Some(PathChoice::Take) => &rewinding.then,
+        Some(PathChoice::Keep) => &rewinding.then,
+        None if rewinding.plan.kept.contains_key(path) => &rewinding.then,
+        None => &rewinding.plan.target,
+    };
+    let (now, to) = (rewinding.now.0.get(path), tree.0.get(path));
+    Ok(FileChange::of(store, now, to)?.unified(&path_text(path)))
+}
+
+fn rows(store: &Store, rewinding: &Rewinding) -> Result<Vec<RewindRow>, StoreError> {
+    let Rewinding {
+        plan, then, now, ..
+    } = rewinding;
+    let differs = |path: &&PathBytes| now.0.get(*path) != plan.target.0.get(*path);
+    let written = now.0.keys().chain(plan.target.0.keys()).filter(differs);
+    let paths: BTreeSet<&PathBytes> = written.chain(plan.kept.keys()).collect();
+    let began = Instant::now();
+    let is_many = paths.len() > MAX_COUNTED;
+    let change = |to: Option<&Item>, path: &PathBytes, is_merged| {
+        let from = now.0.get(path);
+        let what = match (from, to) {
+            (_, None) => PathBecomes::Removed,
+            (None, Some(_)) => PathBecomes::Back,
+            _ if is_merged => PathBecomes::Merged,
+            _ => PathBecomes::Written,
+        };
+        let figures = match is_many || began.elapsed() > COUNTED_FOR {
+            false => FileChange::of(store, from, to)?.figures(),
+            true => String::new(),
+        };
+        Ok::<PathChange, StoreError>(PathChange { what, figures })
+    };
+    let mut rows = Vec::new();
+    for path in paths {
+        let is_merged = plan.merged.contains(path);
+        let planned = match plan.kept.get(path) {
+            Some(why) => Err(*why),
+            None => Ok(change(plan.target.0.get(path), path, is_merged)?),
+        };
+        let taken = match (&planned, plan.fixed.contains(path)) {
+            (_, true) => None,
+            (Ok(planned), _) if !is_merged => Some(planned.clone()),
+            _ => Some(change(then.0.get(path), path, false)?),
+        };
+        rows.push(RewindRow {
+            path: path.clone(),
+            name: path_text(path),
+            section: section(&planned, plan.of_commands.contains(path)),
+            planned,
+            taken,
+        });
+    }
+    rows.sort_by_key(|row| row.section);
+    Ok(rows)
+}
+
+fn section(planned: &Result<PathChange, KeptWhy>, is_of_command: bool) -> RewindSection {
+    match planned {
+        Ok(_) if is_of_command => RewindSection::Commands,
+        Ok(_) => RewindSection::Calls,
+        Err(KeptWhy::Command) => RewindSection::Commands,
+        Err(KeptWhy::Protected | KeptWhy::Outside) => RewindSection::Asked,
+        Err(KeptWhy::Yours) => RewindSection::Outside,
+        Err(_) => RewindSection::Stays,
+    }
+}
+
+/// How many files are written and removed, and how many stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RewindSums {
+    pub written: usize,
+    pub removed: usize,
+    pub stay: usize,
+}
+
+impl RewindSums {
+    /// `3 files go back, 1 is removed, 2 stay`.
+    pub fn text(self) -> String {
+        let RewindSums {
+            written,
+            removed,
+            stay,
+        } = self;
+        if written + removed + stay == 0 {
+            return "no file goes back".to_string();
+        }
+        let goes = |n: usize, one: &str, more: &str| match n {
+            1 => format!("1 {one}"),
+            n => format!("{n} {more}"),
+        };
+        let first = count(written, "file");
+        let go = if written == 1 { "goes" } else { "go" };
+        let mut text = format!("{first} {go} back");
+        if removed > 0 {
+            text.push_str(&format!(", {}", goes(removed, "is removed", "are removed")));
+        }
+        if stay > 0 {
+            text.push_str(&format!(", {}", goes(stay, "stays", "stay")));
+        }
+        text
+    }
+}

@@ -1,0 +1,81 @@
+//! A session from its newest entry back, for who wants to know of a few of its entries: only those
+//! are read whole.
+//!
+//! Nothing is checked on the way: what is met here is shown in a list, and nothing follows from it.
+
+use std::ops::ControlFlow;
+
+use rusqlite::OptionalExtension;
+
+use super::error::Doing;
+use super::row::{BodyReader, count};
+use super::{Store, StoreError};
+use crate::core::entry::{Entry, Seq};
+
+const WHAT: &str = "read the session from its end";
+
+const HEAD: &str = "SELECT head FROM sessions WHERE id = ?1";
+const STEP: &str = "SELECT parent, seq, kind FROM entries WHERE id = ?1";
+const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
+
+/// An entry that is met on the way.
+pub struct Met<'a> {
+    pub seq: Seq,
+    /// As [`Entry::kind`] has it.
+    pub kind: &'a str,
+    row: i64,
+    store: &'a Store,
+    bodies: &'a mut BodyReader,
+}
+
+impl Met<'_> {
+    /// All of it. `None`: it cannot be read.
+    pub fn entry(&mut self) -> Option<Entry> {
+        let mut body = self.store.conn.prepare_cached(BODY).ok()?;
+        let read = body.query_row([self.row], |row| Ok(self.bodies.read(row.get_ref(0)?)));
+        read.ok()?.ok()
+    }
+}
+
+impl Store {
+    /// Meets at most so many entries of a session, the newest first, until `each` has what it
+    /// wants. Says how many were met.
+    ///
+    /// # Errors
+    /// The database cannot be read there.
+    pub fn backwards(
+        &self,
+        session: &str,
+        at_most: u64,
+        mut each: impl FnMut(Met<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, StoreError> {
+        let mut head = self.conn.prepare_cached(HEAD).doing(WHAT)?;
+        let head = head.query_row([session], |row| row.get(0)).optional();
+        let mut next: Option<i64> = head.doing(WHAT)?;
+        let mut step = self.conn.prepare_cached(STEP).doing(WHAT)?;
+        let mut bodies = BodyReader::new()?;
+        let mut met = 0;
+        while let Some(id) = next.filter(|_| met < at_most) {
+            let mut rows = step.query([id]).doing(WHAT)?;
+            let Some(row) = rows.next().doing(WHAT)? else {
+                break;
+            };
+            met += 1;
+            let parent: Option<i64> = row.get(0).doing(WHAT)?;
+            let kind = row.get_ref(2).doing(WHAT)?;
+            let it = Met {
+                seq: count(row.get(1).doing(WHAT)?),
+                kind: kind.as_str().unwrap_or_default(),
+                row: id,
+                store: self,
+                bodies: &mut bodies,
+            };
+            if each(it).is_break() {
+                break;
+            }
+            // A parent was always recorded before; this also ends any walk.
+            next = parent.filter(|parent| *parent < id);
+        }
+        Ok(met)
+    }
+}

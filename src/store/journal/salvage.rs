@@ -1,0 +1,176 @@
+//! What can be read of a journal that is damaged: each file by itself, and behind a frame that is
+//! torn the next one. Nothing here says that there is no gap.
+//!
+//! Invariant: a line is given only with the tip that it follows from.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use zstd::zstd_safe::find_frame_compressed_size;
+
+use super::FRAMES;
+use super::read::{MAX_LINE_BYTES, files};
+use crate::core::entry::Seq;
+use crate::lines::line::{EntryLine, Header, Line};
+use crate::lines::tip::Tip;
+
+/// Of one file no more is read: frames end at some MiB.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// What a frame of zstd begins with.
+const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// What is met.
+pub(in crate::store) enum Piece<'a> {
+    /// An entry, and the tip that it follows.
+    Entry(Tip, &'a EntryLine),
+    Blob(&'a [u8]),
+}
+
+/// What a journal says of itself.
+#[derive(Default)]
+pub(in crate::store) struct Salvaged {
+    pub header: Option<Header>,
+    /// Of each stretch without a gap: the place and the tip of its last entry.
+    pub ends: Vec<(Seq, Tip)>,
+    /// Files and frames with something in them that cannot be read.
+    pub damaged: u64,
+    pub files: u64,
+    pub frames: u64,
+}
+
+/// Reads all that can be read in this folder.
+///
+/// # Errors
+/// The folder cannot be listed, or `each` failed.
+pub(in crate::store) fn salvage(
+    folder: &Path,
+    each: &mut dyn FnMut(Piece<'_>) -> io::Result<()>,
+) -> io::Result<Salvaged> {
+    let mut reading = Reading {
+        each,
+        found: Salvaged::default(),
+        stretch: None,
+    };
+    for path in files(folder)? {
+        reading.found.files += 1;
+        let mut bytes = Vec::new();
+        let read =
+            File::open(&path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
+        if read.is_err() {
+            reading.found.damaged += 1;
+            continue;
+        }
+        match path.to_string_lossy().ends_with(FRAMES) {
+            true => reading.frames(&bytes)?,
+            false => {
+                let is_whole = reading.lines(&bytes[..])?;
+                // A kill leaves the last line of a tail torn.
+                let is_torn = bytes.last().is_some_and(|last| *last != b'\n');
+                reading.found.damaged += u64::from(!is_whole && !is_torn);
+            }
+        }
+    }
+    reading.ends();
+    Ok(reading.found)
+}
+
+/// Whether a name in the folder of a journal is a session's, as it is written now.
+pub(in crate::store) fn folders(journal: &Path) -> Vec<String> {
+    let files = fs::read_dir(journal).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| super::super::ids::made_at_ms(name).is_some())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+struct Reading<'e> {
+    each: &'e mut dyn FnMut(Piece<'_>) -> io::Result<()>,
+    found: Salvaged,
+    /// The place of the next entry, and the tip before it.
+    stretch: Option<(Seq, Tip)>,
+}
+
+impl Reading<'_> {
+    fn frames(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        let mut was_damaged = false;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let size = find_frame_compressed_size(rest).ok().filter(|n| *n > 0);
+            let frame = size.and_then(|size| rest.get(..size));
+            let is_whole = match frame {
+                Some(frame) => {
+                    self.found.frames += 1;
+                    let lines = BufReader::new(zstd::Decoder::new(frame)?.single_frame());
+                    self.lines(lines)?
+                }
+                None => false,
+            };
+            self.found.damaged += u64::from(!is_whole && !was_damaged);
+            was_damaged = !is_whole;
+            at += match (frame, is_whole) {
+                (Some(frame), true) => frame.len(),
+                _ => match next_magic(&rest[1..]) {
+                    Some(next) => next + 1,
+                    None => return Ok(()),
+                },
+            };
+        }
+        Ok(())
+    }
+
+    /// False: something in it cannot be read.
+    fn lines(&mut self, mut from: impl BufRead) -> io::Result<bool> {
+        self.ends();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut from)
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line);
+            match read {
+                Err(_) => return Ok(false),
+                Ok(0) => return Ok(true),
+                Ok(_) => {}
+            }
+            if line.pop() != Some(b'\n') {
+                return Ok(false);
+            }
+            match Line::read(&line) {
+                Some(Line::Header(header)) => {
+                    self.stretch = Some((header.first, header.tip));
+                    self.found.header.get_or_insert(header);
+                }
+                Some(Line::Blob(bytes)) => (self.each)(Piece::Blob(&bytes))?,
+                Some(Line::Entry(entry)) => {
+                    let follows = self.stretch.filter(|(next, tip)| {
+                        let json = entry.entry.get().as_bytes();
+                        entry.seq == *next && entry.tip == tip.and(entry.seq, entry.at_ms, json)
+                    });
+                    let Some((_, before)) = follows else {
+                        return Ok(false);
+                    };
+                    (self.each)(Piece::Entry(before, &entry))?;
+                    self.stretch = Some((entry.seq + 1, entry.tip));
+                }
+                None => return Ok(false),
+            }
+        }
+    }
+
+    fn ends(&mut self) {
+        if let Some((next, tip)) = self.stretch.take()
+            && let Some(seq) = next.checked_sub(1)
+        {
+            self.found.ends.push((seq, tip));
+        }
+    }
+}
+
+fn next_magic(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(MAGIC.len()).position(|at| at == MAGIC)
+}

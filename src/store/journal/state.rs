@@ -1,0 +1,163 @@
+//! What a session has besides its entries: queued messages, signals, unsent words, whether it is
+//! in the trash. It lies in a file of its own beside the entries, which older versions do not read. Each
+//! line says all of it, and the last one that is whole counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::read::MAX_LINE_BYTES;
+use crate::lines::line::{BlobLine, Line};
+
+const STATE: &str = "state.jsonl";
+const NEW: &str = "state.jsonl.new";
+
+/// From this size on, what does not count any more is left out.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// The small state of one session.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(in crate::store) struct State {
+    pub inbox: Vec<Waiting>,
+    /// Signals that were not obeyed yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<WaitingSignal>,
+    /// Words in the input box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trashed_ms: Option<i64>,
+    /// Entries that the session had then.
+    #[serde(default)]
+    pub length: u64,
+}
+
+/// A queued message, as its row has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::store) struct Waiting {
+    pub id: i64,
+    pub at_ms: i64,
+    pub message: Box<RawValue>,
+}
+
+/// A signal, as its row has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::store) struct WaitingSignal {
+    pub id: i64,
+    pub at_ms: i64,
+    pub origin: String,
+    pub signal: Box<RawValue>,
+}
+
+impl State {
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.inbox.is_empty()
+            && self.signals.is_empty()
+            && self.input.is_none()
+            && self.trashed_ms.is_none()
+    }
+}
+
+/// What was written last, by this process.
+#[derive(Default)]
+pub(super) struct StateFile {
+    bytes: u64,
+    last: Vec<u8>,
+    blobs: Vec<String>,
+}
+
+impl StateFile {
+    pub(super) fn at(folder: &Path) -> StateFile {
+        let bytes = fs::metadata(folder.join(STATE)).map_or(0, |found| found.len());
+        StateFile {
+            bytes,
+            ..StateFile::default()
+        }
+    }
+
+    /// One write that is not synced, as that of an entry.
+    pub(super) fn write(
+        &mut self,
+        folder: &Path,
+        state: &State,
+        blobs: &[(String, Vec<u8>)],
+    ) -> io::Result<()> {
+        if self.bytes == 0 && state.is_empty() {
+            return Ok(());
+        }
+        let mut line = serde_json::to_vec(state)?;
+        line.push(b'\n');
+        // Another process may have written behind it: who sends something to the session.
+        let found = fs::metadata(folder.join(STATE)).map_or(0, |found| found.len());
+        if found != self.bytes {
+            (self.bytes, self.last) = (found, Vec::new());
+            self.blobs.clear();
+        }
+        if self.last == line {
+            return Ok(());
+        }
+        let is_anew = self.bytes + line.len() as u64 > MAX_BYTES;
+        let mut text = Vec::new();
+        for (hash, bytes) in blobs {
+            if is_anew || !self.blobs.contains(hash) {
+                serde_json::to_writer(&mut text, &BlobLine::of(bytes))?;
+                text.push(b'\n');
+            }
+        }
+        text.extend_from_slice(&line);
+        let mut options = OpenOptions::new();
+        options.create(true).mode(0o600);
+        match is_anew {
+            false => {
+                let mut file = options.append(true).open(folder.join(STATE))?;
+                // What a kill left half written ends here.
+                if self.last.is_empty() && self.bytes > 0 {
+                    text.insert(0, b'\n');
+                }
+                file.write_all(&text)?;
+                self.bytes += text.len() as u64;
+            }
+            true => {
+                let new = folder.join(NEW);
+                let mut file = options.write(true).truncate(true).open(&new)?;
+                file.write_all(&text)?;
+                fs::rename(&new, folder.join(STATE))?;
+                self.bytes = text.len() as u64;
+                self.blobs.clear();
+            }
+        }
+        self.blobs
+            .extend(blobs.iter().map(|(hash, _)| hash.clone()));
+        self.last = line;
+        Ok(())
+    }
+}
+
+/// The last state that is whole, and the blobs in the file. `None`: there is none.
+pub(in crate::store) fn read_state(folder: &Path) -> Option<(State, Vec<Vec<u8>>)> {
+    let mut file = BufReader::new(File::open(folder.join(STATE)).ok()?);
+    let (mut last, mut blobs) = (None, Vec::new());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut file)
+            .take(MAX_LINE_BYTES)
+            .read_until(b'\n', &mut line);
+        if read.ok()? == 0 {
+            break;
+        }
+        let line = line.trim_ascii_end();
+        if line.starts_with(b"{\"blob\"") {
+            if let Some(Line::Blob(bytes)) = Line::read(line) {
+                blobs.push(bytes);
+            }
+        } else if let Ok(state) = serde_json::from_slice::<State>(line) {
+            last = Some(state);
+        }
+    }
+    last.map(|state| (state, blobs))
+}

@@ -1,0 +1,208 @@
+//! The rows of a session that is purged. What forks share with it is given to them.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Transaction, params};
+
+use super::{Removed, WHAT};
+use crate::core::entry::{Entry, Seq};
+use crate::store::StoreError;
+use crate::store::error::Doing;
+use crate::store::gc;
+use crate::store::head::Head;
+use crate::store::index;
+use crate::store::row::{BodyReader, count, int};
+use crate::store::trees;
+
+struct Fork {
+    key: i64,
+    /// The last entry that it shares.
+    seq: Seq,
+}
+
+/// Removes all of the session but what forks go on from.
+pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, StoreError> {
+    let forks = forks(tx, head.key)?;
+    let kept = give_to_forks(tx, head, &forks)?;
+    for fork in &forks {
+        note_trees(tx, fork.key)?;
+    }
+    let blobs = blobs_of(tx, head.key)?;
+    let entries = tx
+        .execute("DELETE FROM entries WHERE session = ?1", [head.key])
+        .doing(WHAT)?;
+    let session = head.session();
+    let of_key = ["memories", "drafts", "inbox", "signals", "tree_uses"];
+    for table in of_key {
+        let sql = format!("DELETE FROM {table} WHERE session = ?1");
+        tx.execute(&sql, [head.key]).doing(WHAT)?;
+    }
+    tx.execute(
+        "DELETE FROM conversation_context WHERE conversation_id = ?1",
+        [session],
+    )
+    .doing(WHAT)?;
+    tx.execute(
+        "DELETE FROM meta WHERE name IN ('brought:' || ?1, 'gap:' || ?1)",
+        [session],
+    )
+    .doing(WHAT)?;
+    tx.execute("DELETE FROM sessions WHERE key = ?1", [head.key])
+        .doing(WHAT)?;
+    // Words of it are in the index: it is filled again.
+    index::begin_again(tx).doing(WHAT)?;
+    tx.execute_batch("INSERT INTO memory_index (memory_index) VALUES ('rebuild')")
+        .doing(WHAT)?;
+    let removed = Removed {
+        entries: entries as u64,
+        blobs: remove_blobs(tx, blobs)?,
+        kept,
+        copies: Vec::new(),
+    };
+    gc::remove_unnamed(tx)?;
+    Ok(removed)
+}
+
+/// The oldest first: a fork is always younger than what it goes on from.
+fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
+    tx.prepare("SELECT key, forked_seq FROM sessions WHERE forked_from = ?1 ORDER BY key")
+        .and_then(|mut s| {
+            s.query_map([key], |row| {
+                Ok(Fork {
+                    key: row.get(0)?,
+                    seq: row.get::<_, Option<i64>>(1)?.map_or(0, count),
+                })
+            })?
+            .collect()
+        })
+        .doing(WHAT)
+}
+
+/// Each fork gets what no older fork has of its beginning, and goes on from that one.
+fn give_to_forks(tx: &Transaction<'_>, head: &Head, forks: &[Fork]) -> Result<u64, StoreError> {
+    let (from, from_seq): (Option<i64>, Option<i64>) = tx
+        .query_row(
+            "SELECT forked_from, forked_seq FROM sessions WHERE key = ?1",
+            [head.key],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .doing(WHAT)?;
+    let first_own = from_seq.map_or(0, |seq| count(seq) + 1);
+    let mut heirs: Vec<(i64, Seq)> = Vec::new();
+    let mut kept = 0;
+    for fork in forks {
+        let furthest = heirs.iter().copied().max_by_key(|(_, seq)| *seq);
+        let (parent, seq) = match furthest {
+            _ if fork.seq < first_own => (from, Some(fork.seq)),
+            Some((heir, upto)) if fork.seq <= upto => (Some(heir), Some(fork.seq)),
+            furthest => {
+                let first = furthest.map_or(first_own, |(_, upto)| upto + 1);
+                kept += give(tx, head.key, fork, first)?;
+                match furthest {
+                    Some((heir, upto)) => (Some(heir), Some(upto)),
+                    None => (from, from_seq.map(count)),
+                }
+            }
+        };
+        tx.execute(
+            "UPDATE sessions SET forked_from = ?2, forked_seq = ?3 WHERE key = ?1",
+            params![fork.key, parent, seq.map(int)],
+        )
+        .doing(WHAT)?;
+        if fork.seq >= first_own {
+            heirs.push((fork.key, fork.seq));
+        }
+    }
+    Ok(kept)
+}
+
+fn give(tx: &Transaction<'_>, from: i64, fork: &Fork, first: Seq) -> Result<u64, StoreError> {
+    let part = params![from, fork.key, int(first), int(fork.seq)];
+    tx.execute(
+        "UPDATE sessions SET bytes = bytes + (SELECT coalesce(sum(octet_length(body)), 0)
+           FROM entries WHERE session = ?1 AND seq BETWEEN ?3 AND ?4) WHERE key = ?2",
+        part,
+    )
+    .doing(WHAT)?;
+    let sql = "UPDATE memories SET session = ?2 WHERE session = ?1 AND seq BETWEEN ?3 AND ?4";
+    tx.execute(sql, part).doing(WHAT)?;
+    let sql = "UPDATE entries SET session = ?2 WHERE session = ?1 AND seq BETWEEN ?3 AND ?4";
+    let rows = tx.execute(sql, part).doing(WHAT)?;
+    Ok(rows as u64)
+}
+
+fn each_entry(
+    tx: &Transaction<'_>,
+    condition: &str,
+    key: i64,
+    each: &mut dyn FnMut(Entry) -> rusqlite::Result<()>,
+) -> Result<(), StoreError> {
+    let mut bodies = BodyReader::new()?;
+    let sql = format!("SELECT body FROM entries WHERE session {condition} ?1");
+    let mut walk = || -> rusqlite::Result<()> {
+        let mut statement = tx.prepare(&sql)?;
+        let mut rows = statement.query([key])?;
+        while let Some(row) = rows.next()? {
+            // One that cannot be read names nothing.
+            if let Ok(entry) = bodies.read(row.get_ref(0)?) {
+                each(entry)?;
+            }
+        }
+        Ok(())
+    };
+    walk().doing(WHAT)
+}
+
+/// The trees that are named by what a fork has now.
+fn note_trees(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
+    let head = Head::before_first(String::new(), key);
+    each_entry(tx, "=", key, &mut |entry| {
+        trees::note_use(tx, &head, &entry)
+    })
+}
+
+fn blobs_of(tx: &Transaction<'_>, key: i64) -> Result<BTreeSet<String>, StoreError> {
+    let mut blobs = BTreeSet::new();
+    each_entry(tx, "=", key, &mut |entry| {
+        blobs.extend(entry.blobs().map(|blob| blob.hash.clone()));
+        Ok(())
+    })?;
+    let queued: Vec<String> = tx
+        .prepare("SELECT body FROM inbox WHERE session = ?1")
+        .and_then(|mut s| s.query_map([key], |row| row.get(0))?.collect())
+        .doing(WHAT)?;
+    for body in queued {
+        if let Ok(message) = serde_json::from_str::<crate::store::Message>(&body) {
+            blobs.extend(message.images.into_iter().map(|image| image.blob.hash));
+        }
+    }
+    Ok(blobs)
+}
+
+/// Those that no other session refers to.
+fn remove_blobs(tx: &Transaction<'_>, mut blobs: BTreeSet<String>) -> Result<u64, StoreError> {
+    if blobs.is_empty() {
+        return Ok(0);
+    }
+    each_entry(tx, "<>", 0, &mut |entry| {
+        for blob in entry.blobs() {
+            blobs.remove(&blob.hash);
+        }
+        Ok(())
+    })?;
+    let mut removed = 0;
+    for hash in blobs {
+        let is_queued: bool = tx
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM inbox WHERE instr(body, ?1))",
+                [&hash],
+                |row| row.get(0),
+            )
+            .doing(WHAT)?;
+        if let (false, Ok(hash)) = (is_queued, blake3::Hash::from_hex(&hash)) {
+            let rows = tx.execute("DELETE FROM blobs WHERE hash = ?1", [hash.as_bytes()]);
+            removed += rows.doing(WHAT)? as u64;
+        }
+    }
+    Ok(removed)
+}

@@ -1,0 +1,111 @@
+//! Purging, killed between its steps.
+
+use std::time::Duration;
+
+use super::*;
+use crate::core::entry::Entry;
+use crate::store::{Batch, Head, NewFork, NewSession, new_id};
+
+fn note(text: &str) -> Entry {
+    Entry::Noted {
+        text: text.into(),
+        about: None,
+    }
+}
+
+fn talk(store: &mut Store, n: usize) -> Head {
+    let new = NewSession {
+        id: new_id(),
+        workspace: "/w".into(),
+        folder: "/w".into(),
+    };
+    let (mut head, _) = store.create(&new, 1, note("first")).unwrap();
+    for n in 0..n {
+        let batch = Batch {
+            at_ms: 2,
+            entries: vec![note(&format!("words {n}"))],
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).unwrap();
+    }
+    head
+}
+
+/// A kill between any two steps: the next start does the rest, nothing of it can be seen, and
+/// others are whole. Also when the database is lost right then.
+#[test]
+fn a_kill_between_any_two_steps_leaves_it_gone() {
+    for is_lost in [false, true] {
+        let mut steps = 0;
+        for kill in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let data = dir.path().join("data");
+            let place = JournalPlace {
+                folder: data.join("journal"),
+                state_dir: dir.path().join("state"),
+                pause: Duration::from_millis(10),
+            };
+            std::fs::create_dir(&place.state_dir).unwrap();
+            let open = || {
+                let mut store = Store::open(&data).unwrap();
+                store.keep_copies(&data, &place).unwrap();
+                store
+            };
+            let mut store = open();
+            let gone = talk(&mut store, 5).session().to_string();
+            let stays = talk(&mut store, 3).session().to_string();
+            let fork = NewFork {
+                id: new_id(),
+                from: crate::core::entry::ForkPoint {
+                    session: gone.clone(),
+                    seq: 2,
+                },
+                unfinished: false,
+            };
+            let fork = store.fork(&fork, 9).unwrap().session().to_string();
+            drop(store);
+            let mut store = open();
+            bury(&data, &gone, BEGUN, 0).unwrap();
+            let mut at = 0;
+            let killed = store.finish_purge(&data, Some(&place), &gone, &mut |_| {
+                at += 1;
+                match at > kill {
+                    true => Err(StoreError::damaged("killed")),
+                    false => Ok(()),
+                }
+            });
+            steps = steps.max(at);
+            // A kill does nothing more.
+            store.copies = None;
+            drop(store);
+            if is_lost {
+                for suffix in ["", "-wal", "-shm"] {
+                    let _ = std::fs::remove_file(data.join(format!("rewake.db{suffix}")));
+                }
+            }
+            let mut store = open();
+            assert!(!store.knows(&gone).unwrap(), "step {kill}");
+            assert_eq!(store.load(&stays).unwrap().1.len(), 4, "step {kill}");
+            // Without the database, its journal needs that of the session until it is anew.
+            if !is_lost || killed.is_ok() {
+                assert_eq!(store.load(&fork).unwrap().1.len(), 4, "step {kill}");
+                store.not_back_in_time(&stays).unwrap();
+                store.bring_in(&fork).unwrap();
+                while store.catch_up().unwrap() {}
+            }
+            assert!(!place.folder.join(&gone).exists(), "step {kill}");
+            drop(store);
+            let store = open();
+            assert!(!store.knows(&gone).unwrap(), "step {kill}");
+            assert!(
+                tombstones(&data)
+                    .iter()
+                    .all(|(_, path)| path.extension().unwrap() == DONE)
+            );
+            if killed.is_ok() {
+                break;
+            }
+        }
+        assert_eq!(steps, 6);
+    }
+}

@@ -1,0 +1,349 @@
+//! What was found of entries, from whatever copy: an index by tip in memory, and the bodies in a
+//! file without a name. A tip is a hash of the entry and of all before it, so what two copies
+//! have in common is here once, and nothing can be put together that was not recorded so.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+
+use super::WHAT;
+use crate::core::entry::Seq;
+use crate::lines::tip::Tip;
+use crate::store::StoreError;
+use crate::store::error::io as io_error;
+use crate::store::row::{BodyReader, checksum};
+
+/// Bodies are written in pieces of this size.
+const PIECE: usize = 1 << 20;
+
+/// For one entry whose parent is not known so many are tried.
+const MAX_TRIED: usize = 10_000;
+
+/// Where the body of an entry lies.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: u64,
+    bytes: u32,
+    /// It is compressed.
+    is_packed: bool,
+}
+
+/// One entry that was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FoundEntry {
+    pub seq: Seq,
+    pub at_ms: i64,
+    /// The tip of the entry before. `None`: it is not known.
+    pub before: Option<Tip>,
+    pub taken: Option<i64>,
+    pub signal: Option<i64>,
+    pub owed: bool,
+    /// A row of a database has it.
+    pub in_row: bool,
+    place: Place,
+}
+
+/// A row of `entries` as it was met.
+pub(in crate::store) struct FoundRow<'a> {
+    pub id: i64,
+    pub parent: Option<i64>,
+    /// The key of the session that appended it.
+    pub session: i64,
+    pub seq: Seq,
+    pub at_ms: i64,
+    pub checksum: &'a [u8],
+    pub body: ValueRef<'a>,
+    /// As it was recorded.
+    pub tip: Option<Tip>,
+}
+
+/// A row whose parent was not met yet.
+struct Waiting {
+    id: i64,
+    parent: i64,
+    session: i64,
+    seq: Seq,
+    at_ms: i64,
+    tip: Option<Tip>,
+    place: Place,
+}
+
+/// The rows of one database.
+#[derive(Default)]
+pub(super) struct Rows {
+    tips: HashMap<i64, Tip>,
+    waiting: Vec<Waiting>,
+    /// By the key of the session that appended it, and the place. Two where rows contradict.
+    pub own: BTreeMap<(i64, Seq), Vec<Tip>>,
+    pub highest: i64,
+}
+
+impl Rows {
+    /// The tip behind the entry in this row.
+    pub(super) fn tip(&self, row: i64) -> Option<Tip> {
+        self.tips.get(&row).copied()
+    }
+}
+
+pub(super) struct Found {
+    entries: HashMap<Tip, FoundEntry>,
+    bodies: File,
+    /// Of the file, with what is not written yet.
+    end: u64,
+    unwritten: Vec<u8>,
+    reader: BodyReader,
+}
+
+impl Found {
+    /// The file with the bodies lies in this folder and has no name.
+    pub(super) fn new(folder: &Path) -> Result<Found, StoreError> {
+        let file = tempfile::tempfile_in(folder);
+        Ok(Found {
+            entries: HashMap::new(),
+            bodies: file.map_err(|e| io_error(WHAT, e))?,
+            end: 0,
+            unwritten: Vec::new(),
+            reader: BodyReader::new()?,
+        })
+    }
+
+    pub(super) fn get(&self, tip: &Tip) -> Option<&FoundEntry> {
+        self.entries.get(tip)
+    }
+
+    fn keep(&mut self, body: &[u8], is_packed: bool) -> Result<Place, StoreError> {
+        let place = Place {
+            at: self.end,
+            bytes: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            is_packed,
+        };
+        self.unwritten.extend_from_slice(body);
+        self.end += body.len() as u64;
+        if self.unwritten.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(place)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        let written = self.bodies.write_all(&self.unwritten);
+        self.unwritten.clear();
+        written.map_err(|e| io_error(WHAT, e))
+    }
+
+    /// The JSON of an entry as it was first stored.
+    pub(super) fn json(&mut self, entry: &FoundEntry) -> Result<String, StoreError> {
+        let bytes = self.body(entry.place)?;
+        let json = json_in(&mut self.reader, &bytes, entry.place.is_packed);
+        let json = json.and_then(|json| String::from_utf8(json).ok());
+        json.ok_or_else(|| StoreError::damaged("an entry that was found cannot be read again"))
+    }
+
+    fn body(&mut self, place: Place) -> Result<Vec<u8>, StoreError> {
+        self.flush()?;
+        let mut bytes = vec![0; place.bytes as usize];
+        let read = self.bodies.read_exact_at(&mut bytes, place.at);
+        read.map_err(|e| io_error(WHAT, e))?;
+        Ok(bytes)
+    }
+
+    /// A line of a journal: its tip follows from the one before.
+    pub(super) fn line(
+        &mut self,
+        before: Tip,
+        line: &crate::lines::line::EntryLine,
+    ) -> Result<(), StoreError> {
+        if let Some(known) = self.entries.get_mut(&line.tip) {
+            known.before = Some(before);
+            known.taken = known.taken.or(line.taken);
+            known.signal = known.signal.or(line.signal);
+            known.owed |= line.owed;
+            return Ok(());
+        }
+        let place = self.keep(line.entry.get().as_bytes(), false)?;
+        let entry = FoundEntry {
+            seq: line.seq,
+            at_ms: line.at_ms,
+            before: Some(before),
+            taken: line.taken,
+            signal: line.signal,
+            owed: line.owed,
+            in_row: false,
+            place,
+        };
+        self.entries.insert(line.tip, entry);
+        Ok(())
+    }
+
+    /// A row; one that is not what was recorded is left out.
+    pub(super) fn row(&mut self, rows: &mut Rows, row: &FoundRow<'_>) -> Result<(), StoreError> {
+        let (body, is_packed) = match row.body {
+            ValueRef::Text(json) => (json, false),
+            ValueRef::Blob(packed) => (packed, true),
+            _ => return Ok(()),
+        };
+        let id_is_sane = row.id > 0 && row.parent.is_none_or(|parent| parent < row.id);
+        if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
+            return Ok(());
+        }
+        let known = row.tip.filter(|tip| rows.tip(row.id) == Some(*tip));
+        if known.is_some() {
+            return Ok(());
+        }
+        let before = match row.parent {
+            None => Some(Tip::of_nothing()),
+            Some(parent) => rows.tip(parent),
+        };
+        let Some(before) = before else {
+            let place = self.keep(body, is_packed)?;
+            rows.waiting.push(Waiting {
+                id: row.id,
+                parent: row.parent.unwrap_or(0),
+                session: row.session,
+                seq: row.seq,
+                at_ms: row.at_ms,
+                tip: row.tip,
+                place,
+            });
+            return Ok(());
+        };
+        let Some(json) = json_in(&mut self.reader, body, is_packed) else {
+            return Ok(());
+        };
+        let tip = before.and(row.seq, row.at_ms, &json);
+        if row.tip.is_some_and(|recorded| recorded != tip) {
+            return Ok(());
+        }
+        if !self.entries.contains_key(&tip) {
+            let place = self.keep(body, is_packed)?;
+            self.insert(tip, Some(before), row.seq, row.at_ms, place);
+        }
+        note(rows, row.id, row.session, row.seq, tip);
+        Ok(())
+    }
+
+    fn insert(&mut self, tip: Tip, before: Option<Tip>, seq: Seq, at_ms: i64, place: Place) {
+        let entry = FoundEntry {
+            seq,
+            at_ms,
+            before,
+            taken: None,
+            signal: None,
+            owed: false,
+            in_row: true,
+            place,
+        };
+        let known = self.entries.entry(tip).or_insert(entry);
+        known.before = known.before.or(before);
+    }
+
+    /// The rows that waited for their parents: all rows of the database were met.
+    pub(super) fn link(&mut self, rows: &mut Rows) -> Result<(), StoreError> {
+        let mut waiting = std::mem::take(&mut rows.waiting);
+        // A parent is older than what follows it.
+        waiting.sort_by_key(|row| row.id);
+        for row in waiting {
+            let body = self.body(row.place)?;
+            let Some(json) = json_in(&mut self.reader, &body, row.place.is_packed) else {
+                continue;
+            };
+            let before = rows.tip(row.parent);
+            let follows = before.map(|before| before.and(row.seq, row.at_ms, &json));
+            let tip = match (follows, row.tip) {
+                (Some(follows), None) => follows,
+                (Some(follows), Some(tip)) if follows == tip => tip,
+                // Its parent is nowhere: the journal may have it.
+                (None, Some(tip)) => tip,
+                _ => continue,
+            };
+            self.insert(tip, before, row.seq, row.at_ms, row.place);
+            note(rows, row.id, row.session, row.seq, tip);
+        }
+        Ok(())
+    }
+
+    /// Entries whose parent's row was not found: it may have come from another copy.
+    pub(super) fn adopt(&mut self) -> Result<(), StoreError> {
+        let is_orphan = |entry: &FoundEntry| entry.before.is_none();
+        let orphans: Vec<(Tip, FoundEntry)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| is_orphan(entry))
+            .map(|(tip, entry)| (*tip, *entry))
+            .collect();
+        if orphans.is_empty() {
+            return Ok(());
+        }
+        let wanted: HashSet<Seq> = orphans
+            .iter()
+            .filter_map(|(_, orphan)| orphan.seq.checked_sub(1))
+            .collect();
+        let mut parents: HashMap<Seq, Vec<Tip>> = HashMap::new();
+        for (tip, entry) in &self.entries {
+            if wanted.contains(&entry.seq) {
+                parents.entry(entry.seq).or_default().push(*tip);
+            }
+        }
+        for (tip, orphan) in orphans {
+            let json = self.json(&orphan)?;
+            let parents = orphan.seq.checked_sub(1).and_then(|seq| parents.get(&seq));
+            let follows =
+                |before: &&Tip| before.and(orphan.seq, orphan.at_ms, json.as_bytes()) == tip;
+            let parent = parents.and_then(|all| all.iter().take(MAX_TRIED).find(follows));
+            if let Some(entry) = self.entries.get_mut(&tip) {
+                entry.before = parent.copied();
+            }
+        }
+        Ok(())
+    }
+
+    /// The tips from the first entry of the chain to this one, or where it breaks off: the place
+    /// of the oldest entry that is still joined to it.
+    pub(super) fn chain(&self, end: Tip) -> Result<Vec<Tip>, Seq> {
+        let mut chain = Vec::new();
+        let mut tip = end;
+        let mut last = None;
+        while tip != Tip::of_nothing() {
+            let Some(entry) = self.entries.get(&tip) else {
+                return Err(last.unwrap_or(0));
+            };
+            if last.is_some_and(|last| entry.seq + 1 != last) {
+                return Err(last.unwrap_or(0));
+            }
+            chain.push(tip);
+            last = Some(entry.seq);
+            match entry.before {
+                Some(before) => tip = before,
+                None => return Err(entry.seq),
+            }
+        }
+        match last {
+            Some(0) => {
+                chain.reverse();
+                Ok(chain)
+            }
+            last => Err(last.unwrap_or(0)),
+        }
+    }
+}
+
+fn note(rows: &mut Rows, id: i64, session: i64, seq: Seq, tip: Tip) {
+    rows.tips.insert(id, tip);
+    rows.highest = rows.highest.max(id);
+    let own = rows.own.entry((session, seq)).or_default();
+    if !own.contains(&tip) {
+        own.push(tip);
+    }
+}
+
+fn json_in(reader: &mut BodyReader, body: &[u8], is_packed: bool) -> Option<Vec<u8>> {
+    let value = match is_packed {
+        true => ValueRef::Blob(body),
+        false => ValueRef::Text(body),
+    };
+    reader.json(value).ok().map(<[u8]>::to_vec)
+}

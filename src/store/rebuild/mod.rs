@@ -1,0 +1,463 @@
+//! A damaged or lost database is made anew: of the rows that can be read, and of the journal. The
+//! old one stays under another name, and is never deleted.
+//!
+//! Invariant: the store is had alone meanwhile, and the old database is not changed.
+//! Invariant: nothing goes back in time unseen. What was recorded and is in no copy is counted;
+//! a session with a gap is held, and so is all from before when it is not known whose it is.
+
+mod copy;
+mod found;
+mod sessions;
+mod sql;
+mod swap;
+mod waits;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::blobs::{Packed, insert_blob};
+use super::database::{self, Names};
+use super::error::{Doing, io as io_error};
+use super::files::private_folder;
+use super::gap::keep_gap;
+use super::gc::in_use;
+use super::journal::{Piece, folders, salvage};
+use super::lock::StoreLock;
+use super::mark::{Mark, Said};
+use super::migrate::{self, MIGRATIONS};
+use super::missing::Gap;
+use super::purge::{self, Purged};
+use super::{JournalPlace, Store, StoreError, now_ms};
+use crate::core::text::count;
+use found::Found;
+use sessions::{Known, Made};
+use sql::Source;
+use waits::{Waits, waiting};
+
+pub(super) use swap::{finish, is_begun};
+
+pub(super) const WHAT: &str = "rebuild the session store";
+
+/// What is to be made good of what.
+pub struct Repair<'a> {
+    /// Other copies: data folders, databases, journals.
+    pub from: &'a [PathBuf],
+    /// Nothing is changed unless every entry that was recorded comes back.
+    pub only_whole: bool,
+    /// What a person is told while it takes long.
+    pub progress: &'a mut dyn FnMut(&str),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebuilt {
+    pub sessions: u64,
+    pub entries: u64,
+    /// Of these, so many were in no row.
+    pub from_journal: u64,
+    pub gaps: Vec<Gap>,
+    /// Entries that were recorded, and it is not known in which sessions.
+    pub missing: u64,
+    /// Tables of which not everything could be read, and what else is not as it was.
+    pub torn: Vec<String>,
+    /// The old database. `None`: there was none.
+    pub kept: Option<PathBuf>,
+}
+
+impl Rebuilt {
+    /// Entries that are in no copy.
+    pub fn lost(&self) -> u64 {
+        let in_gaps = self.gaps.iter().map(|gap| gap.last + 1 - gap.first);
+        in_gaps.sum::<u64>() + self.missing
+    }
+
+    /// For a person.
+    pub fn line(&self) -> String {
+        let of = match self.from_journal {
+            0 => "what could be read of it",
+            n if n == self.entries => "the journal",
+            _ => "what could be read of it, and the journal",
+        };
+        let was = match self.kept {
+            Some(_) => "the database was damaged and was rebuilt",
+            None => "there was no database, and it was rebuilt",
+        };
+        let behind: u64 = self.gaps.iter().map(|gap| gap.behind).sum();
+        let all = self.entries + self.lost() + behind;
+        let kept = match &self.kept {
+            Some(kept) => format!("; the old file is {}", kept.display()),
+            None => String::new(),
+        };
+        let torn = self.torn.iter().map(|torn| format!("; {torn}"));
+        let torn: String = torn.collect();
+        format!(
+            "{was} from {of}: {} of {}{kept}{torn}",
+            self.entries,
+            count(all, "entry")
+        )
+    }
+}
+
+impl Store {
+    /// Makes the database anew. `None`: nothing was changed, for `only_whole` does not hold, or
+    /// there is nothing to make it of.
+    ///
+    /// # Errors
+    /// `InUse` when another process, or another part of this one, has it open. Nothing was
+    /// changed then.
+    pub fn rebuild(
+        data_dir: &Path,
+        place: Option<&JournalPlace>,
+        mut repair: Repair<'_>,
+    ) -> Result<Option<Rebuilt>, StoreError> {
+        private_folder(data_dir)?;
+        let lock = StoreLock::shared(data_dir)?;
+        let lock = match is_begun(data_dir) {
+            true => finish(data_dir, lock)?,
+            false => lock,
+        };
+        let alone = lock.alone(data_dir, || Ok(false));
+        let _alone = alone.map_err(|error| in_use(error, WHAT))?;
+        let names = database::names(data_dir);
+        let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
+        let made = rebuilding.make(&mut repair);
+        let rebuilt = made.and_then(|rebuilt| match rebuilt {
+            // Without a mark nobody knows how much there was.
+            Some(rebuilt)
+                if !repair.only_whole || (rebuilt.lost() == 0 && rebuilding.said.highest > 0) =>
+            {
+                rebuilding.keep(rebuilt, &names).map(Some)
+            }
+            _ => Ok(None),
+        });
+        if !matches!(rebuilt, Ok(Some(_))) {
+            remove_half_made(&names);
+        }
+        rebuilt
+    }
+}
+
+fn remove_half_made(names: &Names) {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut name = names.rebuilding.clone().into_os_string();
+        name.push(suffix);
+        let _ = fs::remove_file(PathBuf::from(name));
+    }
+}
+
+struct Rebuilding<'a> {
+    data_dir: &'a Path,
+    place: Option<&'a JournalPlace>,
+    /// What the mark says of this store.
+    said: Said,
+    /// Row ids that were taken away by purging.
+    unused: u64,
+    purged: Purged,
+    found: Found,
+    sources: Vec<Source>,
+    sessions: BTreeMap<String, Known>,
+    new: Connection,
+    /// The database that is to be made good was there.
+    was_there: bool,
+}
+
+impl<'a> Rebuilding<'a> {
+    fn begin(
+        data_dir: &'a Path,
+        place: Option<&'a JournalPlace>,
+        names: &Names,
+    ) -> Result<Self, StoreError> {
+        remove_half_made(names);
+        let mut new = database::make(&names.rebuilding)?;
+        let set = |new: &Connection| -> rusqlite::Result<()> {
+            // It is of no use before it is complete, and is synced then.
+            new.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+            new.pragma_update(None, "synchronous", "OFF")?;
+            new.pragma_update(None, "foreign_keys", false)?;
+            new.pragma_update(None, "cache_size", -65_536)?;
+            new.set_prepared_statement_cache_capacity(64);
+            Ok(())
+        };
+        set(&new).doing(WHAT)?;
+        migrate::migrate(&mut new, data_dir, MIGRATIONS)?;
+        let said = place.map(|place| Mark::look(&place.state_dir, data_dir));
+        Ok(Rebuilding {
+            data_dir,
+            place,
+            said: said.unwrap_or_default(),
+            unused: 0,
+            purged: purge::purged(data_dir),
+            found: Found::new(data_dir)?,
+            sources: Vec::new(),
+            sessions: BTreeMap::new(),
+            new,
+            was_there: names.database.exists(),
+        })
+    }
+
+    fn make(&mut self, repair: &mut Repair<'_>) -> Result<Option<Rebuilt>, StoreError> {
+        let mut copies = Vec::new();
+        let mut journals: Vec<PathBuf> = self.place.iter().map(|p| p.folder.clone()).collect();
+        for from in repair.from {
+            let (database, journal) = copy_in(from)?;
+            copies.extend(database);
+            journals.extend(journal);
+        }
+        let progress = &mut *repair.progress;
+        progress("reading the damaged database");
+        let mut torn = Vec::new();
+        let names = database::names(self.data_dir);
+        if self.was_there {
+            self.read_database(&names.database, &mut torn)?;
+        }
+        // Of a copy nothing is changed: SQLite would make files beside it.
+        let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
+        for (n, copy) in copies.iter().enumerate() {
+            let path = private.path().join(format!("{n}.db"));
+            copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
+            self.read_database(&path, &mut Vec::new())?;
+        }
+        progress("reading the journal");
+        for journal in &journals {
+            self.read_journal(journal)?;
+        }
+        self.found.flush()?;
+        self.found.adopt()?;
+        if self.sessions.is_empty() {
+            return Ok(None);
+        }
+        progress("writing the new database");
+        let made = self.write(progress, &mut torn)?;
+        Ok((!made.keys.is_empty()).then(|| self.rebuilt(made, torn)))
+    }
+
+    fn rebuilt(&self, made: Made, torn: Vec<String>) -> Rebuilt {
+        let in_gaps: u64 = made
+            .gaps
+            .iter()
+            .map(|g| g.last + 1 - g.first + g.behind)
+            .sum();
+        let recorded = u64::try_from(self.said.highest).unwrap_or(0);
+        let here = self.unused + made.entries + in_gaps;
+        Rebuilt {
+            sessions: made.keys.len() as u64,
+            entries: made.entries,
+            from_journal: made.from_journal,
+            gaps: made.gaps,
+            missing: recorded.saturating_sub(here),
+            torn,
+            kept: None,
+        }
+    }
+
+    fn read_database(&mut self, path: &Path, torn: &mut Vec<String>) -> Result<(), StoreError> {
+        let Some(mut source) = Source::open(path)? else {
+            torn.push(
+                "what was kept of files and what was learnt of models is in the old file alone"
+                    .to_string(),
+            );
+            return Ok(());
+        };
+        let number = self.sources.len();
+        source.read_sessions();
+        source.read_entries(&mut self.found, self.said.highest)?;
+        for row in std::mem::take(&mut source.sessions) {
+            if !self.purged.has(&row.id) {
+                let known = self.sessions.entry(row.id.clone()).or_default();
+                known.row.get_or_insert((number, row));
+            }
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
+    fn read_journal(&mut self, journal: &Path) -> Result<(), StoreError> {
+        for session in folders(journal) {
+            if self.purged.has(&session) {
+                continue;
+            }
+            let (found, new) = (&mut self.found, &self.new);
+            let mut failed = None;
+            let read = salvage(&journal.join(&session), &mut |piece| {
+                let done = match piece {
+                    Piece::Entry(before, line) => found.line(before, line),
+                    Piece::Blob(bytes) => insert_blob(new, &Packed::new(bytes)).doing(WHAT),
+                };
+                done.map_err(|error| {
+                    failed = Some(error);
+                    io::ErrorKind::Other.into()
+                })
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            // What cannot be listed is as if it were not there: it counts as missing.
+            let Ok(read) = read else { continue };
+            if read.ends.is_empty() {
+                continue;
+            }
+            let known = self.sessions.entry(session).or_default();
+            known.header = known.header.take().or(read.header);
+            known.ends.extend(read.ends);
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        progress: &mut dyn FnMut(&str),
+        torn: &mut Vec<String>,
+    ) -> Result<Made, StoreError> {
+        let tx = self
+            .new
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .doing(WHAT)?;
+        // The damaged one first: what it says of the store holds.
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            copy::blobs(&tx, source)?;
+            copy::files(&tx, source)?;
+            if number == 0 {
+                copy::small(&tx, source)?;
+            }
+        }
+        name_store(&tx, &self.said, &self.sessions)?;
+        self.unused = purge::unused(&tx)?.max(self.purged.unused);
+        purge::begin_behind(&tx, self.unused)?;
+        let rows: Vec<&found::Rows> = self.sources.iter().map(|source| &source.rows).collect();
+        let waits = Waits {
+            source: self.sources.first(),
+            sessions: &self.sessions,
+            journal: self.place.map(|place| place.folder.as_path()),
+        };
+        let mut told = 0;
+        let made = sessions::make(
+            &tx,
+            &mut self.found,
+            &rows,
+            &self.sessions,
+            &mut |entries| {
+                if entries - told >= 20_000 {
+                    told = entries;
+                    progress(&format!("{} written", count(entries, "entry")));
+                }
+            },
+        )?;
+        purge::end_behind(&tx, self.unused)?;
+        for (number, source) in self.sources.iter().enumerate() {
+            let keys = keys(number, &self.sessions, &made);
+            copy::memories(&tx, source, &keys)?;
+        }
+        waiting(&tx, &made, &waits, torn)?;
+        for gap in &made.gaps {
+            keep_gap(&tx, gap)?;
+        }
+        tx.commit().doing(WHAT)?;
+        let of_tables = self.sources.first().map(|source| &source.torn);
+        // What follows from entries, and what the journal has too, is there.
+        let needed = |table: &&&str| !["entries", "sessions", "blobs"].contains(*table);
+        torn.extend(
+            of_tables
+                .into_iter()
+                .flatten()
+                .filter(needed)
+                .map(|table| format!("the table {table} could not be read to its end")),
+        );
+        Ok(made)
+    }
+
+    /// The new database gets the name.
+    fn keep(self, mut rebuilt: Rebuilt, names: &Names) -> Result<Rebuilt, StoreError> {
+        let Rebuilding {
+            new,
+            sources,
+            place,
+            data_dir,
+            was_there,
+            said,
+            ..
+        } = self;
+        drop(sources);
+        new.close().map_err(|(_, e)| e).doing(WHAT)?;
+        let now_ms = now_ms();
+        // First, so that a kill behind it holds too much rather than too little.
+        if rebuilt.missing > 0
+            && said.held.is_none()
+            && let Some(place) = place
+        {
+            let mut mark = Mark::open(&place.state_dir, data_dir)?;
+            mark.hold(rebuilt.missing, now_ms)
+                .map_err(|e| io_error("write down what is missing", e))?;
+        }
+        let time = now_ms.to_string();
+        swap::swap(names, &time, &mut |_| Ok(())).map_err(|e| io_error(WHAT, e))?;
+        let [damaged, ..] = names.damaged(&time);
+        rebuilt.kept = was_there.then_some(damaged);
+        Ok(rebuilt)
+    }
+}
+
+/// The keys of a database's sessions, and what they are in the new one.
+fn keys(number: usize, sessions: &BTreeMap<String, Known>, made: &Made) -> HashMap<i64, i64> {
+    let new = |(id, known): (&String, &Known)| match &known.row {
+        Some((source, row)) if *source == number => Some((row.key, made.keys.get(id)?.0)),
+        _ => None,
+    };
+    sessions.iter().filter_map(new).collect()
+}
+
+/// The id of the store: copies and journals are told by it.
+fn name_store(
+    tx: &Transaction<'_>,
+    said: &Said,
+    sessions: &BTreeMap<String, Known>,
+) -> Result<(), StoreError> {
+    let by_journal = sessions.values().find_map(|known| known.header.as_ref());
+    let name = match (&said.store, by_journal) {
+        (store, _) if !store.is_empty() => store.clone(),
+        (_, Some(header)) => header.store.clone(),
+        _ => return Ok(()),
+    };
+    tx.execute(
+        "UPDATE meta SET value = ?1 WHERE name = 'store'",
+        params![name],
+    )
+    .doing(WHAT)
+    .map(drop)
+}
+
+/// The database and the journal in what a person names: a data folder, a journal, a database.
+fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError> {
+    let none = || {
+        let what = format!("find a database or a journal in {}", from.display());
+        io_error(what, io::ErrorKind::NotFound.into())
+    };
+    if from.is_file() {
+        return Ok((Some(from.to_path_buf()), None));
+    }
+    let database = database::exists(from).then(|| database::names(from).database);
+    let journal = [from.join("journal"), from.to_path_buf()];
+    let journal = journal
+        .into_iter()
+        .find(|folder| !folders(folder).is_empty());
+    match (&database, &journal) {
+        (None, None) => Err(none()),
+        _ => Ok((database, journal)),
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    let beside = |path: &Path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push("-wal");
+        PathBuf::from(name)
+    };
+    fs::copy(from, to)?;
+    match fs::copy(beside(from), beside(to)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        copied => copied.map(drop),
+    }
+}

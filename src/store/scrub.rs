@@ -1,0 +1,164 @@
+//! Reading everything that is kept, to find what is damaged before it is needed.
+
+use std::io;
+use std::path::Path;
+
+use super::blobs::checked;
+use super::error::Doing;
+use super::journal::{Piece, folders, salvage};
+use super::row::count;
+use super::{JournalPlace, Store, StoreError};
+use crate::core::tree::ContentHash;
+
+const WHAT: &str = "read all of the store";
+
+/// What was read, and what is wrong with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    pub pages: u64,
+    pub sessions: u64,
+    /// Each with its checksum and its tip, in each chain that it is in.
+    pub entries: u64,
+    pub blobs: u64,
+    pub contents: u64,
+    pub trees: u64,
+    pub journals: u64,
+    pub journal_files: u64,
+    pub frames: u64,
+    pub lines: u64,
+    /// What is damaged, for a person.
+    pub damaged: Vec<String>,
+}
+
+impl Store {
+    /// Reads everything: pages, entries, blobs, what is kept of files, the journal.
+    ///
+    /// # Errors
+    /// What keeps the rest from being read. What is damaged is no error: it is counted.
+    pub fn scrub(
+        &self,
+        place: Option<&JournalPlace>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Scrubbed, StoreError> {
+        let mut scrubbed = Scrubbed::default();
+        progress("reading the pages");
+        let pages: rusqlite::Result<i64> =
+            self.conn
+                .pragma_query_value(None, "page_count", |row| row.get(0));
+        scrubbed.pages = pages.map_or(0, count);
+        match self.quick_check() {
+            Ok(faults) => scrubbed.damaged.extend(faults),
+            Err(error) => scrubbed.damaged.push(error.to_string()),
+        }
+        progress("reading the sessions");
+        self.scrub_sessions(&mut scrubbed);
+        progress("reading blobs and contents of files");
+        self.scrub_blobs(&mut scrubbed);
+        self.scrub_files(&mut scrubbed);
+        if let Some(place) = place {
+            progress("reading the journal");
+            scrub_journal(&place.folder, &mut scrubbed);
+        }
+        Ok(scrubbed)
+    }
+
+    fn scrub_sessions(&self, scrubbed: &mut Scrubbed) {
+        let ids: Result<Vec<String>, StoreError> = self
+            .conn
+            .prepare("SELECT id FROM sessions ORDER BY id")
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .doing(WHAT);
+        match ids {
+            Ok(ids) => {
+                for id in ids {
+                    scrubbed.sessions += 1;
+                    let read = self.load_each(&id, |_| {
+                        scrubbed.entries += 1;
+                        Ok::<(), StoreError>(())
+                    });
+                    scrubbed.damaged.extend(read.err().map(|e| e.to_string()));
+                }
+            }
+            Err(error) => scrubbed.damaged.push(error.to_string()),
+        }
+    }
+
+    fn scrub_blobs(&self, scrubbed: &mut Scrubbed) {
+        let mut walk = || -> rusqlite::Result<()> {
+            let sql = "SELECT hash, bytes, encoding, data FROM blobs";
+            let mut statement = self.conn.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let (hash, bytes): (Vec<u8>, i64) = (row.get(0)?, row.get(1)?);
+                let (encoding, data): (String, Vec<u8>) = (row.get(2)?, row.get(3)?);
+                scrubbed.blobs += 1;
+                if checked(&hash, bytes, &encoding, &data).is_none() {
+                    let hash = super::contents::hex(&hash);
+                    scrubbed
+                        .damaged
+                        .push(format!("blob {hash} is not what it was"));
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = walk().doing(WHAT) {
+            scrubbed.damaged.push(error.to_string());
+        }
+    }
+
+    fn scrub_files(&self, scrubbed: &mut Scrubbed) {
+        let hashes: Result<Vec<Vec<u8>>, StoreError> = self
+            .conn
+            .prepare("SELECT hash FROM contents")
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .doing(WHAT);
+        let trees: Result<Vec<i64>, StoreError> = self
+            .conn
+            .prepare("SELECT id FROM trees")
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .doing(WHAT);
+        for hash in hashes.as_deref().unwrap_or_default() {
+            scrubbed.contents += 1;
+            let read = <ContentHash>::try_from(&hash[..]).map(|hash| self.content(&hash));
+            if let Ok(Err(error)) = read {
+                scrubbed.damaged.push(error.to_string());
+            }
+        }
+        for tree in trees.as_deref().unwrap_or_default() {
+            scrubbed.trees += 1;
+            let read = super::trees::read(&self.conn, *tree);
+            scrubbed.damaged.extend(read.err().map(|e| e.to_string()));
+        }
+        let failed = hashes.err().into_iter().chain(trees.err());
+        scrubbed.damaged.extend(failed.map(|e| e.to_string()));
+    }
+}
+
+fn scrub_journal(journal: &Path, scrubbed: &mut Scrubbed) {
+    for session in folders(journal) {
+        scrubbed.journals += 1;
+        let folder = journal.join(&session);
+        let mut lines = 0;
+        let read = salvage(&folder, &mut |piece| -> io::Result<()> {
+            lines += u64::from(matches!(piece, Piece::Entry(..)));
+            Ok(())
+        });
+        scrubbed.lines += lines;
+        match read {
+            Ok(read) => {
+                scrubbed.journal_files += read.files;
+                scrubbed.frames += read.frames;
+                if read.damaged > 0 {
+                    scrubbed.damaged.push(format!(
+                        "the journal in {} is damaged in {}",
+                        folder.display(),
+                        crate::core::text::count(read.damaged, "place")
+                    ));
+                }
+            }
+            Err(error) => scrubbed
+                .damaged
+                .push(format!("the journal in {}: {error}", folder.display())),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! What a session has besides its entries, kept in its journal after each change, and put back
+//! from there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde_json::value::RawValue;
+
+use super::blobs::{Packed, insert_blob};
+use super::error::Doing;
+use super::follow::Copies;
+use super::inbox::Message;
+use super::journal::{Met, State, Waiting, WaitingSignal, lines, read_state};
+use super::row::count;
+use super::{Store, StoreError};
+use crate::core::entry::Entry;
+use crate::core::signal::Signal;
+use crate::lines::line::EntryLine;
+
+const WHAT: &str = "keep what waits in the journal";
+
+/// Rows that are gone because of what was recorded for them, by their ids.
+#[derive(Default)]
+pub(super) struct Became {
+    /// Of queued messages.
+    pub taken: BTreeSet<i64>,
+    /// Of signals.
+    pub obeyed: BTreeSet<i64>,
+}
+
+impl Became {
+    pub(super) fn note(&mut self, line: &EntryLine) {
+        self.taken.extend(line.taken);
+        self.obeyed.extend(line.signal);
+    }
+
+    /// No id of them is given again.
+    pub(super) fn never_again(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        let last = |ids: &BTreeSet<i64>| ids.last().copied().unwrap_or(0);
+        never_again(tx, "inbox", last(&self.taken))?;
+        never_again(tx, "signals", last(&self.obeyed))
+    }
+}
+
+impl Store {
+    /// After a commit that changed it. What fails is no error of the change.
+    pub(super) fn keep_waiting(&mut self, session: &str) {
+        let Some(mut copies) = self.copies.take() else {
+            return;
+        };
+        if let Err(error) = self.write_waiting(&mut copies, session) {
+            copies.fails(&error);
+        }
+        self.copies = Some(copies);
+    }
+
+    fn write_waiting(&self, copies: &mut Copies, session: &str) -> Result<(), StoreError> {
+        let Some(state) = state(&self.conn, session)? else {
+            return Ok(());
+        };
+        let mut blobs = Vec::new();
+        for waiting in &state.inbox {
+            let message = serde_json::from_str::<Message>(waiting.message.get());
+            for image in message.map(|m| m.images).unwrap_or_default() {
+                // A damaged one is told when it is wanted.
+                if let Ok(Some(bytes)) = self.blob(&image.blob.hash) {
+                    blobs.push((image.blob.hash, bytes));
+                }
+            }
+        }
+        copies.journal.write_state(session, &state, &blobs)
+    }
+
+    /// The session that a row of `table` is of: `inbox`, or `signals`.
+    pub(super) fn session_of(&self, table: &str, id: i64) -> Option<String> {
+        let sql = format!(
+            "SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1"
+        );
+        let read = self
+            .conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
+        read.ok().flatten()
+    }
+}
+
+/// `None`: there is no such session.
+fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> {
+    let sql = "SELECT key, length, trashed_ms,
+        (SELECT text FROM drafts WHERE session = key AND kind = 'input' AND piece = 0)
+      FROM sessions WHERE id = ?1";
+    let row: Option<(i64, i64, Option<i64>, Option<String>)> = conn
+        .prepare_cached(sql)
+        .and_then(|mut s| {
+            s.query_row([session], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .optional()
+        })
+        .doing(WHAT)?;
+    let Some((key, length, trashed_ms, input)) = row else {
+        return Ok(None);
+    };
+    let rows: Vec<(i64, i64, String)> = conn
+        .prepare_cached("SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id")
+        .and_then(|mut s| {
+            s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect()
+        })
+        .doing(WHAT)?;
+    let mut inbox = Vec::with_capacity(rows.len());
+    for (id, at_ms, body) in rows {
+        let message = RawValue::from_string(body).doing(WHAT)?;
+        inbox.push(Waiting { id, at_ms, message });
+    }
+    Ok(Some(State {
+        inbox,
+        signals: signals(conn, key)?,
+        input: input.filter(|text| !text.is_empty()),
+        trashed_ms,
+        length: count(length),
+    }))
+}
+
+fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError> {
+    let rows: Vec<(i64, i64, String, String)> = conn
+        .prepare_cached(
+            "SELECT id, at_ms, origin, body FROM signals WHERE session = ?1 ORDER BY id",
+        )
+        .and_then(|mut s| {
+            s.query_map([key], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?
+            .collect()
+        })
+        .doing(WHAT)?;
+    let one = |(id, at_ms, origin, body)| {
+        Ok(WaitingSignal {
+            id,
+            at_ms,
+            origin,
+            signal: RawValue::from_string(body).doing(WHAT)?,
+        })
+    };
+    rows.into_iter().map(one).collect()
+}
+
+/// What the journal in this folder says that a session had, put into a database that lost it.
+/// `became`: what was recorded already. `said`: entries, with their times, of which it is not
+/// known which message or signal they were; the oldest is always taken first.
+pub(super) fn put_back(
+    tx: &Transaction<'_>,
+    folder: &Path,
+    session: (i64, u64),
+    became: &Became,
+    said: &[(i64, Entry)],
+) -> Result<(), StoreError> {
+    let Some((state, blobs)) = read_state(folder) else {
+        return Ok(());
+    };
+    let (key, length) = session;
+    for bytes in &blobs {
+        insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
+    }
+    let mut said: Vec<&(i64, Entry)> = said.iter().collect();
+    for waiting in &state.inbox {
+        let message = waiting.message.get();
+        if became.taken.contains(&waiting.id) {
+            continue;
+        }
+        let is_said =
+            |(at_ms, entry): &&(i64, Entry)| *at_ms >= waiting.at_ms && is_of(entry, message);
+        if let Some(at) = said.iter().position(is_said) {
+            said.remove(at);
+            continue;
+        }
+        tx.execute(
+            "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            params![waiting.id, key, waiting.at_ms, message],
+        )
+        .doing(WHAT)?;
+    }
+    for waiting in &state.signals {
+        if became.obeyed.contains(&waiting.id) {
+            continue;
+        }
+        let signal = serde_json::from_str::<Signal>(waiting.signal.get());
+        let is_obeyed = |(at_ms, entry): &&(i64, Entry)| {
+            *at_ms >= waiting.at_ms && signal.as_ref().is_ok_and(|signal| signal.became(entry))
+        };
+        if let Some(at) = said.iter().position(is_obeyed) {
+            said.remove(at);
+            continue;
+        }
+        tx.execute(
+            "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                waiting.id,
+                key,
+                waiting.at_ms,
+                waiting.origin,
+                waiting.signal.get()
+            ],
+        )
+        .doing(WHAT)?;
+    }
+    if let Some(input) = &state.input {
+        tx.execute(
+            "INSERT OR IGNORE INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)",
+            params![key, input],
+        )
+        .doing(WHAT)?;
+    }
+    // What was appended behind it took the session out of the trash.
+    let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
+    tx.execute(
+        "UPDATE sessions SET trashed_ms = ?2,
+           unfinished = max(unfinished, EXISTS (SELECT 1 FROM inbox WHERE session = ?1))
+         WHERE key = ?1",
+        params![key, trashed_ms],
+    )
+    .doing(WHAT)
+    .map(drop)
+}
+
+/// Whether the entry is what this message became.
+fn is_of(entry: &Entry, message: &str) -> bool {
+    let Ok(message) = serde_json::from_str::<Message>(message) else {
+        return false;
+    };
+    match entry {
+        Entry::Said {
+            text,
+            images,
+            via,
+            command,
+            ..
+        } => {
+            *text == message.text
+                && *images == message.images
+                && *via == message.via
+                && *command == message.command
+        }
+        Entry::Noted { text, .. } => *text == message.text,
+        _ => false,
+    }
+}
+
+impl Store {
+    /// Messages wait here that the journal says were said, or signals that were obeyed: an older
+    /// copy of the database lies under a newer write-ahead log, which has the entry and not the
+    /// page of the row.
+    pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
+        let ids = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
+        let queued = self
+            .queued(session)?
+            .iter()
+            .map(|q| q.id.number())
+            .collect();
+        let sent = self
+            .signals(session)?
+            .iter()
+            .map(|s| s.id.number())
+            .collect();
+        let (queued, sent) = (ids(queued), ids(sent));
+        if queued.is_empty() && sent.is_empty() {
+            return Ok(());
+        }
+        let (mut became, mut gone) = (Became::default(), Vec::new());
+        let read = lines(folder, &mut |met| {
+            if let Met::Entry(line) = met {
+                let said = line.taken.filter(|id| queued.contains(id));
+                let obeyed = line.signal.filter(|id| sent.contains(id));
+                became.taken.extend(said);
+                became.obeyed.extend(obeyed);
+                gone.extend(said.map(|id| ("inbox", id, line.at_ms)));
+                gone.extend(obeyed.map(|id| ("signals", id, line.at_ms)));
+            }
+            Ok(())
+        });
+        // As far as it can be read.
+        drop(read);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let tx = self.write(WHAT)?;
+        let mut forgotten = 0;
+        for (table, id, at_ms) in gone {
+            // One that came later has been given the same id by the older copy.
+            let sql = format!(
+                "DELETE FROM {table} WHERE id = ?1 AND at_ms <= ?2
+                 AND session = (SELECT key FROM sessions WHERE id = ?3)"
+            );
+            forgotten += tx.execute(&sql, params![id, at_ms, session]).doing(WHAT)?;
+        }
+        became.never_again(&tx)?;
+        tx.commit().doing(WHAT)?;
+        if forgotten > 0 {
+            tracing::warn!(%session, forgotten, "what waited had been said or obeyed");
+        }
+        Ok(())
+    }
+}
+
+/// Ids of this table up to this one were used.
+pub(super) fn never_again(
+    tx: &Transaction<'_>,
+    table: &str,
+    highest: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2
+      WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)";
+    tx.execute(sql, params![table, highest]).doing(WHAT)?;
+    let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
+    tx.execute(sql, params![table, highest])
+        .doing(WHAT)
+        .map(drop)
+}

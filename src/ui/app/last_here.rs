@@ -1,0 +1,56 @@
+//! The finished sessions on the start screen, one of which may be resumed.
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use super::{App, Intent, Overlay, Phase};
+use crate::session::{Finished, Which};
+
+/// The finished sessions of this folder, as the start screen lists them.
+#[derive(Debug, Default)]
+pub struct LastHere {
+    pub sessions: Vec<Finished>,
+    /// The one that Enter resumes. `None`: keys go to the box.
+    pub at: Option<usize>,
+}
+
+impl App {
+    /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
+    pub fn shows_start(&self) -> bool {
+        self.transcript.has_only_notices() && self.transcript.stream.is_empty()
+    }
+
+    /// Whether the list stands on the screen and the box is empty.
+    fn may_choose_last(&self) -> bool {
+        matches!(self.overlay, Overlay::None)
+            && matches!(self.phase, Phase::Resting(_))
+            && self.shows_start()
+            && self.queued.is_empty()
+            && self.composer.is_empty()
+            && !self.composer.is_searching()
+            && !self.last_here.sessions.is_empty()
+    }
+
+    /// A key that chooses in the list. `None`: it is for the box, and so are those that follow.
+    pub(super) fn last_here_key(&mut self, key: &KeyEvent) -> Option<Vec<Intent>> {
+        let at = self.last_here.at.take();
+        if !self.may_choose_last() || !key.modifiers.is_empty() {
+            return None;
+        }
+        let last = self.last_here.sessions.len() - 1;
+        self.last_here.at = match (key.code, at) {
+            (KeyCode::Down, None) => Some(0),
+            (KeyCode::Down, Some(at)) => Some((at + 1).min(last)),
+            (KeyCode::Up, Some(at)) => at.checked_sub(1),
+            (KeyCode::Esc, Some(_)) => None,
+            (KeyCode::Enter, Some(at)) => {
+                let id = self.last_here.sessions.get(at)?.id.clone();
+                return Some(vec![Intent::Open {
+                    which: Which::Named { id, fork: false },
+                    take_over: false,
+                }]);
+            }
+            _ => return None,
+        };
+        Some(Vec::new())
+    }
+}

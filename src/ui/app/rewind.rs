@@ -1,0 +1,225 @@
+//! Going back: which message, what of it, the look at the files, and what came of it.
+
+use super::{App, Intent, Overlay, Phase};
+use crate::core::entry::Seq;
+use crate::core::text::one_line;
+use crate::engine::{Back, Command, FilesWork};
+use crate::session::Which;
+use crate::ui::live::RewindAnswer;
+use crate::ui::overlay::{For, Picker, PickerItem};
+use crate::ui::rewind::{RewindDid, RewindPane, RewindWhat};
+use crate::ui::transcript::Tone;
+
+/// What may be gone back in, and what that means. The first does nothing.
+const WHAT: [(&str, &str); 4] = [
+    ("nothing", "all stays as it is"),
+    (
+        "conversation",
+        "a copy from before it, with its words in the box",
+    ),
+    (
+        "files",
+        "set back in this session; what changes is shown first",
+    ),
+    ("both", "the copy, with the files set back"),
+];
+
+impl App {
+    /// The user's messages, to go back to before one of them.
+    pub(super) fn pick_rewind(&mut self) {
+        let prompts = self.transcript.prompts();
+        let items: Vec<PickerItem> = prompts
+            .into_iter()
+            .rev()
+            .map(|(seq, text)| PickerItem {
+                value: seq.to_string(),
+                label: one_line(text, 300),
+                detail: format!("entry {seq}"),
+            })
+            .collect();
+        if items.is_empty() {
+            self.hint = Some("nothing was said yet".into());
+            return;
+        }
+        let mut picker = Picker::new(For::Rewind, "go back to before", items);
+        picker.note = Some("what goes back, conversation or files, is asked next".into());
+        self.overlay = Overlay::Picker(picker);
+    }
+
+    /// What of a message is gone back in.
+    pub(super) fn pick_what(&mut self, seq: &str) -> Vec<Intent> {
+        let Some(words) = seq.parse().ok().and_then(|seq| self.words_at(seq)) else {
+            return Vec::new();
+        };
+        let items = WHAT.map(|(name, detail)| PickerItem {
+            value: format!("{name} {seq}"),
+            label: name.to_string(),
+            detail: detail.to_string(),
+        });
+        let mut picker = Picker::new(For::RewindWhat, "go back in", items.into());
+        picker.note = Some(format!("to before: {}", one_line(&words, 200)));
+        self.overlay = Overlay::Picker(picker);
+        Vec::new()
+    }
+
+    pub(super) fn rewind_what(&mut self, chosen: &str) -> Vec<Intent> {
+        let (what, seq) = chosen.split_once(' ').unwrap_or((chosen, ""));
+        let Ok(seq) = seq.parse() else {
+            return Vec::new();
+        };
+        match what {
+            "conversation" => self.rewind_conversation(seq),
+            "files" => self.rewind_files(RewindWhat::Files, seq),
+            "both" => self.rewind_files(RewindWhat::Both, seq),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The last message with all that was done for it, after a look.
+    pub(super) fn undo(&mut self) -> Vec<Intent> {
+        let last = self.transcript.prompts().last().map(|(seq, _)| *seq);
+        match last {
+            Some(seq) => self.rewind_files(RewindWhat::Both, seq),
+            None => {
+                self.hint = Some("nothing was said yet".into());
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn redo(&mut self) -> Vec<Intent> {
+        self.look_at_rewind(RewindWhat::Redo, Back::Undo, String::new())
+    }
+
+    fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
+        let words = self.words_at(seq).unwrap_or_default();
+        self.look_at_rewind(what, Back::Before(seq), one_line(&words, 300))
+    }
+
+    fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {
+        match self.phase {
+            Phase::Resting(_) => {}
+            // Behind its last answer it still looks at the files: it comes to this next.
+            Phase::Working { .. } if !self.now.owes => {}
+            Phase::Working { .. } => {
+                self.hint = Some("it works: Esc stops it, then files can go back".into());
+                return Vec::new();
+            }
+            _ => {
+                self.hint = Some("files go back in a session that is open here".into());
+                return Vec::new();
+            }
+        }
+        self.rewinds += 1;
+        let (pane, request) = RewindPane::new(self.rewinds, what, back, words);
+        self.overlay = Overlay::Rewind(Box::new(pane));
+        vec![Intent::PlanRewind(request)]
+    }
+
+    fn words_at(&self, seq: Seq) -> Option<String> {
+        let prompts = self.transcript.prompts();
+        let found = prompts.iter().find(|(at, _)| *at == seq);
+        found.map(|(_, words)| words.to_string())
+    }
+
+    /// A copy that parts before the message, with its words in the box.
+    fn rewind_conversation(&mut self, seq: Seq) -> Vec<Intent> {
+        let Some(origin) = self.id.clone() else {
+            return Vec::new();
+        };
+        self.words_into_box(seq);
+        vec![Intent::RewindCopy {
+            origin,
+            to: seq.saturating_sub(1),
+            files: None,
+            draft: self.composer.draft(),
+        }]
+    }
+
+    fn words_into_box(&mut self, seq: Seq) {
+        if let Some(words) = self.words_at(seq) {
+            self.composer.set_text(&words);
+            self.typed_ms = Some(self.now_ms);
+        }
+    }
+
+    /// A command that waits for its look at the files waits until the end.
+    pub(super) fn wait_for_files(&mut self) -> Vec<Intent> {
+        match self.files_work {
+            Some(FilesWork::Looking { .. }) => {
+                self.hint = Some("it waits until the files are kept · Esc stops".into());
+                vec![Intent::Engine(Command::WaitForFiles)]
+            }
+            _ => {
+                self.hint = Some("nothing waits for the files".into());
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn rewind_did(&mut self, did: RewindDid) -> Vec<Intent> {
+        match did {
+            RewindDid::Nothing => Vec::new(),
+            RewindDid::Closed => {
+                self.overlay = Overlay::None;
+                self.hint = Some("no file was changed".into());
+                Vec::new()
+            }
+            RewindDid::Plan(request) => vec![Intent::PlanRewind(request)],
+            RewindDid::Diff {
+                rewinding,
+                path,
+                choice,
+            } => vec![Intent::RewindDiff {
+                rewinding,
+                path,
+                choice,
+            }],
+        }
+    }
+
+    /// What the engine says to the plan with this number.
+    pub(super) fn rewind_answered(&mut self, number: u64, answer: RewindAnswer) -> Vec<Intent> {
+        // A pane that was closed meanwhile wants nothing of it.
+        let Overlay::Rewind(pane) = &mut self.overlay else {
+            return Vec::new();
+        };
+        if pane.number != number {
+            return Vec::new();
+        }
+        let (what, back) = (pane.what, pane.back);
+        match answer {
+            RewindAnswer::Shown(shown) => {
+                pane.receive(shown);
+                self.asking += 1;
+                return Vec::new();
+            }
+            RewindAnswer::Not { why, hint } => {
+                let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
+                self.overlay = Overlay::None;
+                self.notify(Tone::Warn, format!("{why}{hint}"));
+                return Vec::new();
+            }
+            RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}
+        }
+        self.overlay = Overlay::None;
+        match (answer, back, self.id.clone()) {
+            (RewindAnswer::HandedOver(rewinding), Back::Before(seq), Some(origin)) => {
+                self.words_into_box(seq);
+                vec![Intent::RewindCopy {
+                    origin,
+                    to: seq.saturating_sub(1),
+                    files: Some(rewinding),
+                    draft: self.composer.draft(),
+                }]
+            }
+            (RewindAnswer::Done { copy_of: Some(id) }, ..) if what == RewindWhat::Redo => {
+                vec![Intent::Open {
+                    which: Which::Named { id, fork: false },
+                    take_over: false,
+                }]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

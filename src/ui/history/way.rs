@@ -1,0 +1,204 @@
+//! What was done in a session, entry by entry: requests, what each call did, and how it ended.
+
+use super::lines::one_clean_line;
+use super::{Came, What};
+use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
+use crate::core::text::one_line;
+use crate::core::tree::may_change_files;
+use crate::session::describe::{Describer, end_of_turn};
+use crate::tools::{self, Verb};
+
+/// Of what a call is about so much is shown.
+const SUBJECT_CHARS: usize = 40;
+
+/// And so much of an answer.
+const ANSWER_WORDS: usize = 40;
+
+#[derive(Default)]
+pub(super) struct Way {
+    pub(super) done: Vec<Done>,
+    describer: Describer,
+    /// The calls of the last answer that have no result.
+    open: Vec<Open>,
+    last: Option<(Seq, i64)>,
+}
+
+/// Something that was done, and when: UTC, milliseconds since 1970.
+pub(super) struct Done {
+    pub(super) seq: Seq,
+    pub(super) at_ms: i64,
+    pub(super) what: What,
+    /// The entries with which a call that may have changed files began and ended.
+    pub(super) span: Option<(Seq, Seq)>,
+}
+
+struct Open {
+    id: CallId,
+    /// The entry with which it began, if it may change files.
+    started: Option<Seq>,
+    verb: Verb,
+    subject: String,
+}
+
+impl Way {
+    pub(super) fn add(&mut self, record: &Record) {
+        self.last = Some((record.seq, record.at_ms));
+        let what = match &record.entry {
+            said @ Entry::Said { .. } => {
+                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
+            }
+            Entry::Replied { blocks, .. } => {
+                self.open = open(record.seq, blocks);
+                match end_of_turn(&record.entry) {
+                    Some(_) => What::Ended(answer(blocks)),
+                    None => return,
+                }
+            }
+            Entry::Finished {
+                call,
+                outcome,
+                fact,
+                ..
+            } => {
+                if let Some((what, started)) = self.finished(*call, outcome, fact.as_ref()) {
+                    let span = started.map(|started| (started, record.seq));
+                    self.push_done(call.reply, record, what, span);
+                }
+                return;
+            }
+            Entry::Started { call, .. } => {
+                let open = self.open.iter_mut().find(|open| open.id == *call);
+                if let Some(open) = open.filter(|_| may_change_files(&record.entry)) {
+                    open.started = Some(record.seq);
+                }
+                return;
+            }
+            // Open calls belong to the other branch.
+            Entry::Forked { .. } => return self.open.clear(),
+            entry if ends_something(entry) => {
+                What::Ended(one_clean_line(&self.describer.describe(record).line()))
+            }
+            _ => return,
+        };
+        self.push(record.seq, record.at_ms, what);
+    }
+
+    /// A stop is recorded before the results of the calls that it ended, and stands behind them.
+    fn push_done(&mut self, reply: Seq, record: &Record, what: What, span: Option<(Seq, Seq)>) {
+        let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
+        let stop = self.done.pop_if(is_stop);
+        self.done.push(Done {
+            seq: stop.as_ref().map_or(record.seq, |stop| stop.seq),
+            at_ms: record.at_ms,
+            what,
+            span,
+        });
+        if let Some(stop) = stop {
+            self.push(record.seq, stop.at_ms, stop.what);
+        }
+    }
+
+    fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
+        self.done.push(Done {
+            seq,
+            at_ms,
+            what,
+            span: None,
+        });
+    }
+
+    /// What it did, and the entry with which it began, if it may have changed files.
+    fn finished(
+        &mut self,
+        id: CallId,
+        outcome: &Outcome,
+        fact: Option<&Fact>,
+    ) -> Option<(What, Option<Seq>)> {
+        let at = self.open.iter().position(|open| open.id == id)?;
+        let open = self.open.remove(at);
+        let Open { verb, subject, .. } = open;
+        let came = match (outcome, fact) {
+            (Outcome::Denied { .. }, _) => Came::Denied,
+            (Outcome::Interrupted { .. }, _) => Came::Interrupted,
+            (Outcome::Error { .. }, _) => Came::Failed,
+            (_, Some(Fact::Ran { exit_code, .. })) if *exit_code != Some(0) => Came::Failed,
+            (_, Some(Fact::Background { .. })) => Came::InBackground,
+            _ => Came::Done,
+        };
+        // A plan changes nothing outside of the session.
+        let what = What::Did {
+            verb,
+            subject,
+            came,
+        };
+        (verb != Verb::Plan).then_some((what, open.started))
+    }
+
+    /// Nothing follows: what has no result goes on, or was cut off.
+    pub(super) fn end(&mut self, goes_on: bool) {
+        let came = if goes_on {
+            Came::Running
+        } else {
+            Came::Interrupted
+        };
+        let Some((seq, at_ms)) = self.last else {
+            return;
+        };
+        for Open { verb, subject, .. } in std::mem::take(&mut self.open) {
+            let what = What::Did {
+                verb,
+                subject,
+                came,
+            };
+            self.push(seq, at_ms, what);
+        }
+    }
+}
+
+/// A stop, a failure, or files that were set back.
+fn ends_something(entry: &Entry) -> bool {
+    end_of_turn(entry).is_some() || matches!(entry, Entry::Restored { .. })
+}
+
+fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
+    let calls = blocks.iter().filter_map(|block| match block {
+        Block::Call {
+            name, arguments, ..
+        } => Some((name, arguments)),
+        _ => None,
+    });
+    let open = calls.zip(0..).map(|((name, arguments), index)| {
+        let id = CallId { reply, index };
+        let call = tools::call(id, name, arguments);
+        let shown = tools::shown(&call);
+        let subject = match shown.verb {
+            Verb::Call => format!("{name} {}", call.subject()),
+            _ => call.subject().to_string(),
+        };
+        Open {
+            id,
+            started: None,
+            verb: if shown.only_looks {
+                Verb::Look
+            } else {
+                shown.verb
+            },
+            subject: one_clean_line(&one_line(&subject, SUBJECT_CHARS)),
+        }
+    });
+    open.collect()
+}
+
+/// The first words of an answer: of its first paragraph.
+fn answer(blocks: &[Block]) -> String {
+    let words = blocks.iter().find_map(|block| match block {
+        Block::Text { text, .. } if !text.trim().is_empty() => Some(text.trim()),
+        _ => None,
+    });
+    words.map_or("answered".to_string(), |words| {
+        // Tables and code say nothing on one line.
+        let paragraph = words.split("\n\n").next().unwrap_or_default();
+        let words: Vec<&str> = paragraph.split_whitespace().take(ANSWER_WORDS).collect();
+        format!("answered: {}", one_clean_line(&words.join(" ")))
+    })
+}

@@ -1,0 +1,182 @@
+//! A look at some paths alone: those that are known to be the only ones that changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{self as sys, AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::{Entered, Look, RULES, Stopped, failed, is_folder};
+use crate::core::tree::PathBytes;
+use crate::workspace::files::cache::{Cache, FolderState, Slot, Stamp, joined};
+
+/// What of a folder is to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// All that is in it and below it.
+    is_whole: bool,
+    /// What has these names in it.
+    names: BTreeMap<Vec<u8>, Part>,
+}
+
+impl Part {
+    /// Of the root. `None`: all of it.
+    pub(super) fn of(paths: &BTreeSet<PathBytes>) -> Option<Part> {
+        let mut all = Part::default();
+        for path in paths {
+            let mut names: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+            // What a file of ignore rules says holds for all that is beside it.
+            if names.last().is_none_or(|name| has_rules(name)) {
+                names.pop();
+            }
+            let mut part = &mut all;
+            for name in names.into_iter().filter(|name| !name.is_empty()) {
+                part = part.names.entry(name.to_vec()).or_default();
+            }
+            part.is_whole = true;
+        }
+        (!all.is_whole).then_some(all)
+    }
+}
+
+/// A name that may be that of a file of ignore rules, or of a folder on the way to one.
+fn has_rules(name: &[u8]) -> bool {
+    let mut first = RULES
+        .iter()
+        .map(|rules| rules.split('/').next().unwrap_or_default());
+    first.any(|rules| rules.as_bytes() == name)
+}
+
+/// Paths that changed are read whatever their stamps say: what is written to mapped memory need
+/// not show there.
+pub(super) fn distrust(cache: &mut Cache, paths: &BTreeSet<PathBytes>) {
+    for path in paths {
+        let mut folder = Some(&mut cache.root);
+        let mut names: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
+        let last = names.pop().unwrap_or_default();
+        for name in names {
+            folder = folder.and_then(|folder| folder.folders.get_mut(name));
+        }
+        if let Some(Slot::Known(known)) = folder.and_then(|folder| folder.files.get_mut(last)) {
+            known.is_racy = true;
+        }
+    }
+}
+
+impl Look<'_> {
+    /// Looks at a part of a folder that was listed before.
+    pub(super) fn part(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+        part: &Part,
+    ) -> Result<(), Stopped> {
+        self.rules.enter(self.absolute(path));
+        let looked = self.names(fd, state, path, depth, part);
+        self.rules.leave();
+        looked
+    }
+
+    fn names(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+        part: &Part,
+    ) -> Result<(), Stopped> {
+        for (name, part) in &part.names {
+            let at = joined(path, name);
+            if !part.is_whole
+                && let Some(known) = state.folders.get_mut(name)
+                && known.is_listed
+                && let Ok(Entered::Folder(fd)) = self.enter(fd, name, depth)
+            {
+                self.part(&fd, known, &at, depth + 1, part)?;
+                continue;
+            }
+            self.name(fd, state, path, depth, name)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at one name, and at all below it.
+    fn name(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+        name: &[u8],
+    ) -> Result<(), Stopped> {
+        self.count()?;
+        let at = joined(path, name);
+        let stat = match sys::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                self.forget(state, name, &at, false);
+                return Ok(());
+            }
+            Err(e) => return Err(failed(&self.absolute(&at), e.into())),
+        };
+        let is_folder = is_folder(&Stamp::of(&stat));
+        let ignored = self.rules.is_ignored(&self.absolute(&at), is_folder);
+        if !self.coverage.covers(&at, ignored) {
+            self.forget(state, name, &at, true);
+            return Ok(());
+        }
+        if is_folder && state.files.contains_key(name) {
+            // It could not be entered, or was no folder: it may be possible now.
+            self.forget(state, name, &at, false);
+        }
+        let of = FileType::from_raw_mode(stat.st_mode);
+        self.found(state, name, &at, of, false);
+        if is_folder {
+            return self.one_folder(fd, state, path, depth, name);
+        }
+        let Some(slot) = state.files.get_mut(name) else {
+            return Ok(());
+        };
+        if !self.file(fd, name, &at, &stat, slot)? {
+            // It became something else meanwhile: the next look finds what.
+            self.forget(state, name, &at, false);
+            state.stamp = None;
+            self.look_again(&at);
+        }
+        Ok(())
+    }
+
+    fn one_folder(
+        &mut self,
+        fd: &OwnedFd,
+        state: &mut FolderState,
+        path: &[u8],
+        depth: usize,
+        name: &[u8],
+    ) -> Result<(), Stopped> {
+        let at = joined(path, name);
+        let Some(below) = state.folders.get_mut(name) else {
+            return Ok(());
+        };
+        match self.enter(fd, name, depth) {
+            Ok(Entered::Folder(fd)) => self.folder(&fd, below, &at, depth + 1)?,
+            Ok(Entered::Named(why, stamp)) => self.only_named(state, name, at, why, stamp),
+            Ok(Entered::Gone) => {
+                state.stamp = None;
+                self.look_again(&at);
+            }
+            Err(e) => return Err(failed(&self.absolute(&at), e)),
+        }
+        Ok(())
+    }
+
+    fn look_again(&mut self, at: &[u8]) {
+        if let Some(watch) = &mut self.watch {
+            watch.again(at);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether the checked out commit moved since a time, from the log that git keeps of it. A
+//! repository that keeps none is not spoken of.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::config::read_text;
+
+/// Of the end of the log: some hundred moves.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// A line that names a folder.
+const MAX_LINE: u64 = 4 * 1024;
+
+/// How HEAD moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadMoved {
+    /// How often, as far as the end of the log says.
+    pub times: usize,
+    /// What moved it last, as git says it: `commit: mend the parser`.
+    pub last: String,
+}
+
+/// How HEAD moved since this time (UTC, milliseconds since 1970). Git's log knows seconds: a move
+/// in that very second counts.
+pub fn head_moved_since(root: &Path, since_ms: i64) -> Option<HeadMoved> {
+    let log = end_of(&git_folder(root)?.join("logs/HEAD"))?;
+    let text = String::from_utf8_lossy(&log);
+    let moved: Vec<&str> = text
+        .lines()
+        .filter(|line| at_ms(line).is_some_and(|at| at + 999 >= since_ms))
+        .collect();
+    let last = moved.last()?.split_once('\t').map_or("", |(_, what)| what);
+    Some(HeadMoved {
+        times: moved.len(),
+        last: last.to_string(),
+    })
+}
+
+/// The nearest repository at or above a folder.
+fn git_folder(root: &Path) -> Option<PathBuf> {
+    let git = root
+        .ancestors()
+        .map(|folder| folder.join(".git"))
+        .find(|git| git.symlink_metadata().is_ok())?;
+    match read_text(&git, MAX_LINE) {
+        // A worktree or a submodule: a file that names the folder.
+        Ok(text) => Some(git.parent()?.join(text.strip_prefix("gitdir:")?.trim())),
+        Err(_) => Some(git),
+    }
+}
+
+/// Only of a file: what else lies there could hold a reader up.
+fn end_of(path: &Path) -> Option<Vec<u8>> {
+    let found = path.symlink_metadata().ok()?;
+    if !found.is_file() {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
+    file.seek(SeekFrom::Start(found.len().saturating_sub(MAX_BYTES)))
+        .ok()?;
+    let mut end = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut end).ok()?;
+    Some(end)
+}
+
+/// `OLD NEW Name <mail> SECONDS ZONE⇥what`: the time.
+fn at_ms(line: &str) -> Option<i64> {
+    let who = line.split('\t').next()?;
+    let (_, when) = who.rsplit_once("> ")?;
+    let seconds: i64 = when.split(' ').next()?.parse().ok()?;
+    seconds.checked_mul(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_of_head_since_a_time_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(head_moved_since(root.path(), 0), None);
+        let logs = root.path().join(".git/logs");
+        std::fs::create_dir_all(&logs).unwrap();
+        let line = |at: u32, what: &str| format!("0 1 A > B <a@b> {at} +0100\t{what}\n");
+        let log = line(10, "commit (initial): a") + &line(20, "commit: b") + &line(30, "reset: c");
+        std::fs::write(logs.join("HEAD"), log).unwrap();
+        let moved = |since| head_moved_since(root.path(), since).map(|m| (m.times, m.last));
+        assert_eq!(moved(15_000), Some((2, "reset: c".to_string())));
+        assert_eq!(moved(30_500), Some((1, "reset: c".to_string())));
+        assert_eq!(moved(31_000), None);
+        // A worktree has a log of its own, and a folder below the root the one of the root.
+        let tree = root.path().join("tree/below");
+        std::fs::create_dir_all(&tree).unwrap();
+        std::fs::write(root.path().join("tree/.git"), "gitdir: ../real\n").unwrap();
+        assert_eq!(head_moved_since(&tree, 0), None);
+        let logs = root.path().join("real/logs");
+        std::fs::create_dir_all(&logs).unwrap();
+        std::fs::write(logs.join("HEAD"), line(40, "commit: d")).unwrap();
+        assert_eq!(head_moved_since(&tree, 0).map(|m| m.times), Some(1));
+    }
+}

@@ -1,0 +1,184 @@
+//! Going back from the screen: the bytes on the disk, back and forth, and through a kill.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{ENTER, ESC, Home, Terminal};
+use crate::{FREE, bash, scripted, step};
+
+const DOWN: &str = "\x1b[B";
+
+/// What the model writes, what a command changes, and a file of the person.
+fn home() -> Home {
+    let home = scripted(&[
+        step("", &[("read", json!({ "path": "tool" }))]),
+        step(
+            "",
+            &[
+                ("write", json!({ "path": "tool", "content": "by tool\n" })),
+                ("write", json!({ "path": "made", "content": "by tool\n" })),
+                bash("echo by bash > shell; echo by bash > new"),
+            ],
+        ),
+        step("It is done.", &[]),
+        step("It went on.", &[]),
+    ]);
+    home.write_config(FREE);
+    for path in ["tool", "shell", "hand"] {
+        fs::write(home.path(path), "before\n").unwrap();
+    }
+    home
+}
+
+fn all(home: &Home) -> [Option<String>; 5] {
+    ["tool", "made", "shell", "new", "hand"].map(|path| fs::read_to_string(home.path(path)).ok())
+}
+
+fn some(texts: [&str; 5]) -> [Option<String>; 5] {
+    texts.map(|text| (!text.is_empty()).then(|| text.to_string()))
+}
+
+const AFTER: [&str; 5] = [
+    "by tool\n",
+    "by tool\n",
+    "by bash\n",
+    "by bash\n",
+    "by hand\n",
+];
+
+/// A session in which it was done, and a person saved a file since.
+fn played(home: &Home) -> Terminal {
+    let mut terminal = Terminal::start(home, &[]);
+    terminal.sees("Say what is to be done");
+    terminal.says("do it");
+    terminal.sees("It is done.");
+    terminal.sees("all saved");
+    fs::write(home.path("hand"), "by hand\n").unwrap();
+    terminal
+}
+
+/// To the list of what would change.
+fn list(terminal: &mut Terminal, downs: usize) {
+    terminal.types(ESC);
+    terminal.types(ESC);
+    terminal.sees("go back to before");
+    terminal.types(ENTER);
+    terminal.sees("nothing all stays as it is");
+    terminal.types(&DOWN.repeat(downs));
+    terminal.types(ENTER);
+    terminal.sees("Changed outside of rewake");
+}
+
+#[test]
+fn files_go_back_and_forth_with_their_bytes() {
+    let home = home();
+    let mut terminal = played(&home);
+    list(&mut terminal, 2);
+    terminal.sees("2 files go back, 1 is removed, 2 stay");
+    // The lines of the first path.
+    terminal.types(ENTER);
+    terminal.sees("-by tool");
+    terminal.types(ESC);
+    terminal.sees("y sets back");
+    assert_eq!(all(&home), some(AFTER));
+    // What a command made goes too when that is said.
+    terminal.types(&DOWN.repeat(2));
+    terminal.answers("y sets back", "t");
+    terminal.sees("2 files go back, 2 are removed, 1 stays");
+    terminal.answers("y sets back", "y");
+    terminal.sees("2 files set back, 2 removed");
+    let back = some(["before\n", "", "before\n", "", "by hand\n"]);
+    assert_eq!(all(&home), back);
+    terminal.sees("Say what is to be done");
+    terminal.types("/redo");
+    terminal.types(ENTER);
+    terminal.sees("Redo: take the last rewind back");
+    terminal.sees("4 files go back");
+    terminal.answers("y sets back", "y");
+    terminal.sees("4 files set back");
+    assert_eq!(all(&home), some(AFTER));
+    terminal.does_not_go_on();
+}
+
+#[test]
+fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
+    let home = home();
+    let mut terminal = played(&home);
+    terminal.types("/undo");
+    terminal.types(ENTER);
+    terminal.sees("Rewind files and conversation to before: do it");
+    terminal.answers("y sets back", "y");
+    terminal.sees("2 files set back, 1 removed");
+    let back = some(["before\n", "", "before\n", "by bash\n", "by hand\n"]);
+    assert_eq!(all(&home), back);
+    // The words are in the box, and nothing is done before they are sent.
+    terminal.sees("› do it");
+    terminal.no_longer_sees("It is done.");
+    terminal.does_not_go_on();
+    terminal.types("\x03");
+    terminal.sees("Say what is to be done");
+    terminal.types("/redo");
+    terminal.types(ENTER);
+    terminal.sees("Redo: take the last rewind back");
+    terminal.answers("y sets back", "y");
+    terminal.sees("It is done.");
+    assert_eq!(all(&home), some(AFTER));
+}
+
+const MANY: usize = 2_000;
+
+#[test]
+fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
+    let script = "for f in d/*; do echo new > $f; done";
+    let home = scripted(&[
+        step("", &[bash(script)]),
+        step("It is done.", &[]),
+        step("It went on.", &[]),
+    ]);
+    home.write_config(FREE);
+    fs::create_dir(home.path("d")).unwrap();
+    let name = |n: usize| home.path(format!("d/{n}"));
+    for n in 0..MANY {
+        fs::write(name(n), format!("old {n}\n")).unwrap();
+    }
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Say what is to be done");
+    terminal.says("do it");
+    terminal.sees("It is done.");
+    terminal.sees("all saved");
+    terminal.types("/undo");
+    terminal.types(ENTER);
+    terminal.sees("2000 files go back");
+    terminal.answers("y sets back", "y");
+    let staged = || {
+        let names = fs::read_dir(home.workspace()).unwrap().flatten();
+        let is_staged = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains("-restore-");
+        names.filter(is_staged).count()
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while staged() == 0 {
+        assert!(std::time::Instant::now() < end, "nothing is set back");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    terminal.kill();
+    assert_eq!(staged(), 1, "it was over before the kill");
+    let terminal = Terminal::start(&home, &["-c"]);
+    terminal.sees("2000 files set back");
+    terminal.sees("› do it");
+    terminal.does_not_go_on();
+    assert_eq!(staged(), 0);
+    for n in 0..MANY {
+        assert_eq!(fs::read_to_string(name(n)).unwrap(), format!("old {n}\n"));
+    }
+}
+
+impl Terminal {
+    /// The model is not asked again by itself.
+    #[track_caller]
+    fn does_not_go_on(&self) {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let screen = self.screen();
+        assert!(!screen.contains("It went on."), "{screen}");
+    }
+}

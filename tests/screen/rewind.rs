@@ -1,0 +1,374 @@
+//! Going back: the message, what of it, the list of what would change, and what is asked for then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rewake::core::entry::KeptWhy;
+use rewake::core::rewind::{PathChoice, Plan};
+use rewake::core::tree::Tree;
+use rewake::engine::{AfterPlan, Back, FilesWork, Rewinding};
+use rewake::session::{PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, Which};
+use rewake::ui::app::{Intent, Msg};
+use rewake::ui::live::{EngineEvent, RewindAnswer};
+use rewake::ui::rewind::{RewindRequest, RewindShown};
+
+use crate::log::text;
+use crate::stage::{ID, Stage, scene};
+
+fn talk(stage: &mut Stage) {
+    for (question, answer) in [
+        ("mend the parser", "It is mended."),
+        ("and the docs", "Written."),
+    ] {
+        stage.says(question);
+        stage.replies(vec![text(answer)]);
+    }
+    stage.open();
+    stage.rest();
+}
+
+fn rewinding() -> Rewinding {
+    Rewinding {
+        plan: Plan::default(),
+        then: Tree::default(),
+        then_ms: 0,
+        now: Tree::default(),
+        before: "the tree that was seen".into(),
+        running: Vec::new(),
+        copy_of: None,
+        entry: None,
+        tree: None,
+    }
+}
+
+fn becomes(what: PathBecomes, figures: &str) -> PathChange {
+    PathChange {
+        what,
+        figures: figures.into(),
+    }
+}
+
+fn row(name: &str, section: RewindSection, planned: Result<PathChange, KeptWhy>) -> RewindRow {
+    let taken = match (&planned, section) {
+        (Ok(change), _) => Some(change.clone()),
+        (Err(_), RewindSection::Stays) => None,
+        (Err(_), _) => Some(becomes(PathBecomes::Written, "+1 −1")),
+    };
+    RewindRow {
+        path: name.as_bytes().to_vec(),
+        name: name.into(),
+        section,
+        planned,
+        taken,
+    }
+}
+
+fn preview() -> RewindPreview {
+    let written = |figures| Ok(becomes(PathBecomes::Written, figures));
+    RewindPreview {
+        rows: vec![
+            row("src/a.rs", RewindSection::Calls, written("+12 −3")),
+            row(
+                "tools/x",
+                RewindSection::Calls,
+                Ok(becomes(PathBecomes::Removed, "+0 −4")),
+            ),
+            row("Cargo.lock", RewindSection::Commands, written("+2 −200")),
+            row("made.txt", RewindSection::Commands, Err(KeptWhy::Command)),
+            row(".envrc", RewindSection::Asked, Err(KeptWhy::Protected)),
+            row("notes.md", RewindSection::Outside, Err(KeptWhy::Yours)),
+            row("big.bin", RewindSection::Stays, Err(KeptWhy::Marker)),
+        ],
+        warnings: vec!["commits stay: HEAD moved once since (last: commit: a)".into()],
+    }
+}
+
+fn shows(stage: &mut Stage, number: u64, preview: RewindPreview, is_other: bool) {
+    let shown = RewindShown {
+        preview,
+        rewinding: Arc::new(rewinding()),
+        is_other,
+    };
+    stage.engine_event(EngineEvent::RewindPlanned(
+        number,
+        RewindAnswer::Shown(shown),
+    ));
+}
+
+/// The list for the last message.
+fn listed(stage: &mut Stage, keys: &str) {
+    talk(stage);
+    stage.keys(keys);
+    shows(stage, 1, preview(), false);
+    stage.quiet();
+}
+
+#[test]
+fn words_that_are_typed_ahead_answer_no_list() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    shows(&mut stage, 1, preview(), false);
+    stage.draw();
+    let before = requests(&stage).len();
+    stage.keys("maybe they stay");
+    stage.quiet();
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), before, "nothing is done");
+    stage.sees("Tab first");
+    stage.keys("<Esc>");
+    stage.sees("maybe they stayy");
+}
+
+const FILES: &str = "<Esc><Esc><Enter><Down><Down><Enter>";
+
+fn requests(stage: &Stage) -> Vec<RewindRequest> {
+    let wanted = stage.wanted.iter().filter_map(|intent| match intent {
+        Intent::PlanRewind(request) => Some(request.clone()),
+        _ => None,
+    });
+    wanted.collect()
+}
+
+#[test]
+fn a_message_is_gone_back_to_and_the_menu_opens_on_nothing() {
+    scene!("rewind", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("<Esc><Esc>");
+    });
+    scene!("rewind_what", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("<Esc><Esc><Enter>");
+    });
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("<Esc><Esc><Enter><Enter>");
+    let acts = |intent: &Intent| {
+        matches!(
+            intent,
+            Intent::PlanRewind(_) | Intent::RewindCopy { .. } | Intent::Open { .. }
+        )
+    };
+    assert!(!stage.wanted.iter().any(acts));
+    stage.does_not_see("go back");
+    // With words in the box it is no wish to go back.
+    stage.keys("words<Esc><Esc>");
+    stage.does_not_see("go back to before");
+}
+
+#[test]
+fn the_conversation_goes_back_in_a_copy_with_the_words_in_its_box() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("<Esc><Esc><Down><Enter><Down><Enter>");
+    let copied = stage.wanted.iter().find_map(|intent| match intent {
+        Intent::RewindCopy {
+            origin,
+            to,
+            files: None,
+            draft: Some(draft),
+        } => Some((origin.clone(), *to, draft.contains("mend the parser"))),
+        _ => None,
+    });
+    assert_eq!(copied, Some((ID.into(), 0, true)));
+    assert_eq!(stage.app.composer.text(), "mend the parser");
+}
+
+#[test]
+fn files_are_listed_before_they_go_back() {
+    scene!("rewind_files", |stage: &mut Stage| listed(stage, FILES));
+    scene!("rewind_looking", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys(FILES);
+    });
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    // A key that comes before the list is seen is no answer to it.
+    stage.keys(FILES);
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), 1);
+    assert_eq!(requests(&stage)[0].back, Back::Before(3));
+    assert_eq!(requests(&stage)[0].then, AfterPlan::Show);
+    shows(&mut stage, 1, preview(), false);
+    let key = crate::keyboard::keys("y").remove(0);
+    stage.send(Msg::Key(key, std::time::Instant::now()));
+    assert_eq!(requests(&stage).len(), 1);
+    stage.sees("2 files go back, 1 is removed, 4 stay");
+    // They are in the box: with them in front, a key is for the box.
+    stage.answers("<Tab>");
+    stage.answers("y");
+    let seen = "the tree that was seen".to_string();
+    assert_eq!(requests(&stage)[1].then, AfterPlan::Do { seen });
+    // It was another list by then: nothing was done, and it is shown.
+    shows(&mut stage, 1, RewindPreview::default(), true);
+    stage.sees("the files changed meanwhile");
+    stage.sees("No file differs from what it was.");
+    stage.keys("<Esc>");
+    stage.sees("no file was changed");
+    assert_eq!(requests(&stage).len(), 2);
+}
+
+#[test]
+fn each_path_is_chosen_for_with_a_key_of_its_own() {
+    scene!("rewind_chosen", |stage: &mut Stage| {
+        listed(stage, FILES);
+        stage.keys("k<Down><Down><Down>t<Down>t<Down><Down>t");
+    });
+    let mut stage = Stage::new(80, 40);
+    listed(&mut stage, FILES);
+    stage.keys("k<Down><Down><Down>t<Down>t<Down>t<Down>t");
+    stage.sees("it stays whatever is chosen: its content is not kept");
+    stage.keys("<Up>");
+    stage.sees("4 files go back, 1 is removed, 2 stay");
+    // Taken back.
+    stage.keys("t");
+    stage.sees("3 files go back, 1 is removed, 3 stay");
+    stage.keys("y");
+    let request = requests(&stage).pop().unwrap();
+    let path = |path: &str| path.as_bytes().to_vec();
+    let chosen = BTreeMap::from([
+        (path("src/a.rs"), PathChoice::Keep),
+        (path("made.txt"), PathChoice::Take),
+        (path(".envrc"), PathChoice::Take),
+    ]);
+    assert_eq!(request.chosen, chosen);
+    assert_eq!(request.allowed, BTreeSet::from([path(".envrc")]));
+}
+
+#[test]
+fn exact_is_planned_anew_and_enter_shows_the_lines_of_a_path() {
+    let mut stage = Stage::new(80, 24);
+    listed(&mut stage, FILES);
+    stage.keys("e");
+    assert!(requests(&stage)[1].whole);
+    stage.sees("looking at the files");
+    shows(&mut stage, 1, preview(), false);
+    stage.sees("exact: also what others changed");
+    stage.keys("<Down><Enter>");
+    stage.sees("reading …");
+    let asked = stage.wanted.iter().any(|intent| {
+        matches!(intent, Intent::RewindDiff { path, choice: None, .. } if path == b"tools/x")
+    });
+    assert!(asked);
+    let diff = "--- a/tools/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone \u{1b}[31mred\n";
+    stage.send(Msg::RewindDiff(b"tools/x".to_vec(), Ok(diff.into())));
+    stage.sees("-gone");
+    let theme = stage.app.theme.clone();
+    assert_eq!(stage.style_of("-gone").fg, theme.diff_del.fg);
+    stage.keys("<Esc>");
+    stage.sees("Changed by the model");
+}
+
+#[test]
+fn a_thousand_paths_are_gone_through_to_the_end() {
+    let mut stage = Stage::new(40, 12);
+    talk(&mut stage);
+    stage.keys(FILES);
+    let written = || Ok(becomes(PathBecomes::Written, "+1 −1"));
+    let rows = (0..1_000).map(|n| row(&format!("f{n:03}"), RewindSection::Calls, written()));
+    let preview = RewindPreview {
+        rows: rows.collect(),
+        warnings: vec!["HEAD moved".into()],
+    };
+    shows(&mut stage, 1, preview, false);
+    stage.sees("HEAD moved");
+    stage.keys("<End>");
+    stage.sees("▸ ← f999");
+    stage.sees("Never set back: commits");
+    stage.keys("<Home>");
+    stage.sees("▸ ← f000");
+    stage.sees("HEAD moved");
+    stage.keys(&"<PageDown>".repeat(3));
+    stage.sees("▸ ← f021");
+    stage.sees("1000 files go back");
+}
+
+#[test]
+fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
+    let mut stage = Stage::new(80, 24);
+    listed(&mut stage, "/undo<Enter>");
+    stage.sees("Rewind files and conversation to before: and the docs");
+    stage.keys("y");
+    assert!(matches!(
+        requests(&stage)[1].then,
+        AfterPlan::HandOver { .. }
+    ));
+    let handed = RewindAnswer::HandedOver(Box::new(rewinding()));
+    stage.engine_event(EngineEvent::RewindPlanned(1, handed));
+    let copied = stage.wanted.iter().find_map(|intent| match intent {
+        Intent::RewindCopy { to, files, .. } => Some((*to, files.is_some())),
+        _ => None,
+    });
+    assert_eq!(copied, Some((2, true)));
+    assert_eq!(stage.app.composer.text(), "and the docs");
+    stage.keys("<C-c>");
+    stage.keys("/redo<Enter>");
+    assert_eq!(requests(&stage)[2].back, Back::Undo);
+    let copy_of = Some("origin".to_string());
+    // Of a pane that was closed nothing is wanted.
+    stage.engine_event(EngineEvent::RewindPlanned(
+        1,
+        RewindAnswer::Done {
+            copy_of: copy_of.clone(),
+        },
+    ));
+    stage.sees("Redo: take the last rewind back");
+    stage.engine_event(EngineEvent::RewindPlanned(
+        2,
+        RewindAnswer::Done { copy_of },
+    ));
+    let opened = stage.wanted.iter().find_map(|intent| match intent {
+        Intent::Open { which, .. } => Some(which.clone()),
+        _ => None,
+    });
+    let (id, fork) = ("origin".to_string(), false);
+    assert_eq!(opened, Some(Which::Named { id, fork }));
+}
+
+#[test]
+fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.engine_event(EngineEvent::Working);
+    stage.says("and the tests");
+    stage.keys("/undo<Enter>");
+    stage.sees("Esc stops it, then files can go back");
+    assert!(requests(&stage).is_empty());
+    // Behind the answer the files may still be looked at.
+    stage.replies(vec![text("They pass.")]);
+    stage.keys("/undo<Enter>");
+    assert_eq!(requests(&stage).len(), 1);
+    let not = RewindAnswer::Not {
+        why: "the files are not known before entry 3".into(),
+        hint: Some("/rewind goes back in the conversation alone".into()),
+    };
+    stage.engine_event(EngineEvent::RewindPlanned(1, not));
+    stage.sees("the files are not known before entry 3");
+    stage.does_not_see("Rewind files");
+}
+
+#[test]
+fn work_at_the_files_is_shown_while_it_is_waited_for() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.engine_event(EngineEvent::Working);
+    let (done, all) = (412, 2_000);
+    stage.engine_event(EngineEvent::Files(Some(FilesWork::SettingBack {
+        done,
+        all,
+    })));
+    stage.sees("files are being set back, 412 of 2000 · this is not stopped");
+    let waits = |stage: &Stage| {
+        let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
+        stage.wanted.iter().any(is)
+    };
+    stage.keys("<C-x>w");
+    assert!(!waits(&stage));
+    let seen = 41_000;
+    stage.engine_event(EngineEvent::Files(Some(FilesWork::Looking { seen })));
+    stage.sees("looking at the files first, 41000 files seen · Ctrl+X w waits for it");
+    stage.keys("<C-x>w");
+    assert!(waits(&stage));
+    stage.engine_event(EngineEvent::Files(None));
+    stage.does_not_see("looking at the files");
+}

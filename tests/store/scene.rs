@@ -1,0 +1,81 @@
+//! A data folder with a journal and a mark, which its database can be taken from.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rewake::store::{JournalPlace, Standing, Store};
+
+use crate::story::*;
+
+pub struct Scene {
+    pub dir: tempfile::TempDir,
+}
+
+impl Scene {
+    pub fn new() -> Scene {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state")).unwrap();
+        Scene { dir }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub fn place(&self) -> JournalPlace {
+        JournalPlace {
+            folder: self.data().join("journal"),
+            state_dir: self.dir.path().join("state"),
+            pause: Duration::from_millis(100),
+        }
+    }
+
+    pub fn open(&self) -> Store {
+        let mut store = Store::open(&self.data()).unwrap();
+        store.keep_copies(&self.data(), &self.place()).unwrap();
+        store
+    }
+
+    pub fn standing(&self) -> Standing {
+        Standing {
+            lines: 0,
+            entries: 0,
+            late_ms: 0,
+            ..self.lines()
+        }
+    }
+
+    /// The same, with how much of it the journal has.
+    pub fn lines(&self) -> Standing {
+        let store = Store::open_current(&self.data()).unwrap().unwrap();
+        store.standing(&self.data(), &self.place()).unwrap()
+    }
+
+    /// All in the one file; to be called when nobody has it open.
+    pub fn database(&self) -> Vec<u8> {
+        raw(&self.data())
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+        fs::read(database(&self.data())).unwrap()
+    }
+
+    pub fn replace_database(&self, bytes: Option<&[u8]>) {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(self.data().join(format!("rewake.db{suffix}")));
+        }
+        if let Some(bytes) = bytes {
+            fs::write(database(&self.data()), bytes).unwrap();
+        }
+    }
+
+    /// The names in a session's journal.
+    pub fn files(&self, session: &str) -> Vec<String> {
+        let files = fs::read_dir(self.place().folder.join(session)).unwrap();
+        let mut names: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
