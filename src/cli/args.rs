@@ -1221,7 +1221,7 @@ mod tests {
 
     #[test]
     fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
-        for argv in ["hey", "go", "refactor", "test", "'histroy of it'"] {
+        for argv in ["hey", "fix", "refactor", "test", "'histroy of it'"] {
             let word = argv.trim_matches('\'');
             assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
         }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::run::STDIN_MAX_BYTES;
 use crate::core::choice::Effort;
-use crate::core::entry::{By, CallId, Mode, Verdict};
+use crate::core::entry::{By, CallId, Image, Mode, Verdict, Via};
 use crate::core::signal::Signal;
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
@@ -18,7 +18,7 @@ use crate::session::{
     AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
     short_id,
 };
-use crate::store::{SessionInfo, Store, StoreError};
+use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
 use crate::ui::call_in_words;
 
 /// Who signals of these subcommands come from, as entries say it.
@@ -150,12 +150,23 @@ pub(super) fn run(ctx: &AppContext, steer: Steer) -> Result<u8, Trouble> {
 fn send(ctx: &AppContext, mut store: Store, args: SendArgs) -> Result<u8, Trouble> {
     let info = ctx.meant(&store, &args.id)?;
     let text = text(&args.text)?;
-    let read = |path: &PathBuf| read_image(path).map(|(kind, bytes)| (kind.to_string(), bytes));
-    let images = args.image.iter().map(read);
-    let images = images
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|why| Trouble::new(exit::USAGE, why))?;
-    let sending = ctx.send(&mut store, &info.id, text, images, ORIGIN)?;
+    let (mut images, mut blobs) = (Vec::new(), Vec::new());
+    for path in &args.image {
+        let (media_type, bytes) = read_image(path).map_err(|why| Trouble::new(exit::USAGE, why))?;
+        images.push(Image {
+            media_type: media_type.to_string(),
+            blob: blob_ref(&bytes),
+        });
+        blobs.push(bytes);
+    }
+    let message = Message {
+        text,
+        images,
+        via: Via::Signal,
+        command: None,
+        origin: None,
+    };
+    let sending = ctx.send(&mut store, &info.id, message, &blobs, ORIGIN)?;
     drop(store);
     match (sending, args.start) {
         (Sending::Kept, true) => start(ctx, &info),
