@@ -46,7 +46,7 @@ fn times(tool: &'static str, arguments: serde_json::Value, args: &[&str], until:
     let home = super::wide_home(&server, Protocol::Anthropic);
     let format = ["-p", "work", "--output-format", "stream-json"];
     let live = Live::spawn(home.rewake(format.iter().chain(args)));
-    let kind = format!("\"kind\":\"{until}\"");
+    let kind = format!("\"type\":\"entry.{until}\"");
     live.wait_for(LIMIT, |line| line.contains(&kind));
     let times = signals(&home);
     drop(live);

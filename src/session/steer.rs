@@ -18,9 +18,7 @@ use crate::core::signal::Signal;
 use crate::core::state::{Asked, OpenCall, State};
 use crate::core::tool::ToolCall;
 use crate::model::Models;
-use crate::store::{
-    Batch, Message, SessionInfo, SessionLock, Store, StoreError, database,
-};
+use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
 use crate::tools;
 
 /// Longer messages are refused.
@@ -138,7 +136,7 @@ impl AppContext {
     /// # Errors
     /// [`SteerError::Refused`].
     pub fn may_steer(&self) -> Result<(), SteerError> {
-        match command::is_below_keeper(self.env.var(command::RUN_ENV)) {
+        match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(()),
             true => Err(refused(
                 "sessions are not steered from inside a command that an agent runs",

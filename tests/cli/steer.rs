@@ -313,7 +313,8 @@ fn a_command_of_the_agent_cannot_answer_for_its_person() {
 fn what_makes_no_sense_is_refused_with_a_way_out() {
     let scene = writes();
     scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
-    let table: [(&[&str], &[&str]); 9] = [
+    let table: [(&[&str], &[&str]); 10] = [
+        (&["go"], &["<ID>", "rewake -- go"]),
         (&["send", "0000", "x"], &["there is no session", "hint:"]),
         (&["send", "@here"], &["the message is empty", "hint:"]),
         (

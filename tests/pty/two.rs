@@ -52,7 +52,7 @@ fn words_of_who_looks_on_and_leaves_at_once_are_not_lost() {
     second.types("\x04");
     second.ends();
     open_gate(&home);
-    first.sees("And that too.");
+    first.sees("So it ended.");
     assert_eq!(of_origin(&home, "said"), ["let me in"]);
 }
 
@@ -62,7 +62,8 @@ fn of_origin(home: &Home, kind: &str) -> Vec<String> {
     let id = store.newest(None).unwrap().unwrap().id;
     let (_, records) = store.load(&id).unwrap();
     let entries = records.iter().map(entry_line);
-    let entries = entries.filter(|e| e["kind"] == kind && e["origin"] == "screen");
+    let entries =
+        entries.filter(|e| e["type"] == format!("entry.{kind}") && e["origin"] == "screen");
     entries
         .map(|e| e["text"].as_str().unwrap_or_default().to_string())
         .collect()
