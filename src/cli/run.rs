@@ -14,7 +14,7 @@ use crate::ui;
 use crate::ui::commands;
 
 /// What is piped in is read up to this size.
-const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
+pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let Some(format) = run.headless else {
@@ -62,6 +62,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         format,
         by,
         schema,
+        ask: run.ask,
     };
     Ok(headless::run(session, task))
 }

@@ -5,6 +5,7 @@
 
 mod print;
 mod signals;
+mod wait;
 
 use std::rc::Rc;
 
@@ -15,6 +16,7 @@ use crate::core::entry::{
     By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, UsedCommand, Via,
 };
 use crate::core::next::{self, Why};
+use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::Standing;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
@@ -25,6 +27,8 @@ use crate::world::machine::Machine;
 
 use print::Printer;
 pub use print::{Format, entry_line};
+pub use wait::Ask;
+use wait::Waiting;
 
 /// What is asked of a headless run.
 pub struct Task {
@@ -37,21 +41,27 @@ pub struct Task {
     pub by: By,
     /// The JSON Schema that the answer has to fit.
     pub schema: Option<Value>,
+    /// What becomes of what would ask a person.
+    pub ask: Ask,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
-pub fn run(session: Session, task: Task) -> u8 {
+pub fn run(mut session: Session, task: Task) -> u8 {
+    session.settings.policy.interactive = task.ask.is_attended();
     let printer = Printer::new(task.format, &session);
+    let waiting = Waiting::new(task.ask);
     let run = Run {
         id: session.id.clone(),
         warnings: session.warnings.clone(),
         found: session.found.clone(),
         printer: Rc::clone(&printer),
+        waiting: Rc::clone(&waiting),
         task,
     };
     let (commands, inbox) = unbounded_channel();
     let on_event = move |state: &State, event: Event<'_>| {
         printer.borrow_mut().event(state, &event);
+        waiting.event(&event);
     };
     let done = drive(session, inbox, Box::new(on_event), async move |driver| {
         run.work(driver, commands).await
@@ -65,6 +75,7 @@ struct Run {
     warnings: Vec<String>,
     found: Option<ResumeReport>,
     printer: print::Shared,
+    waiting: Rc<Waiting>,
     task: Task,
 }
 
@@ -84,6 +95,7 @@ impl Run {
                 images: Vec::new(),
                 via: Via::Prompt,
                 command: self.task.command.clone(),
+                origin: None,
             })
         });
         let is_resumed = self.found.is_some();
@@ -115,15 +127,30 @@ impl Run {
         };
         let rest = tokio::select! {
             biased;
-            never = signals::forward(commands) => match never {},
-            rest = driver.run(by) => rest,
+            never = signals::forward(commands.clone()) => match never {},
+            never = self.waiting.limit(commands) => match never {},
+            rest = self.work_and_wait(driver, by) => rest,
         };
         let engine = &mut driver.engine;
         let result = match rest {
-            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop()),
+            Ok(Rest::Left(_)) if self.waiting.is_over() => waited_enough(engine.state(), &self.id),
+            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop(), &self.id),
             Err(error) => return self.refused(engine.state(), &error),
         };
         self.finish(engine, result).await
+    }
+
+    /// Works, and waits where a person elsewhere is waited for.
+    async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<Rest, EngineError> {
+        loop {
+            let rest = driver.run(by).await?;
+            match rest {
+                Rest::Waiting(why) if self.waiting.waits_at(why) => {
+                    driver.engine.idle().await?;
+                }
+                Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),
+            }
+        }
     }
 
     async fn finish(&self, engine: &mut Engine<Machine>, result: RunResult) -> u8 {
@@ -139,7 +166,10 @@ impl Run {
         printer.result(engine.state(), &result);
         match &result.why {
             Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
-            Some(why) => note(why),
+            Some(why) => {
+                note(why);
+                result.hint.iter().for_each(|hint| note(hint));
+            }
             None => {}
         }
         note_background(engine.state().background.len());
@@ -200,7 +230,13 @@ impl RunResult {
     }
 }
 
-fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) -> RunResult {
+fn run_result(
+    engine: &Engine<Machine>,
+    rest: Rest,
+    stop: Option<StopReason>,
+    id: &str,
+) -> RunResult {
+    let short = short_id(id);
     match rest {
         Rest::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
             RunResult::of(exit::DONE, None)
@@ -211,6 +247,21 @@ fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) ->
             exit::RESUMABLE,
             Some("stopped: the number of turns is used up; --max-turns gives more"),
         ),
+        Rest::Waiting(Why::Paused) => RunResult {
+            hint: Some(format!("rewake go {short} lifts the pause")),
+            ..RunResult::of(exit::RESUMABLE, Some("the session is paused"))
+        },
+        Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
+        Rest::Waiting(Why::Limit) => {
+            let reached = run_limits::reached(engine.state(), engine.policy());
+            let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
+            RunResult {
+                hint: Some(format!(
+                    "rewake go {short} lifts it, rewake set {short} gives another"
+                )),
+                ..RunResult::of(exit::RESUMABLE, Some(&format!("paused: {reached}")))
+            }
+        }
         Rest::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
@@ -233,6 +284,32 @@ fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) ->
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
             RunResult::of(code, Some("left; what runs goes on"))
         }
+    }
+}
+
+/// Nobody answered in the time that was given for it.
+fn waited_enough(state: &State, id: &str) -> RunResult {
+    match state.questions().next() {
+        Some(_) => question_is_open(state, id),
+        None => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
+    }
+}
+
+/// The question stays open: it is answered before the next start, or in it.
+fn question_is_open(state: &State, id: &str) -> RunResult {
+    let short = short_id(id);
+    let asked = state.questions().next();
+    let asked = asked.map_or(String::new(), |(open, asked)| {
+        format!(": {}: {}", open.call.in_one_line(100), asked.why)
+    });
+    RunResult {
+        hint: Some(format!(
+            "rewake allow {short} or rewake deny {short} answers it"
+        )),
+        ..RunResult::of(
+            exit::RESUMABLE,
+            Some(&format!("a question waits for an answer{asked}")),
+        )
     }
 }
 

@@ -16,7 +16,7 @@ use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
-use crate::core::entry::{Choice, FallbackModel};
+use crate::core::entry::{Choice, FallbackModel, RunLimits};
 use crate::core::text::{count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
@@ -180,6 +180,7 @@ impl Describer {
                 command,
                 ..
             } => said(text, images, command.as_ref()),
+            Entry::Asked { call, why, .. } => detail(format!("asked about call {call}: {why}")),
             Entry::Replied {
                 blocks,
                 usage,
@@ -201,7 +202,13 @@ impl Describer {
                 by,
                 rule,
                 access: _,
-            } => self.decided(*call, verdict, *by, rule.as_deref()),
+                origin,
+            } => self.decided(
+                *call,
+                verdict,
+                &who(*by, origin.as_deref()),
+                rule.as_deref(),
+            ),
             Entry::Started { call, guard, .. } => self.started(*call, guard),
             Entry::Finished {
                 call,
@@ -209,7 +216,21 @@ impl Describer {
                 fact,
                 ..
             } => self.finished(*call, outcome, fact.as_ref()),
-            Entry::Stopped { draft } => event(Tone::Warn, "stopped by you").cutting(draft),
+            Entry::Stopped { draft, origin } => {
+                let by = who(By::Person, origin.as_deref());
+                event(Tone::Warn, format!("stopped {by}")).cutting(draft)
+            }
+            Entry::Paused { origin } => {
+                let by = who(By::Person, origin.as_deref());
+                event(
+                    Tone::Warn,
+                    format!("paused {by}: what was begun ends, the rest waits"),
+                )
+            }
+            Entry::Lifted { origin } => {
+                let by = who(By::Person, origin.as_deref());
+                event(Tone::Calm, format!("goes on: the pause was lifted {by}"))
+            }
             Entry::Failed { error, draft } => Description {
                 kind: Kind::Failure,
                 body: error.hint.iter().map(|h| Part::Hint(h)).collect(),
@@ -317,14 +338,9 @@ impl Describer {
         &self,
         id: CallId,
         verdict: &Verdict,
-        by: By,
+        by: &str,
         rule: Option<&str>,
     ) -> Description<'a> {
-        let by = match by {
-            By::Person => "by you",
-            By::Start => "by rewake",
-            By::Hook => "by a hook",
-        };
         let (status, title) = match verdict {
             Verdict::Allow => {
                 let rule = rule.map(|rule| format!(", with {rule} for this session"));
@@ -464,6 +480,19 @@ fn compacted<'a>(first: Seq, last: Seq, by: SummaryBy, summary: &'a str) -> Desc
     }
 }
 
+/// Who did it: `by you`, `by you (cli)`.
+fn who(by: By, origin: Option<&str>) -> String {
+    let by = match by {
+        By::Person => "by you",
+        By::Start => "by rewake",
+        By::Hook => "by a hook",
+    };
+    match origin {
+        Some(origin) => format!("{by} ({})", one_line(origin, 40)),
+        None => by.to_string(),
+    }
+}
+
 fn saved(reason: SaveReason) -> &'static str {
     match reason {
         SaveReason::Timer => "timer",
@@ -514,10 +543,21 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         (None, true) => Some("no answer has to fit a JSON Schema any more".to_string()),
         (None, false) => None,
     };
-    let said = [model, mode, effort, temperature, schema]
+    let limits = choice.limits.map(|limits| limited(&limits));
+    let said = [model, mode, effort, temperature, schema, limits]
         .into_iter()
         .flatten();
     event(Tone::Calm, said.collect::<Vec<_>>().join(", "))
+}
+
+fn limited(limits: &RunLimits) -> String {
+    let answers = limits.answers.map(|n| format!("{n} answers"));
+    let usd = limits.usd.map(|usd| format!("${usd}"));
+    let all: Vec<String> = answers.into_iter().chain(usd).collect();
+    match all.is_empty() {
+        true => "no limit of answers or cost".to_string(),
+        false => format!("pauses at {} of the whole session", all.join(" or ")),
+    }
 }
 
 /// What was set back, and what was not.

@@ -33,6 +33,7 @@ mod rewind_preview;
 mod said;
 pub mod sandbox;
 mod skills;
+mod steer;
 mod takeover;
 mod tmp;
 
@@ -58,6 +59,7 @@ pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,
 };
+pub use steer::{HERE, MAX_MESSAGE_BYTES, Order, Question, Sending, SteerError, read_image};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -45,6 +45,8 @@ pub mod transcript;
 pub mod view;
 mod watch;
 
+pub(crate) use plain::call_in_words;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

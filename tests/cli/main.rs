@@ -33,6 +33,7 @@ mod rewind;
 mod sessions;
 mod start;
 mod stats;
+mod steer;
 mod store;
 mod structured;
 mod tools;

@@ -40,6 +40,7 @@ pub(super) struct FoundEntry {
     /// The tip of the entry before. `None`: it is not known.
     pub before: Option<Tip>,
     pub taken: Option<i64>,
+    pub signal: Option<i64>,
     pub owed: bool,
     /// A row of a database has it.
     pub in_row: bool,
@@ -159,6 +160,7 @@ impl Found {
         if let Some(known) = self.entries.get_mut(&line.tip) {
             known.before = Some(before);
             known.taken = known.taken.or(line.taken);
+            known.signal = known.signal.or(line.signal);
             known.owed |= line.owed;
             return Ok(());
         }
@@ -168,6 +170,7 @@ impl Found {
             at_ms: line.at_ms,
             before: Some(before),
             taken: line.taken,
+            signal: line.signal,
             owed: line.owed,
             in_row: false,
             place,
@@ -229,6 +232,7 @@ impl Found {
             at_ms,
             before,
             taken: None,
+            signal: None,
             owed: false,
             in_row: true,
             place,

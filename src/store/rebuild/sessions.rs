@@ -14,6 +14,7 @@ use super::WHAT;
 use super::found::{Found, Rows};
 use super::sql::SessionRow;
 use crate::core::entry::{Entry, Seq};
+use crate::core::signal;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
@@ -22,6 +23,7 @@ use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
 use crate::store::row::int;
+use crate::store::waiting::Became;
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -50,9 +52,9 @@ pub(super) struct Made {
     /// The row key and the length of each.
     pub keys: BTreeMap<String, (i64, u64)>,
     pub gaps: Vec<Gap>,
-    /// Messages that became entries, and for each session what was said that only a row had: it
-    /// is not known which message it was.
-    pub taken: BTreeSet<i64>,
+    /// Messages and signals that became entries, and for each session those entries that only a
+    /// row had: it is not known which message or signal it was.
+    pub became: Became,
     pub said: BTreeMap<String, Vec<(i64, Entry)>>,
 }
 
@@ -281,6 +283,7 @@ fn record(
             at_ms: entry.at_ms,
             tip: *tip,
             taken: entry.taken,
+            signal: entry.signal,
             owed: entry.owed,
             entry: RawValue::from_string(json).doing(WHAT)?,
         };
@@ -295,8 +298,8 @@ fn record(
             written.entry(*tip).or_insert(row);
         }
         made.entries += 1;
-        made.taken.extend(entry.taken);
-        if entry.in_row && entry.taken.is_none() {
+        made.became.note(&line);
+        if entry.in_row && entry.taken.is_none() && entry.signal.is_none() {
             note_said(made, plan, &line);
         }
         made.from_journal += u64::from(!entry.in_row);
@@ -306,8 +309,8 @@ fn record(
 
 fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
     let json = line.entry.get();
-    let is_said = ["{\"kind\":\"said\"", "{\"kind\":\"noted\""];
-    if !is_said.iter().any(|begin| json.starts_with(begin)) {
+    let is_kind = |kind: &&str| json.starts_with(&format!("{{\"kind\":\"{kind}\""));
+    if !["said", "noted"].iter().chain(signal::BECOME).any(is_kind) {
         return;
     }
     if let Ok(entry) = serde_json::from_str(json) {
@@ -339,7 +342,7 @@ fn set_as_before(
     tx.execute(
         "UPDATE sessions SET title = ?2, version = ?3, model = ?4, unfinished = ?5, input = ?6,
            cached = ?7, cache_written = ?8, output = ?9, bytes = ?10, trashed_ms = ?11,
-           updated_ms = ?12 WHERE key = ?1",
+           updated_ms = ?12, billed = ?13, asks = ?14 WHERE key = ?1",
         params![
             head.key,
             row.title,
@@ -352,7 +355,9 @@ fn set_as_before(
             output,
             bytes,
             row.trashed_ms,
-            row.updated_ms
+            row.updated_ms,
+            row.billed,
+            row.asks
         ],
     )
     .doing(WHAT)

@@ -273,8 +273,8 @@ impl App {
         match why {
             Why::Idle => self.call(NotifyOn::Done, "done"),
             Why::Halted if self.now.has_failed => self.call(NotifyOn::Failed, "failed"),
-            Why::Halted => None,
-            Why::CrashLoop | Why::Turns | Why::Nonsense | Why::Unfit => {
+            Why::Halted | Why::Paused => None,
+            Why::CrashLoop | Why::Turns | Why::Nonsense | Why::Unfit | Why::Limit | Why::Asked => {
                 self.call(NotifyOn::Failed, "cannot go on")
             }
         }
@@ -285,6 +285,9 @@ impl App {
         let hint = match why {
             // What was said before stays until the next key.
             Why::Idle | Why::Halted => return,
+            Why::Paused => "paused; Enter goes on",
+            Why::Asked => "a question waits for its answer",
+            Why::Limit => "a limit of this session is reached; Enter goes on without limits",
             Why::CrashLoop => {
                 "crash loop: the last starts all ended without getting anywhere; Enter goes on"
             }

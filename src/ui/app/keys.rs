@@ -331,12 +331,8 @@ impl App {
         self.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
-            Phase::Watching => {
-                self.back_into_box(words);
-                self.hint =
-                    Some("this session is another process's: /fork goes your own way".into());
-                return Vec::new();
-            }
+            // The process that works here finds them in the inbox.
+            Phase::Watching => return vec![Intent::Say(words)],
             Phase::Nothing | Phase::Ended => {
                 self.first_words.push(words);
                 let which = Which::New;

@@ -1069,6 +1069,7 @@ impl App {
     pub fn goes_on(&self) -> bool {
         let waits = match self.phase {
             Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
+            Phase::Resting(Why::Paused | Why::Limit) => true,
             _ => false,
         };
         waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())

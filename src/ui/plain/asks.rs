@@ -5,9 +5,10 @@ use ratatui::text::Line;
 use super::Printer;
 use crate::core::rule::RuleScope;
 use crate::core::text::count;
+use crate::core::tool::ToolCall;
 use crate::core::visible::{command, visible};
 use crate::session::{Offer, ago};
-use crate::tools::Body;
+use crate::tools::{self, Body, Shown};
 use crate::ui::app::{App, Overlay};
 use crate::ui::changes::{FileChange, Side};
 use crate::ui::commands::COMMANDS;
@@ -161,19 +162,9 @@ fn question(asked: &Approval, theme: &Theme) -> String {
         0 | 1 => String::new(),
         of => format!(" {place} of {of}"),
     };
-    let (what, about) = match &asked.shown.body {
-        Body::Command {
-            line,
-            background: true,
-        } => ("runs a command in the background", command(line)),
-        Body::Command { line, .. } => ("runs a command", command(line)),
-        Body::Edits { .. } | Body::File { .. } => ("changes a file", String::new()),
-        Body::Subject | Body::Plan(_) => ("is called", visible(asked.call.subject()).into_owned()),
-    };
-    let mut lines = vec![format!("Question{place}: {} {what}", asked.call.name)];
-    lines.extend(about.lines().map(|line| format!("  {line}")));
-    let changes = change_lines(&asked.shown, COLUMNS, true, theme);
-    lines.extend(changes.iter().map(|line| format!("  {}", plain(line))));
+    let (what, about) = in_words(&asked.call, &asked.shown, theme);
+    let mut lines = vec![format!("Question{place}: {what}")];
+    lines.extend(about.iter().map(|line| format!("  {line}")));
     lines.push(format!("Why it asks: {}", asked.why));
     if let Some(access) = asked.access {
         lines.push(format!("Access {access}: {}", access.reach().0));
@@ -197,6 +188,30 @@ fn question(asked: &Approval, theme: &Theme) -> String {
     lines.push(format!("Answer with a line: {}", answers.join("; ")));
     lines.push("Ctrl+C stops the turn: nothing of this runs. Other words are queued.".to_string());
     lines.join("\n")
+}
+
+/// What a call does, and all that it is about: the whole command, or the whole change.
+fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<String>) {
+    let (what, about) = match &shown.body {
+        Body::Command {
+            line,
+            background: true,
+        } => ("runs a command in the background", command(line)),
+        Body::Command { line, .. } => ("runs a command", command(line)),
+        Body::Edits { .. } | Body::File { .. } => ("changes a file", String::new()),
+        Body::Subject | Body::Plan(_) => ("is called", visible(call.subject()).into_owned()),
+    };
+    let mut lines: Vec<String> = about.lines().map(str::to_string).collect();
+    let changes = change_lines(shown, COLUMNS, true, theme);
+    lines.extend(changes.iter().map(plain));
+    (format!("{} {what}", call.name), lines)
+}
+
+/// The same for who has no screen.
+pub(crate) fn call_in_words(call: &ToolCall) -> Vec<String> {
+    let (what, about) = in_words(call, &tools::shown(call), &Theme::plain());
+    let about = about.into_iter().map(|line| format!("  {line}"));
+    std::iter::once(what).chain(about).collect()
 }
 
 fn overlay(overlay: &Overlay) -> Option<String> {

@@ -10,6 +10,8 @@ mod asks;
 mod blocks;
 mod reader;
 
+pub(crate) use asks::call_in_words;
+
 use std::io::Write;
 use std::time::{Duration, Instant};
 

@@ -388,13 +388,15 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         // Why words were not taken must be seen whole.
         Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
-            let what = "another process works here; you look on · /fork goes your own way";
+            let what =
+                "another process works here · Enter sends it your words · /fork goes your own way";
             (what.to_string(), theme.warn)
         }
         Phase::Resting(why) if app.goes_on() => {
             let what = match why {
                 Why::Halted | Why::CrashLoop => "stopped",
-                Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit => "waiting",
+                Why::Paused | Why::Limit => "paused",
+                Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit | Why::Asked => "waiting",
             };
             let text = format!("{what} · Enter goes on, or say something");
             (text, theme.text)

@@ -193,7 +193,10 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
             vec![
                 call(),
                 started.clone(),
-                Entry::Stopped { draft: None },
+                Entry::Stopped {
+                    draft: None,
+                    origin: None,
+                },
                 finished(2, 0, interrupted, None),
                 saved(SaveReason::Exit),
             ],

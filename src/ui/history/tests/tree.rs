@@ -169,7 +169,10 @@ fn a_stop_stands_behind_the_calls_that_it_ended() {
     let entries = vec![
         said("wait"),
         replied(vec![Block::call("bash", r#"{"command":"sleep 9"}"#)]),
-        Entry::Stopped { draft: None },
+        Entry::Stopped {
+            draft: None,
+            origin: None,
+        },
         finished(2, 0, stopped, None),
     ];
     add(&mut store, &mut head, NOW_MS, entries);
