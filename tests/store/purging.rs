@@ -127,6 +127,7 @@ fn it_does_not_come_back_with_the_journal_or_an_older_copy() {
     fs::write(scene.dir.path().join("older.db"), &older).unwrap();
     let from = [scene.dir.path().join("older.db")];
     let repair = Repair {
+        program: None,
         from: &from,
         only_whole: false,
         progress: &mut |_| {},
@@ -162,6 +163,7 @@ fn what_was_purged_is_not_missed() {
         for _ in 0..2 {
             scene.replace_database(Some(b"garbage"));
             let repair = Repair {
+                program: None,
                 from: &[],
                 only_whole: true,
                 progress: &mut |_| {},

@@ -58,6 +58,8 @@ pub(in crate::store) struct FoundRow<'a> {
     pub body: ValueRef<'a>,
     /// As it was recorded.
     pub tip: Option<Tip>,
+    /// It was found on a page, and no tree of the database leads to it.
+    pub is_carved: bool,
 }
 
 /// A row whose parent was not met yet.
@@ -69,22 +71,45 @@ struct Waiting {
     at_ms: i64,
     tip: Option<Tip>,
     place: Place,
+    is_carved: bool,
 }
 
-/// The rows of one database.
+/// The rows of one database: those that SQL reads, then those that are found on its pages.
 #[derive(Default)]
 pub(super) struct Rows {
     tips: HashMap<i64, Tip>,
+    /// Of the same row two were found on pages: nothing says which of them was recorded last.
+    contradict: HashSet<i64>,
+    /// Those that SQL read: what is found beside them does not contradict them.
+    by_sql: HashSet<i64>,
     waiting: Vec<Waiting>,
     /// By the key of the session that appended it, and the place. Two where rows contradict.
     pub own: BTreeMap<(i64, Seq), Vec<Tip>>,
-    pub highest: i64,
 }
 
 impl Rows {
     /// The tip behind the entry in this row.
     pub(super) fn tip(&self, row: i64) -> Option<Tip> {
         self.tips.get(&row).copied()
+    }
+
+    fn note(&mut self, id: i64, is_carved: bool, place: (i64, Seq), tip: Tip) {
+        let own = self.own.entry(place).or_default();
+        if !own.contains(&tip) {
+            own.push(tip);
+        }
+        if !is_carved {
+            self.by_sql.insert(id);
+            self.tips.insert(id, tip);
+            return;
+        }
+        if self.by_sql.contains(&id) || self.contradict.contains(&id) {
+            return;
+        }
+        if self.tips.insert(id, tip).is_some_and(|known| known != tip) {
+            self.tips.remove(&id);
+            self.contradict.insert(id);
+        }
     }
 }
 
@@ -191,21 +216,23 @@ impl Found {
         if known.is_some() {
             return Ok(());
         }
+        let wait = |place| Waiting {
+            id: row.id,
+            parent: row.parent.unwrap_or(0),
+            session: row.session,
+            seq: row.seq,
+            at_ms: row.at_ms,
+            tip: row.tip,
+            is_carved: row.is_carved,
+            place,
+        };
         let before = match row.parent {
             None => Some(Tip::of_nothing()),
             Some(parent) => rows.tip(parent),
         };
         let Some(before) = before else {
             let place = self.keep(body, is_packed)?;
-            rows.waiting.push(Waiting {
-                id: row.id,
-                parent: row.parent.unwrap_or(0),
-                session: row.session,
-                seq: row.seq,
-                at_ms: row.at_ms,
-                tip: row.tip,
-                place,
-            });
+            rows.waiting.push(wait(place));
             return Ok(());
         };
         let Some(json) = json_in(&mut self.reader, body, is_packed) else {
@@ -213,13 +240,18 @@ impl Found {
         };
         let tip = before.and(row.seq, row.at_ms, &json);
         if row.tip.is_some_and(|recorded| recorded != tip) {
+            if row.is_carved {
+                // It follows another one, whose row had the same id.
+                let place = self.keep(body, is_packed)?;
+                rows.waiting.push(wait(place));
+            }
             return Ok(());
         }
         if !self.entries.contains_key(&tip) {
             let place = self.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
-        note(rows, row.id, row.session, row.seq, tip);
+        rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         Ok(())
     }
 
@@ -254,10 +286,12 @@ impl Found {
                 (Some(follows), Some(tip)) if follows == tip => tip,
                 // Its parent is nowhere: the journal may have it.
                 (None, Some(tip)) => tip,
+                (Some(_), Some(tip)) if row.is_carved => tip,
                 _ => continue,
             };
+            let before = before.filter(|_| follows == Some(tip));
             self.insert(tip, before, row.seq, row.at_ms, row.place);
-            note(rows, row.id, row.session, row.seq, tip);
+            rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         }
         Ok(())
     }
@@ -324,15 +358,6 @@ impl Found {
             }
             last => Err(last.unwrap_or(0)),
         }
-    }
-}
-
-fn note(rows: &mut Rows, id: i64, session: i64, seq: Seq, tip: Tip) {
-    rows.tips.insert(id, tip);
-    rows.highest = rows.highest.max(id);
-    let own = rows.own.entry((session, seq)).or_default();
-    if !own.contains(&tip) {
-        own.push(tip);
     }
 }
 

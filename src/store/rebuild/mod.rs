@@ -1,4 +1,5 @@
-//! A damaged or lost database is made anew: of the rows that can be read, and of the journal. The
+//! A damaged or lost database is made anew: of the rows that SQL can read, of those that are found
+//! on its pages, and of the journal. The
 //! old one stays under another name, and is never deleted.
 //!
 //! Invariant: the store is had alone meanwhile, and the old database is not changed.
@@ -7,6 +8,7 @@
 
 mod copy;
 mod found;
+mod pages;
 mod sessions;
 mod sql;
 mod swap;
@@ -33,7 +35,7 @@ use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
-use found::Found;
+use found::{Found, Rows};
 use sessions::{Known, Made};
 use sql::Source;
 use waits::{Waits, waiting};
@@ -46,6 +48,9 @@ pub(super) const WHAT: &str = "rebuild the session store";
 pub struct Repair<'a> {
     /// Other copies: data folders, databases, journals.
     pub from: &'a [PathBuf],
+    /// This program, which looks at the pages of a database in a process of its own. `None`: they
+    /// are not looked at.
+    pub program: Option<&'a Path>,
     /// Nothing is changed unless every entry that was recorded comes back.
     pub only_whole: bool,
     /// What a person is told while it takes long.
@@ -209,14 +214,14 @@ impl<'a> Rebuilding<'a> {
         let mut torn = Vec::new();
         let names = database::names(self.data_dir);
         if self.was_there {
-            self.read_database(&names.database, &mut torn)?;
+            self.read_database(&names.database, repair.program, &mut torn)?;
         }
         // Of a copy nothing is changed: SQLite would make files beside it.
         let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
         for (n, copy) in copies.iter().enumerate() {
             let path = private.path().join(format!("{n}.db"));
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
-            self.read_database(&path, &mut Vec::new())?;
+            self.read_database(&path, repair.program, &mut Vec::new())?;
         }
         progress("reading the journal");
         for journal in &journals {
@@ -251,8 +256,39 @@ impl<'a> Rebuilding<'a> {
         }
     }
 
-    fn read_database(&mut self, path: &Path, torn: &mut Vec<String>) -> Result<(), StoreError> {
-        let Some(mut source) = Source::open(path)? else {
+    fn read_database(
+        &mut self,
+        path: &Path,
+        program: Option<&Path>,
+        torn: &mut Vec<String>,
+    ) -> Result<(), StoreError> {
+        // SQLite would remove the log of an empty one.
+        let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
+        let mut source = match is_empty {
+            true => None,
+            false => Source::open(path)?,
+        };
+        // Without SQL no head says which of its rows count: a journal does.
+        let mut unnamed = Rows::default();
+        let rows = match &mut source {
+            Some(source) => {
+                source.read_sessions();
+                source.read_entries(&mut self.found, self.said.highest)?;
+                &mut source.rows
+            }
+            None => &mut unnamed,
+        };
+        if let Some(program) = program {
+            let log = database::log_beside(path);
+            let carved = pages::carve(program, [path, &log], &mut self.found, rows, &self.new)?;
+            torn.extend(
+                carved
+                    .err()
+                    .map(|why| format!("its pages were not looked at: {why}")),
+            );
+        }
+        self.found.link(rows)?;
+        let Some(mut source) = source else {
             torn.push(
                 "what was kept of files and what was learnt of models is in the old file alone"
                     .to_string(),
@@ -260,8 +296,6 @@ impl<'a> Rebuilding<'a> {
             return Ok(());
         };
         let number = self.sources.len();
-        source.read_sessions();
-        source.read_entries(&mut self.found, self.said.highest)?;
         for row in std::mem::take(&mut source.sessions) {
             if !self.purged.has(&row.id) {
                 let known = self.sessions.entry(row.id.clone()).or_default();
@@ -324,7 +358,7 @@ impl<'a> Rebuilding<'a> {
         name_store(&tx, &self.said, &self.sessions)?;
         self.unused = purge::unused(&tx)?.max(self.purged.unused);
         purge::begin_behind(&tx, self.unused)?;
-        let rows: Vec<&found::Rows> = self.sources.iter().map(|source| &source.rows).collect();
+        let rows: Vec<&Rows> = self.sources.iter().map(|source| &source.rows).collect();
         let waits = Waits {
             source: self.sources.first(),
             sessions: &self.sessions,
@@ -447,13 +481,8 @@ fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    let beside = |path: &Path| {
-        let mut name = path.as_os_str().to_owned();
-        name.push("-wal");
-        PathBuf::from(name)
-    };
     fs::copy(from, to)?;
-    match fs::copy(beside(from), beside(to)) {
+    match fs::copy(database::log_beside(from), database::log_beside(to)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         copied => copied.map(drop),
     }

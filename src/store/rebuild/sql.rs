@@ -109,11 +109,10 @@ impl Source {
                 Err(_) => Ok(()),
             },
         );
-        let is_whole = read?;
-        if !is_whole {
+        if !read? {
             self.torn.push("entries");
         }
-        found.link(rows)
+        Ok(())
     }
 }
 
@@ -159,6 +158,7 @@ fn entry<'r>(row: &'r Row<'_>) -> rusqlite::Result<FoundRow<'r>> {
         checksum: row.get_ref("checksum")?.as_bytes()?,
         body: row.get_ref("body")?,
         tip: tip.and_then(Tip::from_bytes),
+        is_carved: false,
     })
 }
 

@@ -1,0 +1,159 @@
+//! The process that carves, and what it gives: pieces on a pipe, each with its kind and length.
+//!
+//! It is a process of its own, since the files are opened beside SQLite: who has a connection
+//! would lose its locks by that (see [`super::super::database`]). It is this program with another
+//! word, and ends with whoever reads.
+
+use std::ffi::OsStr;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use super::{Carved, CarvedEntry, Each, carve};
+use crate::lines::tip::{TIP_BYTES, Tip};
+use crate::store::row::{CHECKSUM_BYTES, MAX_ROW_BYTES};
+
+/// What this program is called with to become such a process: files of a database follow.
+const WORD: &str = "__carve";
+
+const ENTRY: u8 = b'e';
+const BLOB: u8 = b'b';
+/// Nothing follows: all was looked at.
+const END: u8 = b'.';
+
+/// What stands before the body of an entry.
+const ENTRY_HEADER: usize = 5 * 8 + CHECKSUM_BYTES + 1 + TIP_BYTES + 1;
+
+const BUFFER: usize = 1 << 18;
+
+/// Becomes such a process if this one was started for that. `None`: an ordinary start.
+pub fn carve_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let done = match (args.next(), args.next()) {
+        (Some(database), Some(log)) => {
+            let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            write_all(database.as_ref(), log.as_ref(), out)
+        }
+        _ => Err(ErrorKind::InvalidInput.into()),
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Gives what another process finds in these files.
+///
+/// # Errors
+/// It could not be started, it did not get to the end, or `each` failed.
+pub(in crate::store) fn carve_beside(
+    program: &Path,
+    database: &Path,
+    log: &Path,
+    each: &mut Each<'_>,
+) -> io::Result<()> {
+    let mut process = Command::new(program);
+    process.arg0("rewake").arg(WORD).args([database, log]);
+    process.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut child = process.stdout(Stdio::piped()).spawn()?;
+    let read = match child.stdout.take() {
+        Some(out) => read_all(BufReader::with_capacity(BUFFER, out), each),
+        None => Err(ErrorKind::BrokenPipe.into()),
+    };
+    if read.is_err() {
+        let _ = child.kill();
+    }
+    child.wait()?;
+    read
+}
+
+pub(super) fn write_all(database: &Path, log: &Path, mut out: impl Write) -> io::Result<()> {
+    carve(database, log, &mut |carved| match carved {
+        Carved::Blob(bytes) => {
+            begin(&mut out, BLOB, bytes.len())?;
+            out.write_all(bytes)
+        }
+        Carved::Entry(entry) => write_entry(&mut out, &entry),
+    })?;
+    begin(&mut out, END, 0)?;
+    out.flush()
+}
+
+fn begin(out: &mut impl Write, kind: u8, bytes: usize) -> io::Result<()> {
+    let bytes = u32::try_from(bytes).map_err(|_| ErrorKind::InvalidData)?;
+    out.write_all(&[kind])?;
+    out.write_all(&bytes.to_le_bytes())
+}
+
+fn write_entry(out: &mut impl Write, entry: &CarvedEntry<'_>) -> io::Result<()> {
+    begin(out, ENTRY, ENTRY_HEADER + entry.body.len())?;
+    // Row ids begin at 1.
+    out.write_all(&entry.id.to_le_bytes())?;
+    out.write_all(&entry.parent.unwrap_or(0).to_le_bytes())?;
+    out.write_all(&entry.session.to_le_bytes())?;
+    out.write_all(&entry.seq.to_le_bytes())?;
+    out.write_all(&entry.at_ms.to_le_bytes())?;
+    out.write_all(&entry.checksum)?;
+    out.write_all(&[u8::from(entry.tip.is_some())])?;
+    let tip = entry.tip.unwrap_or_else(Tip::of_nothing);
+    out.write_all(tip.as_bytes())?;
+    out.write_all(&[u8::from(entry.is_packed)])?;
+    out.write_all(entry.body)
+}
+
+pub(super) fn read_all(mut from: impl Read, each: &mut Each<'_>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut head = [0; 5];
+        from.read_exact(&mut head)?;
+        let [kind, length @ ..] = head;
+        let length = u64::from(u32::from_le_bytes(length));
+        if length > u64::from(MAX_ROW_BYTES.unsigned_abs()) + ENTRY_HEADER as u64 {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        bytes.clear();
+        if (&mut from).take(length).read_to_end(&mut bytes)? as u64 != length {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        match kind {
+            END => return Ok(()),
+            BLOB => each(Carved::Blob(&bytes))?,
+            ENTRY => each(Carved::Entry(entry(&bytes).ok_or(ErrorKind::InvalidData)?))?,
+            _ => return Err(ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+fn entry(bytes: &[u8]) -> Option<CarvedEntry<'_>> {
+    let mut rest = bytes;
+    let id = i64::from_le_bytes(take(&mut rest)?);
+    let parent = Some(i64::from_le_bytes(take(&mut rest)?)).filter(|id| *id != 0);
+    let session = i64::from_le_bytes(take(&mut rest)?);
+    let seq = u64::from_le_bytes(take(&mut rest)?);
+    let at_ms = i64::from_le_bytes(take(&mut rest)?);
+    let checksum = take(&mut rest)?;
+    let [has_tip] = take(&mut rest)?;
+    let tip = Tip::from_bytes(&take::<TIP_BYTES>(&mut rest)?).filter(|_| has_tip == 1);
+    let [is_packed] = take(&mut rest)?;
+    Some(CarvedEntry {
+        id,
+        parent,
+        session,
+        seq,
+        at_ms,
+        checksum,
+        tip,
+        body: rest,
+        is_packed: is_packed == 1,
+    })
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
